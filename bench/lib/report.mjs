@@ -1,0 +1,87 @@
+/** From figures to rows: the ratio to the floor, the verdict on the target, and the table in which people read them. */
+
+/** How each figure is written. `better` says which way is up. */
+const FIGURES = {
+  p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
+  p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
+  perSecond: { better: 'more', text: (value) => `${rounded(value)}/s` },
+  rowsPerSecond: { better: 'more', text: (value) => `${rounded(value)} rows/s` },
+  milliseconds: { better: 'less', text: (value) => `${Math.round(value)} ms` },
+  megabytes: { better: 'less', text: (value) => `${Math.round(value)} MB` },
+  kilobytes: { better: 'less', text: (value) => `${Math.round(value)} KB` },
+  percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
+};
+
+function rounded(value) {
+  const step = value >= 1000 ? 10 : 1;
+  return (Math.round(value / step) * step).toLocaleString('en-US');
+}
+
+/** All figures of one side in one cell, the row's own first. */
+function cell(figures, headline) {
+  if (!figures) return '';
+  const order = [headline, 'p50', 'p99', 'perSecond'];
+  return [...new Set(order)]
+    .filter((key) => Number.isFinite(figures[key]))
+    .map((key) => FIGURES[key].text(figures[key]))
+    .join(', ');
+}
+
+function targetText({ of, most, least, unit = '' }) {
+  const limit = (most ?? least).toLocaleString('en-US');
+  const sign = most === undefined ? '>' : '<=';
+  return of === 'ratio' ? `${sign} ${limit} x floor` : `${sign} ${limit}${unit}`;
+}
+
+function meets({ most, least }, value) {
+  return most === undefined ? value > least : value <= most;
+}
+
+/**
+ * One row of the result: the declared row, both sides' figures, `ratio` (the hub's headline figure over the floor's; for
+ * a latency less is better, for a rate more) and `target` `{text, met}`, null where there is none or nothing to judge.
+ */
+export function judge(row, { floor = null, hub = null }) {
+  const { headline, target } = row;
+  const ratio = floor && hub ? hub[headline] / floor[headline] : null;
+  const value = target?.of === 'ratio' ? ratio : hub?.[headline];
+  const judged = Number.isFinite(value);
+  return {
+    id: row.id,
+    work: row.work,
+    headline,
+    better: FIGURES[headline].better,
+    hub,
+    floor,
+    ratio,
+    target: target ? { text: targetText(target), met: judged ? meets(target, value) : null } : null,
+    hubA: row.hubA ?? null,
+    hubB: row.hubB ?? null,
+  };
+}
+
+const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'native hub A', 'native hub B'];
+
+function cells({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
+  const verdict = target?.met === true ? 'ok' : target?.met === false ? 'short of' : '';
+  return [
+    work,
+    cell(hub, headline),
+    cell(floor, headline),
+    ratio === null ? '' : ratio.toFixed(2),
+    target?.text ?? '',
+    verdict,
+    hubA ?? '',
+    hubB ?? '',
+  ];
+}
+
+/** The rows as a Markdown table that is also straight in a terminal. */
+export function table(rows) {
+  const lines = [HEADINGS, ...rows.map(cells)];
+  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length), 3));
+  const print = (line) => `| ${line.map((text, column) => text.padEnd(widths[column])).join(' | ')} |`;
+  const rule = `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`;
+  const [head, ...body] = lines.map(print);
+  return [head, rule, ...body].join('\n');
+}

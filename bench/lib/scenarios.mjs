@@ -1,0 +1,13 @@
+/** The scenarios by name, in the order in which they run. */
+
+const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'list', 'page', 'post', 'clis'];
+
+export function scenarioNames() {
+  return [...NAMES];
+}
+
+/** `{name, rows, run, where}`; `where` is `generator` (the load generator's process) unless the scenario says `host`. */
+export async function scenario(name) {
+  const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);
+  return { name, rows, run, where };
+}

@@ -1,0 +1,68 @@
+/** A web client's message to its CLI: from the POST to the CLI's `update` event. The answer to the POST must come too. */
+
+import { compare } from '../lib/measure.mjs';
+import { expectOk } from '../lib/http.mjs';
+
+export const rows = [
+  { id: 'post-c1', work: 'POST message -> CLI `update`, at 1', headline: 'p50', hubA: '0.71 ms', hubB: '1.3 ms' },
+  { id: 'post-c16', work: 'POST message -> CLI `update`, at 16', headline: 'perSecond', hubA: '2,425/s', hubB: '1,038/s' },
+];
+
+const TEXT = 'please look at the failing test and tell me what is wrong with it';
+
+/** Fails rather than waits for ever when an `update` never comes. */
+const PATIENCE = 10_000;
+
+/** The CLI's end: `arrival(localId)` resolves to the time at which its `update` came. */
+function listen(socket) {
+  const waiting = new Map();
+  socket.on('update', ({ body }) => {
+    const at = performance.now();
+    if (body.t === 'new-message') waiting.get(body.message.localId)?.(at);
+    if (body.t === 'new-message') waiting.delete(body.message.localId);
+  });
+  return (localId) =>
+    new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`the CLI never got the message ${localId}`)), PATIENCE);
+      waiting.set(localId, (at) => {
+        clearTimeout(timer);
+        resolve(at);
+      });
+    });
+}
+
+let last = 0;
+
+function senders(side, { path, arrival }, concurrency) {
+  return Array.from({ length: concurrency }, () => {
+    const connection = side.newConnection();
+    return async () => {
+      const localId = `post-${(last += 1)}`;
+      const request = connection.withBody('POST', path, { text: TEXT, localId });
+      const arrived = arrival(localId);
+      const start = performance.now();
+      const [at, answer] = await Promise.all([arrived, connection.send(request)]);
+      expectOk(answer, 'POST message');
+      return at - start;
+    };
+  });
+}
+
+export async function run({ sides, pace, report }) {
+  const ends = new Map();
+  for (const side of sides) {
+    const session = await side.openSession('post');
+    const socket = await side.connectCli(session);
+    await side.activate(socket, session);
+    // A session counts as inactive after 30 s without a sign of life, and then takes no messages.
+    const alive = setInterval(() => side.keepAlive(socket, session), 5000);
+    ends.set(side, { path: side.paths(session).messages, arrival: listen(socket), socket, alive });
+  }
+  for (const concurrency of [1, 16]) {
+    report(`post-c${concurrency}`, await compare(sides, (side) => senders(side, ends.get(side), concurrency), pace));
+  }
+  for (const { socket, alive } of ends.values()) {
+    clearInterval(alive);
+    socket.close();
+  }
+}

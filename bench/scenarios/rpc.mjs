@@ -1,0 +1,85 @@
+/** REST -> CLI -> REST: a file's diff of 1 KB at rising concurrency, and a file of 1 MB. */
+
+import { compare } from '../lib/measure.mjs';
+
+const WORK = 'RPC of 1 KB, REST -> CLI -> REST';
+
+export const rows = [
+  {
+    id: 'rpc-1kb-c1',
+    work: `${WORK}, at 1`,
+    headline: 'p50',
+    target: { of: 'ratio', most: 1.5 },
+    hubA: '0.43 ms, 1,780/s',
+    hubB: '0.58 ms, 1,330/s',
+  },
+  {
+    id: 'rpc-1kb-c16',
+    work: `${WORK}, at 16`,
+    headline: 'perSecond',
+    target: { of: 'ratio', least: 0.5 },
+    hubA: '6,800/s',
+    hubB: '3,000/s',
+  },
+  { id: 'rpc-1kb-c64', work: `${WORK}, at 64`, headline: 'perSecond', hubA: '7,280/s', hubB: '3,710/s' },
+  { id: 'rpc-1kb-header-c1', work: `${WORK}, at 1, token in the upgrade`, headline: 'p50' },
+  { id: 'rpc-1kb-header-c16', work: `${WORK}, at 16, token in the upgrade`, headline: 'perSecond' },
+  { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, at 4', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
+];
+
+/** A unified diff of about 1 KB, with the line ends and quotes that make JSON work. */
+function diff() {
+  const lines = Array.from({ length: 22 }, (_, line) => `${'+- '[line % 3]}  const name${line} = "value ${line}"; // kept`);
+  return `--- a/small.txt\n+++ b/small.txt\n@@ -1,15 +1,15 @@\n${lines.join('\n')}\n`;
+}
+
+const SMALL = JSON.stringify({ success: true, diff: diff() });
+const BIG = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
+
+/** The CLI of one side: it answers at once with texts made beforehand. */
+async function connect(side, session, way) {
+  const socket = await side.connectCli(session, way);
+  socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG : SMALL));
+  await side.serve(socket, session, ['gitDiffFile', 'readFile'], side.paths(session).diff);
+  return socket;
+}
+
+/** `concurrency` callers of one path, each on a connection of its own; every answer must be whole. */
+function callers(side, path, expected, concurrency) {
+  return Array.from({ length: concurrency }, () => {
+    const connection = side.newConnection();
+    const request = connection.get(path);
+    return async () => {
+      const answer = await connection.send(request);
+      if (answer.status !== 200 || answer.bytes !== expected.length) {
+        throw new Error(`an RPC on the ${side.name} answered ${answer.status} with ${answer.bytes} bytes, not ${expected.length}`);
+      }
+    };
+  });
+}
+
+async function withClis(sides, way, work) {
+  const ends = new Map();
+  for (const side of sides) {
+    const session = await side.openSession(`rpc-${way ?? 'default'}`);
+    ends.set(side, { socket: await connect(side, session, way), paths: side.paths(session) });
+  }
+  await work((side) => ends.get(side).paths);
+  for (const { socket } of ends.values()) socket.close();
+}
+
+export async function run({ sides, pace, report }) {
+  await withClis(sides, undefined, async (paths) => {
+    for (const concurrency of [1, 16, 64]) {
+      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL, concurrency), pace);
+      report(`rpc-1kb-c${concurrency}`, figures);
+    }
+    report('rpc-1mb-c4', await compare(sides, (side) => callers(side, paths(side).file, BIG, 4), pace));
+  });
+  await withClis(sides, 'header', async (paths) => {
+    for (const concurrency of [1, 16]) {
+      const figures = await compare(sides, (side) => callers(side, paths(side).diff, SMALL, concurrency), pace);
+      report(`rpc-1kb-header-c${concurrency}`, figures);
+    }
+  });
+}

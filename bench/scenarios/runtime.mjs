@@ -1,0 +1,42 @@
+/** The runtime alone, without a hub: what a request, an object, a database row and the load generator itself cost. */
+
+import { Connection } from '../lib/http.mjs';
+import { compare } from '../lib/measure.mjs';
+
+export const rows = [
+  { id: 'generator-c1', work: 'the load generator against a canned answer, at 1', headline: 'perSecond' },
+  { id: 'generator-c16', work: 'the load generator against a canned answer, at 16', headline: 'perSecond' },
+  { id: 'worker-c1', work: 'bare worker, at 1', headline: 'perSecond' },
+  { id: 'worker-c16', work: 'bare worker, at 16', headline: 'perSecond' },
+  { id: 'object-c1', work: 'worker -> object, at 1', headline: 'perSecond' },
+  { id: 'object-c16', work: 'worker -> object, at 16', headline: 'perSecond' },
+  { id: 'd1-insert', work: 'object -> D1: rows of 1 KB, 500 a batch', headline: 'rowsPerSecond' },
+];
+
+function callers(base, path, concurrency) {
+  return Array.from({ length: concurrency }, () => {
+    const connection = base();
+    const request = connection.get(path);
+    return async () => {
+      const answer = await connection.send(request);
+      if (answer.status !== 200) throw new Error(`${path} of the floor answered ${answer.status}`);
+    };
+  });
+}
+
+export async function run({ sides, pace, report, cannedUrl }) {
+  const [floor] = sides;
+  const targets = [
+    ['generator', () => new Connection(cannedUrl), '/'],
+    ['worker', () => floor.newConnection(), '/text'],
+    ['object', () => floor.newConnection(), '/object'],
+  ];
+  for (const [name, base, path] of targets) {
+    for (const concurrency of [1, 16]) {
+      report(`${name}-c${concurrency}`, await compare([floor], () => callers(base, path, concurrency), pace));
+    }
+  }
+  const rowsABatch = 500;
+  const { floor: insert } = await compare([floor], () => callers(() => floor.newConnection(), `/insert?rows=${rowsABatch}`, 1), pace);
+  report('d1-insert', { floor: { p50: insert.p50, rowsPerSecond: insert.perSecond * rowsABatch } });
+}

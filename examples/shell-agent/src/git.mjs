@@ -1,0 +1,173 @@
+/** Git of the session's directory: status, per-file statistics and diffs, from the real `git`. */
+
+import { lstat } from 'node:fs/promises';
+import path from 'node:path';
+import { MAX_OUTPUT, run } from './exec.mjs';
+import { resolveCwd, resolveInside } from './paths.mjs';
+
+/**
+ * Settings that a repository could use to run programs of its choice are off, and paths are taken literally.
+ */
+const SAFE = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
+
+const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relative'];
+
+async function git(args, cwd) {
+  const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
+  // Inherited from a hook, these would send git to another repository than that of `cwd`.
+  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF']) delete env[name];
+  const result = await run('git', [...SAFE, ...args], { cwd, env });
+  if (result.truncated) throw new Error(`The answer of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
+  return result;
+}
+
+function gitError({ code, stderr }, cwd) {
+  if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
+  return stderr.split('\n')[0] || `git failed with exit code ${code}.`;
+}
+
+const WORDS = { M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied', U: 'conflicted' };
+
+/**
+ * Parses `git status --porcelain=v2 --branch -z`.
+ * @param {string} text NUL-separated records
+ * @param {string} [prefix] path of the directory inside the repository, with a trailing slash; taken off the paths
+ * @returns {{branch: string | null, oid: string | null, detached: boolean, upstream?: string, ahead?: number,
+ *   behind?: number, files: {path: string, status: string, index: string, worktree: string, oldPath?: string}[]}}
+ *   `index` and `worktree` are git's own letters, `.` for unchanged
+ */
+export function parseStatus(text, prefix = '') {
+  const result = { branch: null, oid: null, detached: false, files: [] };
+  const own = (name) => (name.startsWith(prefix) ? name.slice(prefix.length) : name);
+  const records = text.split('\0');
+  for (let i = 0; i < records.length; i += 1) {
+    const record = records[i];
+    const kind = record[0];
+    if (kind === '#') {
+      readHeader(result, record);
+    } else if (kind === '1') {
+      result.files.push({ ...letters(record), path: own(fieldsAfter(record, 8)) });
+    } else if (kind === '2') {
+      i += 1;
+      result.files.push({ ...letters(record), path: own(fieldsAfter(record, 9)), oldPath: own(records[i] ?? '') });
+    } else if (kind === 'u') {
+      const { index, worktree } = letters(record);
+      result.files.push({ status: 'conflicted', index, worktree, path: own(fieldsAfter(record, 10)) });
+    } else if (kind === '?') {
+      result.files.push({ status: 'untracked', index: '?', worktree: '?', path: own(record.slice(2)) });
+    }
+  }
+  result.files = result.files.map(({ path: name, status, ...rest }) => ({ path: name, status, ...rest }));
+  return result;
+}
+
+function readHeader(result, record) {
+  const [, name, ...rest] = record.split(' ');
+  const value = rest.join(' ');
+  if (name === 'branch.oid') result.oid = value === '(initial)' ? null : value;
+  if (name === 'branch.head') {
+    result.detached = value === '(detached)';
+    result.branch = result.detached ? null : value;
+  }
+  if (name === 'branch.upstream') result.upstream = value;
+  if (name === 'branch.ab') {
+    result.ahead = Number(rest[0].slice(1));
+    result.behind = Number(rest[1].slice(1));
+  }
+}
+
+/** The state letters of a record; a rename or an addition in the index says more than a later edit. */
+function letters(record) {
+  const index = record[2];
+  const worktree = record[3];
+  const telling = 'RCAD'.includes(index) && worktree !== 'D' ? index : worktree === '.' ? index : worktree;
+  return { status: WORDS[telling] ?? 'modified', index, worktree };
+}
+
+/** What follows the first `count` space-separated fields: a path, which may itself contain spaces. */
+function fieldsAfter(record, count) {
+  let at = 0;
+  for (let i = 0; i < count; i += 1) at = record.indexOf(' ', at) + 1;
+  return record.slice(at);
+}
+
+/**
+ * Parses `git diff --numstat -z`.
+ * @param {string} text
+ * @returns {{path: string, added: number, removed: number, binary?: true, oldPath?: string}[]}
+ */
+export function parseNumstat(text) {
+  const files = [];
+  const records = text.split('\0');
+  for (let i = 0; i < records.length; i += 1) {
+    const match = /^(\d+|-)\t(\d+|-)\t(.*)$/s.exec(records[i]);
+    if (!match) continue;
+    const binary = match[1] === '-';
+    const file = { path: match[3], added: binary ? 0 : Number(match[1]), removed: binary ? 0 : Number(match[2]) };
+    if (binary) file.binary = true;
+    if (file.path === '') {
+      // A rename: its two names follow in records of their own.
+      file.path = records[i + 2] ?? '';
+      file.oldPath = records[i + 1] ?? '';
+      i += 2;
+    }
+    files.push(file);
+  }
+  return files;
+}
+
+/**
+ * The git methods for a session's directory.
+ * @param {string} root the directory, resolved
+ */
+export function gitMethods(root) {
+  return {
+    async gitStatus({ cwd } = {}) {
+      const where = await resolveCwd(root, cwd);
+      const place = await git(['rev-parse', '--show-prefix'], where);
+      if (place.code !== 0) return { success: false, error: gitError(place, where) };
+      const status = await git(
+        ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z', '--', '.'],
+        where,
+      );
+      if (status.code !== 0) return { success: false, error: gitError(status, where) };
+      const prefix = place.stdout.toString('utf8').replace(/\n$/, '');
+      const { branch, oid, detached, ...rest } = parseStatus(status.stdout.toString('utf8'), prefix);
+      return { success: true, branch: branch ?? (oid ? oid.slice(0, 12) : 'HEAD'), detached, ...rest };
+    },
+
+    async gitDiffNumstat({ cwd, staged = false } = {}) {
+      const where = await resolveCwd(root, cwd);
+      const inside = await git(['rev-parse', '--is-inside-work-tree'], where);
+      if (inside.code !== 0) return { success: false, error: gitError(inside, where) };
+      const result = await git([...DIFF, '--numstat', '-z', ...(staged ? ['--cached'] : []), '--', '.'], where);
+      if (result.code !== 0) return { success: false, error: gitError(result, where) };
+      return { success: true, files: parseNumstat(result.stdout.toString('utf8')) };
+    },
+
+    async gitDiffFile({ cwd, filePath, staged = false } = {}) {
+      const where = await resolveCwd(root, cwd);
+      const inside = await git(['rev-parse', '--is-inside-work-tree'], where);
+      if (inside.code !== 0) return { success: false, error: gitError(inside, where) };
+      if (filePath === '') return { success: false, error: '"filePath" must name a file.' };
+      await resolveInside(where, filePath, { mustExist: false, field: 'filePath' });
+      const result = await git([...DIFF, ...(staged ? ['--cached'] : []), '--', filePath], where);
+      if (result.code !== 0) return { success: false, error: gitError(result, where) };
+      if (result.stdout.length > 0 || staged) return { success: true, diff: result.stdout.toString('utf8') };
+      return { success: true, diff: await untrackedDiff(where, filePath) };
+    },
+  };
+}
+
+/** The diff of a file that git does not track: against nothing, so that all of it shows. Empty for a tracked one. */
+async function untrackedDiff(where, filePath) {
+  const info = await lstat(path.join(where, filePath)).catch(() => null);
+  // Anything else than a file could block the read (a pipe) or lead elsewhere (a link).
+  if (!info?.isFile()) return '';
+  const untracked = await git(['ls-files', '--others', '-z', '--', filePath], where);
+  if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
+  const result = await git(['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath], where);
+  // With --no-index, exit code 1 says that there are differences.
+  if (result.code > 1) throw new Error(gitError(result, where));
+  return result.stdout.toString('utf8');
+}

@@ -1,0 +1,14 @@
+/** Log lines for the person at the terminal, on standard error so that standard output stays clean. */
+
+/**
+ * @param {{verbose?: boolean, write?: (line: string) => void}} [options]
+ * @returns {{info: (text: string) => void, warn: (text: string) => void, debug: (text: string) => void}}
+ */
+export function makeLog({ verbose = false, write = (line) => process.stderr.write(line) } = {}) {
+  const line = (text) => write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
+  return {
+    info: line,
+    warn: (text) => line(`warning: ${text}`),
+    debug: verbose ? line : () => {},
+  };
+}

@@ -1,0 +1,138 @@
+/** The machine side: this computer as the hub sees it, on which sessions can be started. */
+
+import { arch, homedir, hostname, platform } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import { checkPaths } from './files.mjs';
+import { withPatience } from './hub-client.mjs';
+import { HubSocket } from './hub-socket.mjs';
+import { RpcServer } from './rpc.mjs';
+import { Versioned } from './versioned.mjs';
+import { VERSION } from './session.mjs';
+
+/** How often the hub hears that the machine is alive; it gives up after 45 s of silence. */
+const ALIVE_MS = 20_000;
+
+export class Machine {
+  #timer = null;
+
+  /**
+   * Creates or finds the machine at the hub. Nothing is connected yet: see `connect`.
+   * @param {Record<string, any>} options as of `startApp`, with `client`, `spawner`, `root`, `machineId` and `log`
+   * @returns {Promise<Machine>}
+   */
+  static async open(options) {
+    const metadata = {
+      host: hostname(),
+      platform: platform(),
+      arch: arch(),
+      version: VERSION,
+      displayName: hostname(),
+      homeDir: homedir(),
+    };
+    const runnerState = {
+      status: 'running',
+      pid: process.pid,
+      startedAt: Date.now(),
+      directories: options.spawner.directories,
+    };
+    const machine = await withPatience(
+      () => options.client.openMachine({ id: options.machineId, metadata, runnerState }),
+      { forMs: options.patienceMs, onRetry: (error) => options.log.warn(`${error.message} Trying again.`) },
+    );
+    return new Machine(options, { machine, metadata, runnerState });
+  }
+
+  constructor(options, { machine, metadata, runnerState }) {
+    const { hub, token, bridged, log, spawner, root } = options;
+    this.id = machine.id;
+    this.log = log;
+    this.ownMetadata = metadata;
+    this.ownState = runnerState;
+    this.aliveMs = options.machineAliveMs ?? ALIVE_MS;
+    this.socket = new HubSocket({
+      hub,
+      token,
+      bridged,
+      log,
+      ackMs: options.ackMs,
+      reconnectMs: options.reconnectMs,
+      auth: { machineId: this.id, clientType: 'machine-scoped' },
+    });
+    const request = (event, payload) => this.socket.request(event, payload);
+    const scope = { machineId: this.id };
+    this.metadata = new Versioned({
+      request,
+      scope,
+      event: 'machine-update-metadata',
+      field: 'metadata',
+      value: machine.metadata,
+      version: machine.metadataVersion,
+    });
+    this.runnerState = new Versioned({
+      request,
+      scope,
+      event: 'machine-update-state',
+      field: 'runnerState',
+      value: machine.runnerState,
+      version: machine.runnerStateVersion,
+    });
+    this.rpc = new RpcServer({
+      socket: this.socket,
+      scopeId: this.id,
+      log,
+      methods: {
+        spawnSession: (params) => spawner.spawn(params),
+        checkPathExists: ({ paths }) => checkPaths(root, paths),
+      },
+    });
+    this.socket.on('connect', () => {
+      this.rpc.register();
+      this.#alive();
+    });
+    this.socket.on('update', (body) => {
+      if (body.t !== 'update-machine' || body.machineId !== this.id) return;
+      if (body.metadata) this.metadata.adopt(body.metadata.version, body.metadata.value);
+      if (body.runnerState) this.runnerState.adopt(body.runnerState.version, body.runnerState.value);
+    });
+  }
+
+  /** Connects, and stays connected until `end`. Settled at the first connection. */
+  async connect() {
+    this.#timer = setInterval(() => this.#alive(), this.aliveMs);
+    this.socket.connect();
+    await this.socket.whenConnected();
+    this.#put(this.metadata, this.ownMetadata);
+    this.#put(this.runnerState, this.ownState);
+  }
+
+  async end() {
+    clearInterval(this.#timer);
+    if (this.socket.connected) {
+      let timer;
+      await Promise.race([
+        this.#put(this.runnerState, { status: 'stopped', stoppedAt: Date.now() }),
+        new Promise((resolve) => {
+          timer = setTimeout(resolve, 2000);
+        }),
+      ]);
+      clearTimeout(timer);
+      this.rpc.unregister();
+      await this.socket.ask('ping', {}, 1500);
+    }
+    this.socket.close();
+  }
+
+  /** Sets a value's own fields and leaves those of others alone. */
+  #put(versioned, own) {
+    return versioned
+      .mutate((current) => {
+        const next = { ...current, ...own };
+        return isDeepStrictEqual(next, current) ? current : next;
+      })
+      .catch((error) => this.log.debug(error.message));
+  }
+
+  #alive() {
+    this.socket.send('machine-alive', { machineId: this.id, time: Date.now() });
+  }
+}

@@ -1,0 +1,87 @@
+/** Path safety: every path that comes from the hub is checked here before anything is opened. */
+
+import { realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+/** A path that may not be used; its message is meant for the person who asked. */
+export class PathError extends Error {}
+
+/** True when `child` is `parent` or lies below it. Both must be absolute and already resolved. */
+export function isInside(parent, child) {
+  const relative = path.relative(parent, child);
+  return relative === '' || (relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative));
+}
+
+/**
+ * Checks the text of a relative path, without looking at the disk.
+ * @param {unknown} value
+ * @param {string} [field] how to call it in the error
+ * @returns {string} the same path
+ * @throws {PathError} for anything but a relative path without `..` and NUL
+ */
+export function checkRelative(value, field = 'path') {
+  if (typeof value !== 'string') throw new PathError(`"${field}" must be a string.`);
+  if (value.includes('\0')) throw new PathError(`"${field}" must not contain NUL.`);
+  if (path.isAbsolute(value) || path.win32.isAbsolute(value) && process.platform === 'win32') {
+    throw new PathError(`"${field}" must be relative to the session's directory.`);
+  }
+  if (value.split(/[/\\]/).includes('..')) throw new PathError(`"${field}" must not contain "..".`);
+  return value;
+}
+
+/**
+ * Resolves a relative path inside a root, following symbolic links, and refuses what leads outside.
+ * @param {string} root an absolute directory without symbolic links in it (see `realpath`)
+ * @param {unknown} value path from the hub; empty means the root
+ * @param {{mustExist?: boolean, field?: string}} [options] with `mustExist: false` a path that is not there (a deleted
+ *   file, say) is checked by its nearest existing folder
+ * @returns {Promise<string>} absolute path without symbolic links
+ * @throws {PathError}
+ */
+export async function resolveInside(root, value, { mustExist = true, field = 'path' } = {}) {
+  const relative = checkRelative(value, field);
+  const wanted = path.resolve(root, relative);
+  const found = await realpath(wanted).catch((error) => error);
+  if (typeof found === 'string') return requireInside(root, found, relative);
+  if (found.code !== 'ENOENT' && found.code !== 'ENOTDIR') {
+    throw new PathError(`Cannot open ${relative}: ${found.code === 'ELOOP' ? 'too many symbolic links' : found.code}.`);
+  }
+  if (mustExist) throw new PathError(`No such file or directory: ${relative}`);
+  let folder = path.dirname(wanted);
+  for (;;) {
+    const real = await realpath(folder).catch(() => null);
+    if (real !== null) {
+      requireInside(root, real, relative);
+      return wanted;
+    }
+    if (folder === path.dirname(folder)) throw new PathError(`No such file or directory: ${relative}`);
+    folder = path.dirname(folder);
+  }
+}
+
+function requireInside(root, found, relative) {
+  if (!isInside(root, found)) throw new PathError(`${relative} leads outside the session's directory.`);
+  return found;
+}
+
+/**
+ * Resolves the `cwd` of a call. The hub sends the session's `metadata.path`, an absolute path; a missing one means the
+ * root.
+ * @throws {PathError} when it is not the root or a directory below it
+ */
+export async function resolveCwd(root, cwd) {
+  if (cwd === undefined || cwd === null || cwd === '') return root;
+  if (typeof cwd !== 'string' || cwd.includes('\0')) throw new PathError('"cwd" must be a path.');
+  const found = await realpath(path.resolve(root, cwd)).catch(() => null);
+  if (found === null) throw new PathError(`No such directory: ${cwd}`);
+  if (!isInside(root, found)) throw new PathError(`${cwd} is outside the session's directory.`);
+  return found;
+}
+
+/** Expands a leading `~` and makes the path absolute against `base`. */
+export function expandHome(text, base) {
+  if (text === '~') return homedir();
+  if (text.startsWith('~/')) return path.join(homedir(), text.slice(2));
+  return path.resolve(base, text);
+}

@@ -1,0 +1,125 @@
+/** Search with the real ripgrep. Its options come from the hub, so only known harmless ones pass. */
+
+import { run } from './exec.mjs';
+import { PathError, resolveCwd, resolveInside } from './paths.mjs';
+
+/**
+ * Options without a value. Left out on purpose: what runs other programs (--pre, --hostname-bin, -z), what leaves the
+ * directory (-L), and what reads another file (-f, --ignore-file).
+ */
+const SWITCHES = new Set(
+  `--files --files-with-matches --files-without-match --hidden --no-hidden --no-ignore --no-ignore-vcs --no-ignore-parent
+  --no-ignore-dot --ignore-case --case-sensitive --smart-case --fixed-strings --word-regexp --line-regexp --invert-match
+  --line-number --no-line-number --count --count-matches --only-matching --json --heading --no-heading --with-filename
+  --no-filename --column --no-column --vimgrep --multiline --multiline-dotall --text --stats --trim --null --passthru
+  --glob-case-insensitive --one-file-system --pcre2 --crlf --unrestricted --no-messages --max-columns-preview
+  --byte-offset --binary --no-config --type-list --quiet --null-data --no-unicode --pretty --no-binary --include-zero`.split(
+    /\s+/,
+  ),
+);
+
+/** Options with a value, as `--name value` or `--name=value`. */
+const VALUED = new Set(
+  `--glob --iglob --regexp --type --type-not --after-context --before-context --context --max-count --max-depth
+  --maxdepth --max-filesize --max-columns --sort --sortr --color --replace --encoding --engine
+  --context-separator --field-match-separator --field-context-separator`.split(/\s+/),
+);
+
+const SHORT_SWITCHES = new Set([...'.isSFwxvnNlcoUaHIPuq0pb']);
+const SHORT_VALUED = new Set([...'getTABCmMdrE']);
+
+/**
+ * Checks the arguments of a search.
+ * @param {unknown} args
+ * @returns {{paths: string[]}} the arguments that are paths
+ * @throws {PathError} naming the argument that is not allowed
+ */
+export function checkRipgrepArgs(args) {
+  if (!Array.isArray(args) || args.some((one) => typeof one !== 'string')) {
+    throw new PathError('"args" must be an array of strings.');
+  }
+  const plain = [];
+  let hasPattern = false;
+  let ended = false;
+  for (let i = 0; i < args.length; i += 1) {
+    const arg = args[i];
+    if (arg.includes('\0')) throw new PathError('An argument of rg must not contain NUL.');
+    if (ended || arg === '-' || !arg.startsWith('-')) {
+      plain.push(arg);
+    } else if (arg === '--') {
+      ended = true;
+    } else {
+      const option = readOption(arg);
+      hasPattern ||= option.givesPattern;
+      if (option.wantsNext) {
+        i += 1;
+        if (i >= args.length) throw new PathError(`The rg option ${arg} needs a value.`);
+      }
+    }
+  }
+  const paths = hasPattern ? plain : plain.slice(1);
+  if (paths.includes('-')) throw new PathError('rg cannot read standard input here.');
+  return { paths };
+}
+
+function readOption(arg) {
+  if (arg.startsWith('--')) {
+    const [name] = arg.split('=', 1);
+    const valued = VALUED.has(name);
+    if (!valued && !(SWITCHES.has(name) && name === arg)) throw notAllowed(name);
+    return {
+      givesPattern: name === '--files' || name === '--regexp' || name === '--type-list',
+      wantsNext: valued && name === arg,
+    };
+  }
+  // Short options may be joined (-il), and a value may follow its letter at once (-A3).
+  let givesPattern = false;
+  const letters = [...arg.slice(1)];
+  for (const [i, letter] of letters.entries()) {
+    if (SHORT_VALUED.has(letter)) {
+      return { givesPattern: givesPattern || letter === 'e', wantsNext: i === letters.length - 1 };
+    }
+    if (!SHORT_SWITCHES.has(letter)) throw notAllowed(`-${letter}`);
+  }
+  return { givesPattern, wantsNext: false };
+}
+
+function notAllowed(name) {
+  return new PathError(`The rg option ${name} is not allowed here.`);
+}
+
+/** Path of the rg binary: the one of the npm package, else the machine's own. */
+async function ripgrepPath() {
+  try {
+    return (await import('@vscode/ripgrep')).rgPath;
+  } catch {
+    return 'rg';
+  }
+}
+
+/**
+ * @param {string} root the session's directory, resolved
+ */
+export function searchMethods(root) {
+  return {
+    async runRipgrep({ args, cwd } = {}) {
+      const where = await resolveCwd(root, cwd);
+      const { paths } = checkRipgrepArgs(args);
+      for (const one of paths) await resolveInside(where, one);
+      const env = { ...process.env };
+      delete env.RIPGREP_CONFIG_PATH;
+      const result = await run(await ripgrepPath(), ['--no-config', ...args], { cwd: where, env });
+      let stdout = result.stdout.toString('utf8');
+      if (result.truncated) {
+        stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);
+        return { success: true, stdout, stderr: result.stderr, truncated: true };
+      }
+      // 1 is "nothing found". With 2 some of the files could not be read; what was found still counts.
+      if (result.code === 0 || result.code === 1 || (result.code === 2 && stdout !== '')) {
+        return { success: true, stdout, stderr: result.stderr };
+      }
+      const error = result.stderr.split('\n')[0] || `rg failed with exit code ${result.code}.`;
+      return { success: false, stdout, stderr: result.stderr, error };
+    },
+  };
+}

@@ -1,0 +1,77 @@
+/** Uploaded files: a folder of the session's own, outside the served directory. */
+
+import { randomUUID } from 'node:crypto';
+import { lstat, mkdir, realpath, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { PathError } from './paths.mjs';
+
+/** Largest upload, decoded (specification, "Limits"). */
+export const MAX_UPLOAD = 50 * 1024 * 1024;
+
+/** What is left of a file name from elsewhere: its last part, without control characters, at most 120 bytes. */
+export function safeName(filename) {
+  const last = filename.split(/[/\\]/).pop() ?? '';
+  let name = last.replace(/[\u0000-\u001f\u007f]/g, '').replace(/^[.\s]+|[.\s]+$/g, '');
+  while (Buffer.byteLength(name) > 120) {
+    const dot = name.lastIndexOf('.');
+    const cut = dot > 0 && name.length - dot <= 16 ? dot : name.length;
+    name = [...name.slice(0, cut)].slice(0, -1).join('') + name.slice(cut);
+  }
+  return name || 'file';
+}
+
+/**
+ * @param {string} folder where this session's uploads go; made on first use, readable by this user only
+ */
+export function uploadMethods(folder) {
+  return {
+    async uploadFile({ filename, content } = {}) {
+      if (typeof filename !== 'string' || filename === '') throw new PathError('"filename" is missing.');
+      if (typeof content !== 'string') throw new PathError('"content" must be base64 text.');
+      const bytes = decode(content);
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const file = path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
+      try {
+        // wx: never over a file that is already there.
+        await writeFile(file, bytes, { flag: 'wx', mode: 0o600 });
+      } catch (error) {
+        if (error.code !== 'EEXIST') await rm(file, { force: true });
+        throw error.code === 'ENOSPC' ? new Error('The disk of the machine is full.') : error;
+      }
+      return { success: true, path: file, size: bytes.length };
+    },
+
+    async deleteUploadFile({ path: wanted } = {}) {
+      const file = await ownUpload(folder, wanted);
+      if (file === null) return { success: false, error: 'No such uploaded file.' };
+      await rm(file);
+      return { success: true };
+    },
+  };
+}
+
+/**
+ * The path of an upload when it is a file of this folder, else null.
+ * @param {string} folder
+ * @param {unknown} wanted path as `uploadFile` answered it
+ */
+export async function ownUpload(folder, wanted) {
+  if (typeof wanted !== 'string' || wanted.includes('\0')) return null;
+  const [home, parent] = await Promise.all(
+    [folder, path.dirname(path.resolve(folder, wanted))].map((one) => realpath(one).catch(() => null)),
+  );
+  if (home === null || parent !== home) return null;
+  const file = path.join(home, path.basename(wanted));
+  const info = await lstat(file).catch(() => null);
+  return info?.isFile() ? file : null;
+}
+
+/** Decodes base64 and notices what `Buffer` would silently skip, by its length alone: the text may be large. */
+function decode(content) {
+  const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0;
+  const size = Math.floor(((content.length - padding) * 3) / 4);
+  if (size > MAX_UPLOAD) throw new PathError(`The file is larger than ${MAX_UPLOAD / 1024 / 1024} MB.`);
+  const bytes = Buffer.from(content, 'base64');
+  if (bytes.length !== size || (content.length - padding) % 4 === 1) throw new PathError('"content" is not valid base64.');
+  return bytes;
+}

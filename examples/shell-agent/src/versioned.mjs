@@ -1,0 +1,68 @@
+/**
+ * A value that the hub keeps under a version (metadata, agent state): changed by merging, never by overwriting what
+ * somebody else wrote in between.
+ */
+
+/** How often a change is merged anew before it is given up. */
+const MAX_TRIES = 50;
+
+export class Versioned {
+  #last = Promise.resolve();
+
+  /**
+   * @param {{request: (event: string, payload: object) => Promise<any>, event: string, field: string,
+   *   scope: Record<string, string>, value: any, version: number}} options `event` and `field` as in the hub's
+   *   `update-*` events; `scope` names the session or machine
+   */
+  constructor({ request, event, field, scope, value, version }) {
+    this.request = request;
+    this.event = event;
+    this.field = field;
+    this.scope = scope;
+    this.value = value;
+    this.version = version;
+    /** Called after a value that came from the hub replaced the one held here. */
+    this.onAdopt = () => {};
+  }
+
+  /** Takes over a value of the hub unless it is older than the one held. */
+  adopt(version, value) {
+    if (typeof version !== 'number' || version <= this.version) return;
+    this.version = version;
+    this.value = value;
+    this.onAdopt(value);
+  }
+
+  /**
+   * Changes the value. Changes run one after another.
+   * @param {(current: any) => any} change pure; it may run several times, on ever newer values, and returns its argument
+   *   itself when there is nothing to do (any more)
+   * @returns {Promise<void>} settled when the hub has it
+   */
+  mutate(change) {
+    const turn = this.#last.then(() => this.#apply(change));
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  async #apply(change) {
+    for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+      const next = change(this.value);
+      if (next === this.value) return;
+      const expectedVersion = this.version;
+      const ack = await this.request(this.event, { ...this.scope, expectedVersion, [this.field]: next });
+      if (ack?.result === 'success') {
+        this.adopt(ack.version, ack[this.field] ?? next);
+        return;
+      }
+      if (ack?.result !== 'version-mismatch') {
+        throw new Error(`The hub did not take ${this.event}: ${ack?.reason ?? 'no reason given'}.`);
+      }
+      // The hub's word counts, even when its version is lower: it may have been restored from a backup.
+      this.version = ack.version;
+      this.value = ack[this.field] ?? null;
+      this.onAdopt(this.value);
+    }
+    throw new Error(`The hub changed ${this.field} faster than it could be merged; ${this.event} was given up.`);
+  }
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { MAX_READ, checkPaths, fileMethods } from '../src/files.mjs';
+import { isInside } from '../src/paths.mjs';
+import { tempDir } from './support/repository.mjs';
+
+/** A served directory beside a secret one, with links of every kind. */
+function place(t) {
+  const base = tempDir(t);
+  const root = path.join(base, 'served');
+  mkdirSync(path.join(root, 'folder'), { recursive: true });
+  mkdirSync(path.join(base, 'served-too'));
+  writeFileSync(path.join(base, 'secret.txt'), 'secret');
+  writeFileSync(path.join(base, 'served-too', 'secret.txt'), 'secret');
+  writeFileSync(path.join(root, 'plain.txt'), 'plain');
+  symlinkSync('../secret.txt', path.join(root, 'out'));
+  symlinkSync('..', path.join(root, 'up'));
+  symlinkSync('folder', path.join(root, 'in'));
+  symlinkSync('nowhere', path.join(root, 'broken'));
+  symlinkSync('loop', path.join(root, 'loop'));
+  return { base, root };
+}
+
+test('a file is read as base64 of its bytes', async (t) => {
+  const { root } = place(t);
+  const bytes = Buffer.from([0, 255, 10, 195, 40]);
+  writeFileSync(path.join(root, 'folder', 'bytes'), bytes);
+  const files = fileMethods(root);
+  assert.deepEqual(await files.readFile({ path: 'folder/bytes' }), { success: true, content: bytes.toString('base64'), size: 5 });
+  assert.equal((await files.readFile({ path: 'in/bytes' })).content, bytes.toString('base64'));
+});
+
+const REFUSED = [
+  ['../secret.txt', /must not contain "\.\."/],
+  ['folder/../../secret.txt', /must not contain "\.\."/],
+  ['folder\\..\\..\\secret.txt', /must not contain "\.\."/],
+  ['/etc/passwd', /must be relative/],
+  ['plain.txt\0', /NUL/],
+  ['out', /leads outside/],
+  ['up/secret.txt', /leads outside/],
+  ['up/served-too/secret.txt', /leads outside/],
+  ['broken', /No such file/],
+  ['loop', /too many symbolic links/],
+  ['plain.txt/below', /No such file/],
+  [7, /must be a string/],
+  [undefined, /must be a string/],
+];
+
+for (const [wanted, reason] of REFUSED) {
+  test(`reading ${JSON.stringify(wanted)} is refused`, async (t) => {
+    const { root } = place(t);
+    await assert.rejects(fileMethods(root).readFile({ path: wanted }), reason);
+  });
+}
+
+test('a folder, a pipe and a file that is too large are not read, and the reason is told', async (t) => {
+  const { root } = place(t);
+  execFileSync('mkfifo', [path.join(root, 'pipe')]);
+  writeFileSync(path.join(root, 'large'), '');
+  truncateSync(path.join(root, 'large'), MAX_READ + 1);
+  const files = fileMethods(root);
+  await assert.rejects(files.readFile({ path: 'folder' }), /folder is a directory/);
+  await assert.rejects(files.readFile({ path: 'pipe' }), /not a regular file/);
+  await assert.rejects(files.readFile({ path: 'large' }), /too large to send: 20\.0 MB, at most 20 MB/);
+});
+
+test('a listing has directories first, sizes for files, and tells nothing about what a link outside leads to', async (t) => {
+  const { root } = place(t);
+  const { success, entries } = await fileMethods(root).listDirectory({ path: '' });
+  assert.equal(success, true);
+  assert.deepEqual(entries, [
+    { name: 'folder', type: 'directory' },
+    { name: 'in', type: 'directory', link: true },
+    { name: 'broken', type: 'file', link: true },
+    { name: 'loop', type: 'file', link: true },
+    { name: 'out', type: 'file', link: true },
+    { name: 'plain.txt', type: 'file', size: 5 },
+    { name: 'up', type: 'file', link: true },
+  ]);
+  await assert.rejects(fileMethods(root).listDirectory({ path: 'up' }), /leads outside/);
+  await assert.rejects(fileMethods(root).listDirectory({ path: 'plain.txt' }), /plain\.txt is not a directory/);
+});
+
+test('a directory whose name only begins alike is not inside', () => {
+  assert.equal(isInside('/a/b', '/a/bc'), false);
+  assert.equal(isInside('/a/b', '/a/b/..c'), true);
+  assert.equal(isInside('/', '/etc'), true);
+});
+
+test('paths anywhere on the machine can be asked for, and odd names do no harm', async (t) => {
+  const { base, root } = place(t);
+  const exists = await checkPaths(root, [base, '~', 'plain.txt', path.join(base, 'nothing'), '', 'a\0b', '__proto__']);
+  assert.deepEqual(Object.entries(exists), [
+    [base, true],
+    ['~', isInside(homedir(), homedir())],
+    ['plain.txt', true],
+    [path.join(base, 'nothing'), false],
+    ['', false],
+    ['a\0b', false],
+    ['__proto__', false],
+  ]);
+  await assert.rejects(checkPaths(root, 'plain.txt'), /array of strings/);
+  await assert.rejects(checkPaths(root, Array(1001).fill('a')), /at most 1000/);
+});

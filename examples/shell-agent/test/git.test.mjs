@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { gitMethods, parseNumstat, parseStatus } from '../src/git.mjs';
+import { repository, tempDir } from './support/repository.mjs';
+
+const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) => [name, status]));
+
+test('git status tells each kind of change apart, whatever the names look like', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('kept.txt', 'one\n');
+  write('old name.txt', 'a file with enough text to be recognized after a rename\n');
+  write('gone.txt', 'bye\n');
+  write('unstaged-gone.txt', 'bye\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  write('kept.txt', 'two\n');
+  git('mv', 'old name.txt', 'new näme.txt');
+  git('rm', 'gone.txt');
+  git('rm', '--cached', 'unstaged-gone.txt');
+  write('added.txt', 'new\n');
+  git('add', 'added.txt');
+  write('folder/with\ttab and\nline.txt', 'x');
+  const status = await gitMethods(dir).gitStatus({ cwd: dir });
+  assert.equal(status.success, true);
+  assert.equal(status.branch, 'main');
+  assert.deepEqual(
+    status.files.filter(({ path: name }) => name === 'unstaged-gone.txt').map((file) => file.status).sort(),
+    ['deleted', 'untracked'],
+  );
+  const rest = byPath(status.files.filter(({ path: name }) => name !== 'unstaged-gone.txt'));
+  assert.deepEqual(rest, {
+    'kept.txt': 'modified',
+    'new näme.txt': 'renamed',
+    'gone.txt': 'deleted',
+    'added.txt': 'added',
+    'folder/with\ttab and\nline.txt': 'untracked',
+  });
+  assert.equal(status.files.find((file) => file.status === 'renamed').oldPath, 'old name.txt');
+});
+
+test('a file that two branches changed is conflicted', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('shared.txt', 'base\n');
+  git('add', '.');
+  git('commit', '-m', 'base');
+  git('checkout', '-b', 'other');
+  write('shared.txt', 'theirs\n');
+  git('commit', '-am', 'theirs');
+  git('checkout', 'main');
+  write('shared.txt', 'ours\n');
+  git('commit', '-am', 'ours');
+  assert.throws(() => git('merge', 'other'));
+  const { files } = await gitMethods(dir).gitStatus({});
+  assert.deepEqual(byPath(files), { 'shared.txt': 'conflicted' });
+});
+
+test('a repository without commits and one with a detached head have a branch to show, too', async (t) => {
+  const { dir, git, write } = repository(t);
+  assert.equal((await gitMethods(dir).gitStatus({})).branch, 'main');
+  write('a.txt', 'a');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  const oid = git('rev-parse', 'HEAD').trim();
+  git('checkout', '--detach');
+  const status = await gitMethods(dir).gitStatus({});
+  assert.equal(status.branch, oid.slice(0, 12));
+  assert.equal(status.detached, true);
+});
+
+test('ahead and behind are read from the branch header', () => {
+  const status = parseStatus('# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -3\0');
+  assert.deepEqual([status.upstream, status.ahead, status.behind], ['origin/main', 2, 3]);
+});
+
+test('outside a repository every method says so', async (t) => {
+  const dir = tempDir(t);
+  const git = gitMethods(dir);
+  for (const answer of [
+    await git.gitStatus({ cwd: dir }),
+    await git.gitDiffNumstat({ cwd: dir }),
+    await git.gitDiffFile({ cwd: dir, filePath: 'a.txt' }),
+  ]) {
+    assert.equal(answer.success, false);
+    assert.match(answer.error, /^Not a git repository: /);
+  }
+});
+
+test('numstat counts lines, staged or not, and marks binary files', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('text.txt', 'a\nb\nc\n');
+  write('image.bin', Buffer.from([0, 1, 2, 3]));
+  git('add', '.');
+  git('commit', '-m', 'first');
+  write('text.txt', 'a\nB\nc\nd\n');
+  write('image.bin', Buffer.from([0, 9, 9]));
+  const methods = gitMethods(dir);
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir })).files, [
+    { path: 'image.bin', added: 0, removed: 0, binary: true },
+    { path: 'text.txt', added: 2, removed: 1 },
+  ]);
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, []);
+  git('add', 'text.txt');
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, [{ path: 'text.txt', added: 2, removed: 1 }]);
+});
+
+test('numstat of a rename carries both names', () => {
+  assert.deepEqual(parseNumstat('1\t2\t\0old.txt\0new.txt\u00003\t0\tplain.txt\0'), [
+    { path: 'new.txt', added: 1, removed: 2, oldPath: 'old.txt' },
+    { path: 'plain.txt', added: 3, removed: 0 },
+  ]);
+});
+
+test('the diff of a file shows what changed, an untracked file as a whole', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('a.txt', 'one\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  write('a.txt', 'two\n');
+  write('-new file.txt', 'fresh\n');
+  const methods = gitMethods(dir);
+  const changed = await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt' });
+  assert.match(changed.diff, /^-one\n\+two$/m);
+  const fresh = await methods.gitDiffFile({ cwd: dir, filePath: '-new file.txt' });
+  assert.match(fresh.diff, /new file mode[^]*^\+fresh$/m);
+  assert.deepEqual(await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true }), { success: true, diff: '' });
+  git('add', 'a.txt');
+  assert.match((await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true })).diff, /^\+two$/m);
+});
+
+test('a deleted file still has a diff, and a name with stars is no pattern', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('sub/gone.txt', 'bye\n');
+  write('other.txt', 'x\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  git('rm', '-r', '--quiet', 'sub');
+  git('reset', '--quiet');
+  write('other.txt', 'y\n');
+  const methods = gitMethods(dir);
+  assert.match((await methods.gitDiffFile({ filePath: 'sub/gone.txt' })).diff, /^-bye$/m);
+  assert.equal((await methods.gitDiffFile({ filePath: '*.txt' })).diff, '');
+});
+
+test('in a folder of a repository only that folder is shown, with paths of its own', async (t) => {
+  const { dir, git, write } = repository(t);
+  write('outside.txt', 'a\n');
+  write('sub/inside.txt', 'a\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  write('outside.txt', 'b\n');
+  write('sub/inside.txt', 'b\n');
+  const sub = path.join(dir, 'sub');
+  const methods = gitMethods(sub);
+  assert.deepEqual(byPath((await methods.gitStatus({ cwd: sub })).files), { 'inside.txt': 'modified' });
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: sub })).files, [{ path: 'inside.txt', added: 1, removed: 1 }]);
+  assert.match((await methods.gitDiffFile({ cwd: sub, filePath: 'inside.txt' })).diff, /^\+b$/m);
+  await assert.rejects(methods.gitDiffFile({ cwd: sub, filePath: '../outside.txt' }), /must not contain "\.\."/);
+});
+
+test('a working directory elsewhere and a link to elsewhere are refused', async (t) => {
+  const { dir } = repository(t);
+  const elsewhere = tempDir(t);
+  symlinkSync(elsewhere, path.join(dir, 'link'));
+  mkdirSync(path.join(elsewhere, 'deep'));
+  const methods = gitMethods(dir);
+  await assert.rejects(methods.gitStatus({ cwd: elsewhere }), /outside the session's directory/);
+  await assert.rejects(methods.gitStatus({ cwd: path.join(dir, 'link') }), /outside the session's directory/);
+  await assert.rejects(methods.gitDiffFile({ filePath: 'link/deep/none.txt' }), /leads outside/);
+});

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PAGE } from '../src/hub-client.mjs';
+import { Inbox } from '../src/inbox.mjs';
+import { deferred, turn } from './support/wait.mjs';
+
+/** An inbox on a history that the test fills. */
+function inbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
+  const history = [];
+  const got = [];
+  const box = new Inbox({
+    startSeq,
+    isConnected,
+    retryMs: 1,
+    fetchAfter: fetchAfter ?? (async (seq) => history.filter((one) => one.seq > seq).slice(0, PAGE)),
+    onMessage: ({ seq }) => got.push(seq),
+  });
+  return { box, got, history };
+}
+
+const upTo = (n) => Array.from({ length: n }, (_, i) => ({ seq: i + 1 }));
+
+test('a message seen live and in the history is handed on once', async () => {
+  const { box, got, history } = inbox();
+  history.push(...upTo(3));
+  box.live({ seq: 1 });
+  await box.catchUp();
+  box.live({ seq: 3 });
+  box.live({ seq: 4 });
+  assert.deepEqual(got, [1, 2, 3, 4]);
+});
+
+test('live messages wait until the history before them was read', async () => {
+  const page = deferred();
+  const { box, got } = inbox({ fetchAfter: () => page.promise });
+  const caught = box.catchUp();
+  box.live({ seq: 4 });
+  box.live({ seq: 3 });
+  await turn();
+  assert.deepEqual(got, []);
+  page.resolve(upTo(3));
+  await caught;
+  assert.deepEqual(got, [1, 2, 3, 4]);
+});
+
+test('a long history is read page by page', async () => {
+  const { box, got, history } = inbox({ startSeq: 10 });
+  history.push(...upTo(2 * PAGE + 30));
+  await box.catchUp();
+  assert.deepEqual(got, upTo(2 * PAGE + 30).map(({ seq }) => seq).slice(10));
+});
+
+test('more live messages than can be held are read from the history instead', async () => {
+  const all = upTo(2000);
+  const gate = deferred();
+  const { box, got } = inbox({
+    fetchAfter: async (seq) => {
+      await gate.promise;
+      return all.filter((one) => one.seq > seq).slice(0, PAGE);
+    },
+  });
+  const caught = box.catchUp();
+  for (const message of all) box.live(message);
+  gate.resolve();
+  await caught;
+  assert.deepEqual(got, all.map(({ seq }) => seq));
+});
+
+test('a failed page is tried again while there is a connection, else with the next one', async () => {
+  let connected = true;
+  let failures = 2;
+  const { box, got } = inbox({
+    isConnected: () => connected,
+    fetchAfter: async (seq) => {
+      failures -= 1;
+      if (failures >= 0) throw new Error('not now');
+      return upTo(2).filter((one) => one.seq > seq);
+    },
+  });
+  await box.catchUp();
+  assert.deepEqual(got, [1, 2]);
+  connected = false;
+  failures = 1;
+  await box.catchUp();
+  assert.equal(failures, 0);
+});
+
+test('own messages are passed over only when nothing is missing before them', () => {
+  const { box, got } = inbox({ startSeq: 5 });
+  box.own(6);
+  box.own(8);
+  assert.equal(box.seen, 6);
+  box.live({ seq: 7 });
+  assert.equal(box.seen, 8);
+  assert.deepEqual(got, [6, 7, 8]);
+});

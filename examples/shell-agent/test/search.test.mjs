@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { checkRipgrepArgs, searchMethods } from '../src/search.mjs';
+import { tempDir } from './support/repository.mjs';
+
+function place(t) {
+  const base = tempDir(t);
+  const root = path.join(base, 'served');
+  mkdirSync(path.join(root, 'src'), { recursive: true });
+  writeFileSync(path.join(root, 'README.md'), 'Hello\n');
+  writeFileSync(path.join(root, 'src', 'main.rs'), 'fn main() {}\n');
+  writeFileSync(path.join(base, 'secret.md'), 'Hello\n');
+  symlinkSync('..', path.join(root, 'up'));
+  return { base, root, search: searchMethods(root) };
+}
+
+test('the hub finds files by a part of their name, in any case', async (t) => {
+  const { root, search } = place(t);
+  const found = await search.runRipgrep({ args: ['--files', '--iglob', '*readme*'], cwd: root });
+  assert.deepEqual([found.success, found.stdout], [true, 'README.md\n']);
+  const all = await search.runRipgrep({ args: ['--files'], cwd: root });
+  assert.deepEqual(all.stdout.trim().split('\n').sort(), ['README.md', 'src/main.rs']);
+});
+
+test('finding nothing is a success', async (t) => {
+  const { root, search } = place(t);
+  const found = await search.runRipgrep({ args: ['--files', '--iglob', '*nothing*'], cwd: root });
+  assert.deepEqual([found.success, found.stdout], [true, '']);
+});
+
+test('text is searched, in a folder when one is named', async (t) => {
+  const { search } = place(t);
+  assert.equal((await search.runRipgrep({ args: ['-n', 'main', 'src'] })).stdout, 'src/main.rs:1:fn main() {}\n');
+  assert.equal((await search.runRipgrep({ args: ['-e', 'Hello', '-il'] })).stdout, 'README.md\n');
+});
+
+test('a mistake in the pattern comes back as an error', async (t) => {
+  const { search } = place(t);
+  const answer = await search.runRipgrep({ args: ['(unclosed'] });
+  assert.equal(answer.success, false);
+  assert.match(answer.error, /regex|rg/);
+});
+
+const REFUSED = [
+  [['--pre', 'sh', 'x']],
+  [['--pre=sh', 'x']],
+  [['--hostname-bin=sh', 'x']],
+  [['--search-zip', 'x']],
+  [['-z', 'x']],
+  [['-iz', 'x']],
+  [['--follow', 'x']],
+  [['-L', '--files']],
+  [['-nL', 'x']],
+  [['--file=/etc/passwd']],
+  [['-f', '/etc/passwd']],
+  [['-if/etc/passwd']],
+  [['--ignore-file', '/etc/passwd', 'x']],
+  [['--files=1']],
+  [['-g']],
+];
+
+for (const [args] of REFUSED) {
+  test(`rg ${args.join(' ')} is refused`, () => {
+    assert.throws(() => checkRipgrepArgs(args), /not allowed here|needs a value/);
+  });
+}
+
+test('paths outside are refused, wherever they stand', async (t) => {
+  const { base, root, search } = place(t);
+  for (const args of [
+    ['--files', '..'],
+    ['--files', base],
+    ['Hello', 'src', '../secret.md'],
+    ['-e', 'Hello', '/etc'],
+    ['Hello', '--', '../secret.md'],
+    ['--files', 'up'],
+  ]) {
+    await assert.rejects(search.runRipgrep({ args, cwd: root }), /must not contain|must be relative|leads outside/, args.join(' '));
+  }
+  await assert.rejects(search.runRipgrep({ args: ['--files'], cwd: base }), /outside/);
+  await assert.rejects(search.runRipgrep({ args: ['x', '-'] }), /standard input/);
+  await assert.rejects(search.runRipgrep({ args: 'x' }), /array of strings/);
+});
+
+test('a pattern that looks like a path stays a pattern', () => {
+  assert.deepEqual(checkRipgrepArgs(['../x', 'src']).paths, ['src']);
+  assert.deepEqual(checkRipgrepArgs(['-A3', '--glob', '../*', 'x', 'src']).paths, ['src']);
+});

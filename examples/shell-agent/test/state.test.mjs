@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { readArgs } from '../src/args.mjs';
+import { Catalog } from '../src/catalog.mjs';
+import { StateStore } from '../src/state.mjs';
+import { Todos } from '../src/todos.mjs';
+import { findToken, namespaceOf } from '../src/token.mjs';
+import { repository, tempDir } from './support/repository.mjs';
+
+test('a machine keeps its id, per hub and namespace', (t) => {
+  const home = tempDir(t);
+  const store = (namespace) => new StateStore({ home, hub: 'http://hub', namespace });
+  assert.equal(store('a').machineId(), store('a').machineId());
+  assert.notEqual(store('a').machineId(), store('b').machineId());
+});
+
+test('a session goes on where it stopped, unless it is another one under the same tag', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const first = store.openSession('/dir');
+  first.attach('one', 7);
+  assert.equal(first.lastSeq, 7);
+  first.handled(9);
+  first.handled(10, true);
+  first.release();
+  const second = store.openSession('/dir');
+  second.attach('one', 30);
+  assert.deepEqual([second.lastSeq, second.agentId], [10, first.agentId]);
+  second.release();
+  const third = store.openSession('/dir');
+  third.attach('two', 0);
+  assert.equal(third.lastSeq, 0);
+  third.release();
+});
+
+test('a session is served by one process at a time, and a dead one does not count', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const first = store.openSession('/dir');
+  assert.throws(() => store.openSession('/dir'), /already serves this session/);
+  store.openSession('/other').release();
+  writeFileSync(first.lock, JSON.stringify({ pid: 2 ** 30, born: '1' }));
+  store.openSession('/dir').release();
+  writeFileSync(first.lock, JSON.stringify({ pid: process.ppid, born: 'another time' }));
+  store.openSession('/dir').release();
+});
+
+test('an id from the hub cannot lead uploads elsewhere', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  for (const id of ['..', '../x', 'a/b', '']) assert.throws(() => store.uploads(id), /cannot name a folder/);
+});
+
+test('the token comes from the option, the environment or .dev.vars', (t) => {
+  const file = path.join(tempDir(t), '.dev.vars');
+  assert.throws(() => findToken(undefined, {}, file), /npm run dev/);
+  writeFileSync(file, '# made\nJWT_SECRET=x\nCLI_API_TOKEN="from file"\n');
+  assert.equal(findToken(undefined, {}, file), 'from file');
+  assert.equal(findToken(undefined, { CLI_API_TOKEN: 'env' }, file), 'env');
+  assert.equal(findToken('option', { CLI_API_TOKEN: 'env' }, file), 'option');
+  assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
+});
+
+test('mistakes on the command line are told', () => {
+  for (const [argv, reason] of [
+    [[], /--dir PATH is missing/],
+    [['--dir', '.', '--nonsense'], /--nonsense/],
+    [['--dir', '.', '--hub', 'nowhere'], /is not an address/],
+    [['--dir', '.', '--hub', 'ftp://x'], /http/],
+    [['--dir', '.', '--flavor', 'a b'], /--flavor takes one word/],
+  ]) {
+    assert.throws(() => readArgs(argv, {}), reason);
+  }
+  assert.equal(readArgs(['--dir', '.'], { HUB_URL: 'https://hub.example/' }).hub, 'https://hub.example');
+});
+
+test('commands and skills are read from the directory', async (t) => {
+  const { dir, write } = repository(t);
+  write('.agents/commands/check.md', '# Check\n\nRuns the checks.\n\n```sh\necho "checking $1"\n```\n');
+  write('.agents/commands/not a name.md', 'x');
+  write('.agents/skills/review/SKILL.md', '---\nname: "review-code"\ndescription: Reads a change.\n---\nBody');
+  write('.agents/skills/bare/SKILL.md', 'no front matter');
+  const catalog = new Catalog(dir);
+  assert.deepEqual(await catalog.commands(), ['help', 'todo', 'check']);
+  assert.equal(await catalog.script('check'), 'echo "checking $1"');
+  assert.equal(await catalog.script('../check'), null);
+  assert.deepEqual(await catalog.skills(), [
+    { name: 'bare', description: '' },
+    { name: 'review-code', description: 'Reads a change.' },
+  ]);
+});
+
+test('todos are added, done and shown', () => {
+  const todos = new Todos();
+  assert.equal(todos.command('').text, 'There are no todos.');
+  todos.command('add write the tests');
+  assert.equal(todos.command('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
+  assert.equal(todos.command('done 1').text, '1. [x] write the tests\n2. [ ] run them');
+  assert.deepEqual(todos.items.map(({ status, priority }) => [status, priority]), [['completed', 'medium'], ['pending', 'medium']]);
+  assert.equal(todos.command('done 9').changed, false);
+  assert.equal(todos.command('fly').changed, false);
+});

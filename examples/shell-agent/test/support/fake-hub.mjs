@@ -1,0 +1,221 @@
+/**
+ * A hub for tests, in memory: as much of the real one's command-line interface as the agent uses, on the official
+ * server library. It can lose connections and swallow acknowledgements on purpose.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { createServer } from 'node:http';
+import { Server } from 'socket.io';
+
+export const TOKEN = 'secret:tests';
+
+export class FakeHub extends EventEmitter {
+  sessions = new Map();
+  machines = new Map();
+  #registered = new Map();
+  #emitted = new Map();
+
+  static async start() {
+    const hub = new FakeHub();
+    hub.setMaxListeners(0);
+    hub.http = createServer((request, response) => hub.#rest(request, response));
+    hub.io = new Server(hub.http, { path: '/socket.io/', transports: ['websocket'], maxHttpBufferSize: 1e8 });
+    hub.cli = hub.io.of('/cli');
+    hub.cli.use((socket, next) => next(socket.handshake.auth.token === TOKEN ? undefined : new Error('Invalid token')));
+    hub.cli.on('connection', (socket) => hub.#connection(socket));
+    hub.http.listen(0, '127.0.0.1');
+    await once(hub.http, 'listening');
+    hub.url = `http://127.0.0.1:${hub.http.address().port}`;
+    return hub;
+  }
+
+  async stop() {
+    await this.io.close();
+  }
+
+  // --- what a test does and looks at -------------------------------------------------------------------------------
+
+  /** A message of a user on the web. */
+  say(sid, text, attachments) {
+    const content = { role: 'user', content: { type: 'text', text, ...(attachments ? { attachments } : {}) }, meta: { sentFrom: 'web' } };
+    return this.#append(this.sessions.get(sid), content, randomUUID());
+  }
+
+  /** Calls a method the way the hub does for a REST request. */
+  async call(scope, method, params = {}) {
+    const socket = this.#registered.get(`${scope}:${method}`);
+    if (!socket) return { success: false, error: `No handler registered for ${method}` };
+    const answer = await socket.timeout(20_000).emitWithAck('rpc-request', {
+      method: `${scope}:${method}`,
+      params: JSON.stringify(params),
+    });
+    return JSON.parse(answer);
+  }
+
+  registered(scope) {
+    return [...this.#registered.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
+  }
+
+  /** Cuts all connections, as a broken network does: without a goodbye. */
+  cut() {
+    for (const socket of this.cli.sockets.values()) socket.conn.transport.socket.terminate();
+  }
+
+  /** Messages of a session's agent, as plain text, oldest first. */
+  heard(sid) {
+    return this.sessions.get(sid).messages.map(({ content }) => plain(content)).filter((one) => one !== null);
+  }
+
+  /** Settled when `test` gives something; it is asked again after everything that happens. */
+  async until(test, what = 'the expected event', ms = 15_000) {
+    const signal = AbortSignal.timeout(ms);
+    for (;;) {
+      const found = test();
+      if (found) return found;
+      await once(this, 'change', { signal }).catch(() => {
+        throw new Error(`waited in vain for ${what}`);
+      });
+    }
+  }
+
+  /** The pending permission request of a session, when it has one. */
+  pending(sid) {
+    return Object.keys(this.sessions.get(sid)?.agentState?.requests ?? {})[0];
+  }
+
+  changeState(sid, change) {
+    const session = this.sessions.get(sid);
+    session.agentState = change(session.agentState);
+    session.agentStateVersion += 1;
+    this.#publish(session, null, {
+      t: 'update-session',
+      sid,
+      metadata: null,
+      agentState: { version: session.agentStateVersion, value: session.agentState },
+    });
+  }
+
+  /** How often an event came in. */
+  count(event) {
+    return this.#emitted.get(event) ?? 0;
+  }
+
+  // --- the interface of the hub ------------------------------------------------------------------------------------
+
+  async #rest(request, response) {
+    const answer = (status, body) => {
+      response.writeHead(status, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify(body));
+    };
+    if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(401, { error: 'Bad token', code: 'unauthorized' });
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    const body = text === '' ? {} : JSON.parse(text);
+    const url = new URL(request.url, this.url);
+    const [, , kind, id, what] = url.pathname.split('/');
+    if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#open(body) });
+    if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#machine(body) });
+    const session = this.sessions.get(id);
+    if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
+    if (what !== 'messages') return answer(200, { session: view(session) });
+    const after = Number(url.searchParams.get('afterSeq'));
+    const limit = Number(url.searchParams.get('limit') ?? 200);
+    return answer(200, { messages: session.messages.filter(({ seq }) => seq > after).slice(0, limit) });
+  }
+
+  #open({ tag, metadata, agentState, model }) {
+    let session = [...this.sessions.values()].find((one) => one.tag === tag);
+    if (!session) {
+      const id = randomUUID();
+      session = { id, tag, metadata, agentState, modelMode: model, metadataVersion: 1, agentStateVersion: 1, messages: [] };
+      this.sessions.set(id, session);
+    }
+    return view(session);
+  }
+
+  #machine({ id, metadata, runnerState }) {
+    const known = this.machines.get(id) ?? { id, metadata, runnerState, metadataVersion: 1, runnerStateVersion: 1 };
+    this.machines.set(id, known);
+    return known;
+  }
+
+  #connection(socket) {
+    const { sessionId, machineId } = socket.handshake.auth;
+    socket.onAny((event) => {
+      this.#emitted.set(event, this.count(event) + 1);
+      setImmediate(() => this.emit('change'));
+    });
+    this.upgradeToken = socket.handshake.headers.authorization;
+    if (sessionId && !this.sessions.has(sessionId)) {
+      socket.emit('error', { message: 'Session not found', code: 'not-found', scope: 'session', id: sessionId });
+      return;
+    }
+    const scoped = (method) => (method.includes(':') ? method : `${sessionId ?? machineId}:${method}`);
+    socket.on('rpc-register', ({ method }) => this.#registered.set(scoped(method), socket));
+    socket.on('rpc-unregister', ({ method }) => this.#registered.delete(scoped(method)));
+    socket.on('disconnect', () => {
+      for (const [name, owner] of this.#registered) if (owner === socket) this.#registered.delete(name);
+      this.emit('change');
+    });
+    socket.on('ping', (_payload, ack) => ack?.());
+    socket.on('message', ({ sid, message, localId }, ack) => {
+      const session = this.sessions.get(sid);
+      const known = session.messages.find((one) => one.localId === localId);
+      const stored = known ?? this.#append(session, message, localId, socket);
+      if (this.swallow?.(stored, known !== undefined)) return;
+      ack?.({ ok: true, id: stored.id, seq: stored.seq });
+    });
+    const versioned = (event, field, find) =>
+      socket.on(event, (payload, ack) => {
+        const owner = find(payload);
+        const version = `${field}Version`;
+        if (payload.expectedVersion !== owner[version]) {
+          return ack({ result: 'version-mismatch', version: owner[version], [field]: owner[field] });
+        }
+        owner[field] = payload[field];
+        owner[version] += 1;
+        return ack({ result: 'success', version: owner[version], [field]: owner[field] });
+      });
+    versioned('update-state', 'agentState', ({ sid }) => this.sessions.get(sid));
+    versioned('update-metadata', 'metadata', ({ sid }) => this.sessions.get(sid));
+    versioned('machine-update-state', 'runnerState', (payload) => this.machines.get(payload.machineId));
+    versioned('machine-update-metadata', 'metadata', (payload) => this.machines.get(payload.machineId));
+    socket.on('session-alive', ({ sid, thinking, mode, permissionMode }) => {
+      const session = this.sessions.get(sid);
+      if (session.thinking !== thinking) (session.thoughts ??= []).push(thinking);
+      Object.assign(session, { active: true, thinking, mode, permissionMode });
+    });
+    socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
+    this.emit('change');
+  }
+
+  #append(session, content, localId, from = null) {
+    const message = { id: randomUUID(), seq: session.messages.length + 1, createdAt: Date.now(), localId, content };
+    session.messages.push(message);
+    this.#publish(session, from, { t: 'new-message', sid: session.id, message });
+    return message;
+  }
+
+  #publish(session, from, body) {
+    const update = { id: randomUUID(), seq: 1, createdAt: Date.now(), body };
+    for (const socket of this.cli.sockets.values()) {
+      if (socket !== from && socket.handshake.auth.sessionId === session.id) socket.emit('update', update);
+    }
+    setImmediate(() => this.emit('change'));
+  }
+}
+
+function view({ messages, ...session }) {
+  return { ...session, seq: messages.length };
+}
+
+/** A message in one line: `> command`, output, words, or `(ready)`. */
+function plain(content) {
+  if (content.role === 'user') return null;
+  if (content.content.data.type === 'ready') return '(ready)';
+  const [part] = content.content.data.message.content;
+  if (part.type === 'tool_use') return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
+  if (part.type === 'tool_result') return `${part.is_error ? '! ' : ''}${part.content}`;
+  return part.text;
+}

@@ -1,0 +1,22 @@
+// `npm run bench -- ARGS`: sets up, makes the optimised build, and runs the load generator under a Node that the
+// runtime accepts.
+
+import { build, describe } from './build.mjs';
+import { CommandFailed, main } from './lib/errors.mjs';
+import { nodeBinary } from './lib/node.mjs';
+import { inProject } from './lib/paths.mjs';
+import { run } from './lib/run.mjs';
+import { setup } from './lib/setup.mjs';
+
+await main(async () => {
+  await setup();
+  // Standard output is the bench's own: it may be asked for JSON.
+  console.error(describe(await build()));
+  try {
+    await run(nodeBinary(), [inProject('bench', 'run.mjs'), ...process.argv.slice(2)], { show: true });
+  } catch (error) {
+    // The bench has said what is wrong.
+    if (error instanceof CommandFailed) return error.code ?? 1;
+    throw error;
+  }
+});

@@ -1,0 +1,66 @@
+// Errors that are told to a person, and the frame every script's main function runs in.
+
+import { realpathSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { isStopping } from './signals.mjs';
+
+/** Something the person at the keyboard can put right: it is printed without a stack. */
+export class UserError extends Error {
+  /**
+   * @param {string} message what is wrong
+   * @param {string} [hint] what to do about it
+   */
+  constructor(message, hint) {
+    super(message);
+    this.name = 'UserError';
+    this.hint = hint;
+  }
+}
+
+/** A program that ended with another code than 0. `output` is what it said, unless that was shown already. */
+export class CommandFailed extends UserError {
+  /**
+   * @param {string} command as typed
+   * @param {number | null} code
+   * @param {string | null} signal
+   * @param {string} output
+   */
+  constructor(command, code, signal, output) {
+    super(`\`${command}\` ${signal ? `was ended by ${signal}` : `failed with exit code ${code}`}.`);
+    this.name = 'CommandFailed';
+    this.code = code;
+    this.output = output;
+  }
+}
+
+/** @param {unknown} error */
+export function tell(error) {
+  if (!(error instanceof UserError)) {
+    console.error(error);
+    return;
+  }
+  const output = error instanceof CommandFailed ? error.output.trim() : '';
+  if (output) console.error(`\n${output}`);
+  console.error(`\n${error.message}`);
+  if (error.hint) console.error(error.hint);
+}
+
+/**
+ * Runs a script and ends the process with what it returns (0 when it returns nothing), or with 1
+ * after telling the error.
+ * @param {() => Promise<number | void>} script
+ */
+export async function main(script) {
+  try {
+    process.exitCode = (await script()) ?? 0;
+  } catch (error) {
+    if (isStopping()) return;
+    tell(error);
+    process.exitCode = 1;
+  }
+}
+
+/** @param {string} url `import.meta.url` of a module: was it started as a script? */
+export function isMain(url) {
+  return Boolean(process.argv[1]) && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(url));
+}

@@ -1,0 +1,66 @@
+//! `/cli`: how a CLI makes its session and machine known and reads them again.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{JsonBody, OwnedMachine, OwnedSession};
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::sessions::NewSession;
+use crate::model::json::Json;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PutSession {
+    tag: String,
+    metadata: Json,
+    agent_state: Option<Json>,
+    model: Option<String>,
+}
+
+/// `POST /cli/sessions`: the namespace's session of a tag, or a new one.
+pub async fn put_session(
+    State(hub): State<Arc<Hub>>,
+    JsonBody(body): JsonBody<PutSession>,
+) -> Result<JsonText, Refusal> {
+    if body.agent_state.as_ref().is_some_and(|state| !state.is_object() && !state.is_null()) {
+        return Err(Error::field("agentState", "Field `agentState` must be an object.").into());
+    }
+    let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
+    let id = hub.session_by_tag(new).await?;
+    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+}
+
+/// `GET /cli/sessions/:id`.
+pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
+    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PutMachine {
+    id: String,
+    metadata: Json,
+    runner_state: Option<Json>,
+}
+
+/// `POST /cli/machines`.
+pub async fn put_machine(
+    State(hub): State<Arc<Hub>>,
+    JsonBody(body): JsonBody<PutMachine>,
+) -> Result<JsonText, Refusal> {
+    if !body.metadata.is_object() {
+        return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
+    }
+    hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
+    Ok(hub.machine(&body.id, |machine| JsonText::wrapped("machine", machine)).await??)
+}
+
+/// `GET /cli/machines/:id`.
+pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, Refusal> {
+    Ok(hub.machine(&id, |machine| JsonText::wrapped("machine", machine)).await??)
+}

@@ -1,0 +1,75 @@
+//! `GET /api/events` and `POST /api/visibility`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::JsonBody;
+use super::query::Query;
+use crate::hub::Hub;
+use crate::hub::connections::{Format, Subscription};
+use crate::hub::error::Error;
+
+/// What a client that opens the event channel asked for.
+#[derive(Debug)]
+pub struct Asked {
+    pub subscription: Subscription,
+    pub last_event_id: Option<String>,
+}
+
+/// Reads and checks the query of `GET /api/events`: the session or machine must be the namespace's.
+/// `last_event_id` is the header of that name; the query parameter `lastEventId` counts before it.
+pub async fn subscription(
+    hub: &Arc<Hub>,
+    query: &str,
+    last_event_id: Option<String>,
+    format: Format,
+) -> Result<Asked, Error> {
+    let query = Query::parse(query)?;
+    let session = query.text("sessionId").map(str::to_owned);
+    let machine = query.text("machineId").map(str::to_owned);
+    if let Some(id) = &session {
+        hub.load_session(id).await?;
+    }
+    if let Some(id) = &machine {
+        hub.load_machine(id).await?;
+    }
+    let visible = match query.text("visibility") {
+        Some("visible") => true,
+        // Whoever does not say so is not taken for a person who looks at a page.
+        None | Some("hidden") => false,
+        Some(_) => {
+            return Err(Error::field("visibility", "Query parameter `visibility` must be `visible` or `hidden`."));
+        }
+    };
+    let all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
+    let last_event_id = query.text("lastEventId").map(str::to_owned).or(last_event_id);
+    let subscription = Subscription { id: String::new(), all, session, machine, visible, format };
+    Ok(Asked { subscription, last_event_id })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Visibility {
+    subscription_id: String,
+    visibility: Seen,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Seen {
+    Visible,
+    Hidden,
+}
+
+/// `POST /api/visibility`.
+pub async fn visibility(
+    State(hub): State<Arc<Hub>>,
+    JsonBody(body): JsonBody<Visibility>,
+) -> Result<JsonText, Refusal> {
+    hub.set_visibility(&body.subscription_id, body.visibility == Seen::Visible)?;
+    Ok(JsonText::ok())
+}

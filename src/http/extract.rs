@@ -1,0 +1,90 @@
+//! Extractors: the only ways for a handler to get a session, a machine, a body or a query. They run in the order of a
+//! handler's arguments, and with them the order of refusals: 503, 404, 403, then 400.
+
+use std::sync::Arc;
+
+use axum::RequestExt;
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::error::Refusal;
+use super::query::Query;
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::workspace::Workspace;
+use crate::wire::fields::read_object;
+
+/// The largest JSON body, in bytes: a text of 1 MiB that had every character escaped, and attachments besides.
+pub const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// The id of a session in the path: it exists, belongs to this namespace, and is in memory.
+pub struct OwnedSession(pub String);
+
+/// The same, with what calls about its working directory need.
+pub struct OwnedWorkspace(pub Workspace);
+
+/// The id of a machine in the path: it exists, belongs to this namespace, and is in memory.
+pub struct OwnedMachine(pub String);
+
+/// The query string.
+pub struct QueryString(pub Query);
+
+/// A JSON object as body, read into a type. An empty body counts as `{}` where `T` has no required field.
+pub struct JsonBody<T>(pub T);
+
+async fn path_id(parts: &mut Parts, hub: &Arc<Hub>) -> Result<String, Refusal> {
+    let params = RawPathParams::from_request_parts(parts, hub).await;
+    let params = params.map_err(|_| Refusal::from(Error::field("id", "The id in the path is not valid UTF-8.")))?;
+    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()).ok_or_else(Refusal::no_route)
+}
+
+impl FromRequestParts<Arc<Hub>> for OwnedSession {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+        let id = path_id(parts, hub).await?;
+        hub.load_session(&id).await?;
+        Ok(Self(id))
+    }
+}
+
+impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+        let OwnedSession(id) = OwnedSession::from_request_parts(parts, hub).await?;
+        let workspace = hub.workspace(&id).await?;
+        Ok(Self(workspace))
+    }
+}
+
+impl FromRequestParts<Arc<Hub>> for OwnedMachine {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+        let id = path_id(parts, hub).await?;
+        hub.load_machine(&id).await?;
+        Ok(Self(id))
+    }
+}
+
+impl FromRequestParts<Arc<Hub>> for QueryString {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        Ok(Self(Query::parse(parts.uri.query().unwrap_or_default())?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
+    type Rejection = Refusal;
+    async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        let bytes = request.with_limited_body().into_body();
+        let bytes = axum::body::to_bytes(bytes, MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
+        Ok(Self(read_body(text)?))
+    }
+}
+
+/// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.
+pub fn read_body<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    read_object(text).map_err(|e| if e.field.is_empty() { Error::InvalidBody(e.message) } else { Error::Invalid(e) })
+}

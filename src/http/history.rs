@@ -1,0 +1,114 @@
+//! Message history for web clients and CLIs, from the database alone: the worker answers it without the object.
+
+use std::sync::Arc;
+
+use axum::extract::{RawPathParams, RawQuery, State};
+
+use super::JsonText;
+use super::error::Refusal;
+use super::query::Query;
+use crate::hub::Hub;
+use crate::hub::error::{Error, Kind};
+use crate::model::namespace::Namespace;
+use crate::store::Database;
+use crate::store::history::{Page, Range, page};
+use crate::store::sessions::Found;
+
+/// The largest seq that a query may name: what JavaScript can count to.
+const MAX_SEQ: u64 = (1 << 53) - 1;
+
+/// Who asks: the two answer shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    Web,
+    Cli,
+}
+
+/// A page of a session's messages as JSON text.
+pub async fn messages(
+    db: &dyn Database,
+    namespace: &Namespace,
+    asker: Asker,
+    session: &str,
+    query: &str,
+) -> Result<String, Error> {
+    let asked = Query::parse(query).and_then(|query| Asked::read(asker, &query));
+    // Ids are checked before the query is: 404 and 403 come before 400.
+    let (range, limit) = asked.as_ref().map_or((Range::Before(None), 1), |asked| (asked.range, asked.limit));
+    match page(db, namespace, session, range, limit).await? {
+        Found::Owned(page) => asked.map(|asked| asked.shape(asker, &page)),
+        Found::Foreign => Err(Error::Foreign(Kind::Session)),
+        Found::Missing => Err(Error::Missing(Kind::Session)),
+    }
+}
+
+struct Asked {
+    range: Range,
+    limit: u64,
+}
+
+impl Asked {
+    fn read(asker: Asker, query: &Query) -> Result<Self, Error> {
+        let default = if asker == Asker::Web { 50 } else { 200 };
+        let limit = query.number("limit", 1..=200)?.unwrap_or(default);
+        let before = query.number("beforeSeq", 0..=MAX_SEQ)?;
+        let after = query.number("afterSeq", 0..=MAX_SEQ)?;
+        let range = match (asker, before, after) {
+            (_, Some(_), Some(_)) => {
+                return Err(Error::field(
+                    "afterSeq",
+                    "Query parameters `afterSeq` and `beforeSeq` exclude each other.",
+                ));
+            }
+            (_, None, Some(after)) => Range::After(after),
+            (Asker::Cli, None, None) => Range::After(0),
+            (_, before, None) => Range::Before(before),
+        };
+        Ok(Self { range, limit })
+    }
+
+    fn shape(&self, asker: Asker, page: &Page) -> String {
+        let messages = page.messages.join(",");
+        let has_more = page.has_more;
+        if asker == Asker::Cli {
+            return format!(r#"{{"messages":[{messages}],"hasMore":{has_more}}}"#);
+        }
+        let number = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
+        let limit = self.limit;
+        let edges = match self.range {
+            Range::Before(before) => {
+                let next = if has_more { page.last_seq } else { None };
+                format!(r#""beforeSeq":{},"nextBeforeSeq":{}"#, number(before), number(next))
+            }
+            Range::After(after) => {
+                let next = if has_more { page.last_seq } else { None };
+                format!(r#""afterSeq":{after},"nextAfterSeq":{}"#, number(next))
+            }
+        };
+        format!(
+            r#"{{"messages":[{messages}],"hasMore":{has_more},"page":{{"limit":{limit},{edges},"hasMore":{has_more}}}}}"#
+        )
+    }
+}
+
+/// `GET /api/sessions/:id/messages`.
+pub async fn web(hub: State<Arc<Hub>>, params: RawPathParams, query: RawQuery) -> Result<JsonText, Refusal> {
+    respond(Asker::Web, hub, params, query).await
+}
+
+/// `GET /cli/sessions/:id/messages`.
+pub async fn cli(hub: State<Arc<Hub>>, params: RawPathParams, query: RawQuery) -> Result<JsonText, Refusal> {
+    respond(Asker::Cli, hub, params, query).await
+}
+
+async fn respond(
+    asker: Asker,
+    State(hub): State<Arc<Hub>>,
+    params: RawPathParams,
+    RawQuery(query): RawQuery,
+) -> Result<JsonText, Refusal> {
+    let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()).unwrap_or_default();
+    let page =
+        messages(hub.database(), &hub.config.namespace, asker, &id, query.as_deref().unwrap_or_default()).await?;
+    Ok(JsonText(page))
+}

@@ -1,0 +1,101 @@
+//! `POST /api/sessions/:id/messages`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{JsonBody, OwnedSession};
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::messages::Draft;
+use crate::model::json::Json;
+
+/// The longest text, in bytes (decisions.md).
+const MAX_TEXT: usize = 1024 * 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Send {
+    text: Option<String>,
+    local_id: Option<String>,
+    attachments: Option<Vec<Attachment>>,
+}
+
+/// A file that was uploaded before. All five fields are needed.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Attachment {
+    id: String,
+    filename: String,
+    mime_type: String,
+    size: u64,
+    path: String,
+}
+
+/// What the agent finds in its history.
+#[derive(Serialize)]
+struct UserRecord {
+    role: &'static str,
+    content: UserContent,
+    meta: Meta,
+}
+
+#[derive(Serialize)]
+struct UserContent {
+    r#type: &'static str,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachments: Option<Vec<Attachment>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    sent_from: &'static str,
+}
+
+#[derive(Serialize)]
+struct Sent {
+    ok: bool,
+    message: SentMessage,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SentMessage {
+    id: String,
+    seq: u64,
+    local_id: Option<String>,
+    created_at: u64,
+}
+
+/// Sends a message to the agent. A `localId` seen before in this session answers the first one's message.
+pub async fn send(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<Send>,
+) -> Result<JsonText, Refusal> {
+    let text = body.text.unwrap_or_default();
+    let attachments = body.attachments.filter(|list| !list.is_empty());
+    if text.is_empty() && attachments.is_none() {
+        return Err(Error::field("text", "Field `text` is required when no `attachments` are sent.").into());
+    }
+    if text.len() > MAX_TEXT {
+        return Err(Error::field("text", format!("Field `text` must have at most {MAX_TEXT} bytes.")).into());
+    }
+    let record = UserRecord {
+        role: "user",
+        content: UserContent { r#type: "text", text, attachments },
+        meta: Meta { sent_from: "web" },
+    };
+    let content = Json::of(&record).map_err(|e| Error::InvalidBody(e.to_string()))?;
+    let draft = Draft { session: id, local_id: body.local_id.clone(), content, from: None };
+    let message = hub.send_message(draft).await?;
+    let message =
+        SentMessage { id: message.id, seq: message.seq, local_id: body.local_id, created_at: message.created_at };
+    let sent = serde_json::to_string(&Sent { ok: true, message }).map_err(|e| Error::InvalidBody(e.to_string()))?;
+    Ok(JsonText(sent))
+}

@@ -1,0 +1,96 @@
+//! HTTP: the routes, the guards in front of them, and the only map from errors to statuses.
+//!
+//! [`edge`] is what the stateless worker does: who asks, which namespace, what can be answered without the object.
+//! [`router`] is what the namespace's object answers; every request that reaches it has been authenticated.
+
+pub mod cli;
+pub mod cors;
+pub mod edge;
+pub mod error;
+pub mod events;
+pub mod extract;
+pub mod history;
+pub mod machines;
+pub mod messages;
+pub mod query;
+pub mod sessions;
+pub mod workspace;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::{HeaderValue, header};
+use tower_service::Service;
+
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use error::Refusal;
+
+/// The route table. `GET .../messages` stands here for the sake of the whole; the worker answers it before.
+pub fn router(hub: Arc<Hub>) -> Router {
+    Router::new()
+        .route("/api/sessions", get(sessions::list))
+        .route("/api/sessions/{id}", get(sessions::show).patch(sessions::rename).delete(sessions::delete))
+        .route("/api/sessions/{id}/messages", get(history::web).post(messages::send))
+        .route("/api/sessions/{id}/git-status", get(workspace::git_status))
+        .route("/api/sessions/{id}/git-diff-numstat", get(workspace::git_diff_numstat))
+        .route("/api/sessions/{id}/git-diff-file", get(workspace::git_diff_file))
+        .route("/api/sessions/{id}/file", get(workspace::file))
+        .route("/api/sessions/{id}/files", get(workspace::files))
+        .route("/api/sessions/{id}/directory", get(workspace::directory))
+        .route("/api/sessions/{id}/slash-commands", get(workspace::slash_commands))
+        .route("/api/sessions/{id}/skills", get(workspace::skills))
+        .route("/api/machines", get(machines::list))
+        .route("/api/visibility", post(events::visibility))
+        .route("/cli/sessions", post(cli::put_session))
+        .route("/cli/sessions/{id}", get(cli::session))
+        .route("/cli/sessions/{id}/messages", get(history::cli))
+        .route("/cli/machines", post(cli::put_machine))
+        .route("/cli/machines/{id}", get(cli::machine))
+        .method_not_allowed_fallback(|| async { Refusal::wrong_method() })
+        .fallback(|| async { Refusal::no_route() })
+        .with_state(hub)
+}
+
+/// Answers a request, as headers and a whole body.
+pub async fn answer(mut router: Router, request: Request) -> http::Response<Bytes> {
+    let response = match router.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    finish(response).await
+}
+
+/// Every answer of the hub: nothing of it may be stored by anybody on the way.
+pub async fn finish(response: Response) -> http::Response<Bytes> {
+    let (mut parts, body) = response.into_parts();
+    parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    http::Response::from_parts(parts, bytes)
+}
+
+/// A JSON text as the body of a 200.
+pub struct JsonText(pub String);
+
+impl IntoResponse for JsonText {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+impl JsonText {
+    /// `{"<name>": <the value>}`.
+    pub fn wrapped<T: serde::Serialize>(name: &str, value: &T) -> Result<Self, Error> {
+        let text = serde_json::to_string(value).map_err(|e| Error::Unavailable(e.to_string()))?;
+        Ok(Self(format!(r#"{{"{name}":{text}}}"#)))
+    }
+
+    /// `{"ok": true}`.
+    pub fn ok() -> Self {
+        Self(r#"{"ok":true}"#.into())
+    }
+}

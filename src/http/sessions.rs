@@ -1,0 +1,59 @@
+//! `/api/sessions`: list, show, rename, delete.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{JsonBody, OwnedSession, QueryString};
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::sessions::{Archived, MAX_NAME};
+
+/// `GET /api/sessions?archived=include|only`.
+pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, Refusal> {
+    let archived = match query.text("archived") {
+        None => Archived::Exclude,
+        Some("include") => Archived::Include,
+        Some("only") => Archived::Only,
+        Some(_) => {
+            return Err(Error::field("archived", "Query parameter `archived` must be `include` or `only`.").into());
+        }
+    };
+    let list = hub.list_sessions(archived).await?;
+    Ok(JsonText(format!(r#"{{"sessions":{list}}}"#)))
+}
+
+/// `GET /api/sessions/:id`.
+pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
+    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rename {
+    name: String,
+    expected_version: Option<u64>,
+}
+
+/// `PATCH /api/sessions/:id`.
+pub async fn rename(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<Rename>,
+) -> Result<JsonText, Refusal> {
+    let name = body.name.trim();
+    if !(1..=MAX_NAME).contains(&name.chars().count()) {
+        return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME} characters.")).into());
+    }
+    let version = hub.rename(&id, name, body.expected_version).await?;
+    Ok(JsonText(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
+}
+
+/// `DELETE /api/sessions/:id`.
+pub async fn delete(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
+    hub.delete_session(&id).await?;
+    Ok(JsonText::ok())
+}

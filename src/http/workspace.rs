@@ -1,0 +1,94 @@
+//! Git, files and commands of a session: checked, passed on to its CLI, and answered as the CLI answered.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{OwnedWorkspace, QueryString};
+use super::query::Query;
+use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::workspace::check_path;
+
+type Answer = Result<JsonText, Refusal>;
+
+/// `GET /api/sessions/:id/git-status`.
+pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+    Ok(JsonText(hub.git_status(&w).await))
+}
+
+/// `GET /api/sessions/:id/git-diff-numstat?staged`.
+pub async fn git_diff_numstat(
+    State(hub): State<Arc<Hub>>,
+    OwnedWorkspace(w): OwnedWorkspace,
+    QueryString(query): QueryString,
+) -> Answer {
+    let staged = query.flag("staged")?.unwrap_or(false);
+    Ok(JsonText(hub.git_diff_numstat(&w, staged).await))
+}
+
+/// `GET /api/sessions/:id/git-diff-file?path&staged`.
+pub async fn git_diff_file(
+    State(hub): State<Arc<Hub>>,
+    OwnedWorkspace(w): OwnedWorkspace,
+    QueryString(query): QueryString,
+) -> Answer {
+    let path = file_path(&query)?;
+    let staged = query.flag("staged")?.unwrap_or(false);
+    Ok(JsonText(hub.git_diff_file(&w, path, staged).await))
+}
+
+/// `GET /api/sessions/:id/file?path`.
+pub async fn file(
+    State(hub): State<Arc<Hub>>,
+    OwnedWorkspace(w): OwnedWorkspace,
+    QueryString(query): QueryString,
+) -> Answer {
+    let path = file_path(&query)?;
+    Ok(JsonText(hub.read_file(&w, path).await))
+}
+
+/// `GET /api/sessions/:id/files?query&limit`.
+pub async fn files(
+    State(hub): State<Arc<Hub>>,
+    OwnedWorkspace(w): OwnedWorkspace,
+    QueryString(query): QueryString,
+) -> Answer {
+    let limit = query.number("limit", 1..=500)?.unwrap_or(200);
+    let pattern = query.text("query").unwrap_or_default();
+    if pattern.contains('\0') {
+        return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
+    }
+    Ok(JsonText(hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
+}
+
+/// `GET /api/sessions/:id/directory?path`.
+pub async fn directory(
+    State(hub): State<Arc<Hub>>,
+    OwnedWorkspace(w): OwnedWorkspace,
+    QueryString(query): QueryString,
+) -> Answer {
+    let path = query.text("path").unwrap_or_default();
+    check_path("path", path)?;
+    Ok(JsonText(hub.list_directory(&w, path).await))
+}
+
+/// `GET /api/sessions/:id/slash-commands`.
+pub async fn slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+    Ok(JsonText(hub.slash_commands(&w).await))
+}
+
+/// `GET /api/sessions/:id/skills`.
+pub async fn skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+    Ok(JsonText(hub.skills(&w).await))
+}
+
+/// The `path` of a file: required, not empty, inside the directory.
+fn file_path(query: &Query) -> Result<&str, Error> {
+    let path = query.text("path").filter(|path| !path.is_empty());
+    let path = path.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;
+    check_path("path", path)?;
+    Ok(path)
+}

@@ -1,0 +1,173 @@
+//! What CLIs say, and what follows from it. Who is speaking comes from the socket; a session or machine that an event
+//! names must be the namespace's. Whatever is wrong is answered, as the acknowledgement where one was asked for and as
+//! an `error` event otherwise; the socket lives on.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::Hub;
+use super::commit::Outcome;
+use super::error::{Error, Kind};
+use super::machines::MachinePart;
+use super::messages::Draft;
+use super::ports::ConnId;
+use super::sessions::{SessionPart, Updated};
+use super::sockets::{NAMESPACE, event_code};
+use crate::model::json::Json;
+use crate::wire::cli::{
+    CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
+};
+use crate::wire::socketio::{self, AckId};
+
+impl Hub {
+    /// An event of a connected CLI.
+    pub(super) async fn on_event(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, name: &str, args: &[&RawValue]) {
+        let event = match decode(name, args) {
+            Ok(event) => event,
+            Err(error) => {
+                let versioned = name.starts_with("update-") || name.starts_with("machine-update-");
+                return self.refuse(conn, ack, versioned, None, "bad-payload", &error.to_string());
+            }
+        };
+        match event {
+            CliEvent::Message(message) => self.on_message(conn, ack, message).await,
+            CliEvent::UpdateMetadata(u) => self.on_session_update(conn, ack, SessionPart::Metadata, u).await,
+            CliEvent::UpdateState(u) => self.on_session_update(conn, ack, SessionPart::AgentState, u).await,
+            CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(conn, ack, MachinePart::Metadata, u).await,
+            CliEvent::MachineUpdateState(u) => self.on_machine_update(conn, ack, MachinePart::RunnerState, u).await,
+            CliEvent::SessionAlive(alive) => {
+                let id = alive.sid.clone();
+                let result = self.session_alive(alive).await;
+                self.answer(conn, ack, Kind::Session, &id, result);
+            }
+            CliEvent::SessionEnd(end) => {
+                let result = self.session_ended(&end.sid).await;
+                self.answer(conn, ack, Kind::Session, &end.sid, result);
+            }
+            CliEvent::MachineAlive(alive) => {
+                let id = alive.machine_id.clone();
+                let result = self.machine_alive(alive).await;
+                self.answer(conn, ack, Kind::Machine, &id, result);
+            }
+            CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method) {
+                Ok(()) => self.acknowledge(conn, ack),
+                Err((code, message)) => self.refuse(conn, ack, false, Some(("rpc", &rpc.method)), code, message),
+            },
+            CliEvent::RpcUnregister(rpc) => {
+                self.unregister(conn, &rpc.method);
+                self.acknowledge(conn, ack);
+            }
+            CliEvent::Ping => self.acknowledge(conn, ack),
+        }
+    }
+
+    async fn on_message(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, message: NewMessage<'_>) {
+        let content = message.content();
+        let draft = Draft { session: message.sid, local_id: message.local_id, content, from: Some(conn) };
+        let sid = draft.session.clone();
+        let result = self
+            .append(draft, |message| {
+                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]);
+                let failed = message_refused("The hub could not store the message. Send it again.", "unavailable");
+                Some(Outcome::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
+            })
+            .await;
+        if let Err(error) = result {
+            self.refuse(conn, ack, false, Some((Kind::Session.word(), &sid)), event_code(&error), &error.to_string());
+        }
+    }
+
+    async fn on_session_update(
+        self: &Arc<Self>,
+        conn: ConnId,
+        ack: Option<AckId>,
+        part: SessionPart,
+        u: SessionUpdate<'_>,
+    ) {
+        let field = match part {
+            SessionPart::Metadata => "metadata",
+            SessionPart::AgentState => "agentState",
+        };
+        let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
+        let result = self.update_session(&u.sid, part, u.expected_version, Json::from(u.value), conn, reply).await;
+        if let Err(error) = result {
+            self.refuse(conn, ack, true, Some((Kind::Session.word(), &u.sid)), event_code(&error), &error.to_string());
+        }
+    }
+
+    async fn on_machine_update(
+        self: &Arc<Self>,
+        conn: ConnId,
+        ack: Option<AckId>,
+        part: MachinePart,
+        u: MachineUpdate<'_>,
+    ) {
+        let field = match part {
+            MachinePart::Metadata => "metadata",
+            MachinePart::RunnerState => "runnerState",
+        };
+        let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
+        let result =
+            self.update_machine(&u.machine_id, part, u.expected_version, Json::from(u.value), conn, reply).await;
+        if let Err(error) = result {
+            self.refuse(
+                conn,
+                ack,
+                true,
+                Some((Kind::Machine.word(), &u.machine_id)),
+                event_code(&error),
+                &error.to_string(),
+            );
+        }
+    }
+
+    fn answer(&self, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<(), Error>) {
+        match result {
+            Ok(()) => self.acknowledge(conn, ack),
+            Err(error) => {
+                self.refuse(conn, ack, false, Some((kind.word(), id)), event_code(&error), &error.to_string())
+            }
+        }
+    }
+
+    fn acknowledge(&self, conn: ConnId, ack: Option<AckId>) {
+        if let Some(ack) = ack {
+            self.send_ack(conn, ack, r#"{"ok":true}"#);
+        }
+    }
+
+    /// Says what is wrong: in the acknowledgement where one was asked for, and in an `error` event where none was or an
+    /// id is at fault.
+    fn refuse(
+        &self,
+        conn: ConnId,
+        ack: Option<AckId>,
+        versioned: bool,
+        about: Option<(&str, &str)>,
+        code: &str,
+        message: &str,
+    ) {
+        if let Some(ack) = ack {
+            let answer =
+                if versioned { UpdateAck::Error { reason: message }.encode() } else { message_refused(message, code) };
+            self.send_ack(conn, ack, &answer);
+        }
+        if ack.is_none() || matches!(code, "access-denied" | "not-found") {
+            self.send_error(conn, message, code, about);
+        }
+    }
+}
+
+fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Option<Outcome> {
+    let done = match updated {
+        Updated::Success { version, value } => UpdateAck::Success { version: *version, field, value: value.as_ref() },
+        Updated::Mismatch { version, value } => UpdateAck::Mismatch { version: *version, field, value: value.as_ref() },
+    };
+    let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again." };
+    Some(Outcome::Reply {
+        conn,
+        done: socketio::ack(NAMESPACE, ack, &[&done.encode()]),
+        failed: socketio::ack(NAMESPACE, ack, &[&failed.encode()]),
+    })
+}

@@ -1,0 +1,161 @@
+//! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
+
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+
+use super::error::Error;
+use super::ports::ConnId;
+use super::rpc::Owner;
+use super::{Hub, State, note_key};
+use crate::model::event::Event;
+use crate::store::DbError;
+
+/// How often a batch is tried when the database has a passing fault.
+const ATTEMPTS: u32 = 6;
+/// The pause before the second attempt, in milliseconds; it doubles with each further one.
+const FIRST_PAUSE_MS: u64 = 50;
+/// How many bytes of messages may wait for the database before new ones are refused.
+pub const MAX_WAITING_BYTES: usize = 32_000_000;
+
+/// What happens once the changes noted before it are durable, or have failed.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A frame for one socket.
+    Reply { conn: ConnId, done: String, failed: String },
+    /// An event for web clients; dropped on failure.
+    Publish(Event),
+    /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
+    Update { owner: Owner, except: Option<ConnId>, frame: String },
+    /// The notebook may forget the clock of a session or machine that is not active any more.
+    Departed(Owner),
+    /// Somebody who waits.
+    Waiter(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Hub {
+    /// Waits until everything noted so far is durable. What is read from memory afterwards, anybody may see.
+    pub(super) async fn settled(self: &Arc<Self>) -> Result<(), Error> {
+        let waiter = {
+            let mut state = self.state();
+            if !state.journal.busy() {
+                return Ok(());
+            }
+            state.wait()
+        };
+        self.flush();
+        waiter.await.unwrap_or_else(|_| Err(interrupted()))
+    }
+
+    /// Waits for a change that was noted with [`State::wait`].
+    pub(super) async fn durable(self: &Arc<Self>, waiter: oneshot::Receiver<Result<(), Error>>) -> Result<(), Error> {
+        self.flush();
+        waiter.await.unwrap_or_else(|_| Err(interrupted()))
+    }
+
+    /// Starts committing what is noted, unless that is under way already.
+    pub(super) fn flush(self: &Arc<Self>) {
+        if self.state().journal.claim() {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.commit_all().await }));
+        }
+    }
+
+    async fn commit_all(&self) {
+        loop {
+            let batch = {
+                let mut state = self.state();
+                let State { journal, memory, .. } = &mut *state;
+                journal.take(&self.config.namespace, memory)
+            };
+            let Some((statements, outcomes)) = batch else { return };
+            match self.commit(statements).await {
+                Ok(()) => self.settle(outcomes),
+                Err(error) => {
+                    let abandoned = {
+                        let mut state = self.state();
+                        state.memory.clear();
+                        state.journal.abandon()
+                    };
+                    self.fail(outcomes.into_iter().chain(abandoned), &error.into());
+                }
+            }
+        }
+    }
+
+    async fn commit(&self, statements: Vec<crate::store::Statement>) -> Result<(), DbError> {
+        if statements.is_empty() {
+            return Ok(());
+        }
+        let mut pause = FIRST_PAUSE_MS;
+        for _ in 1..ATTEMPTS {
+            match self.db.batch(statements.clone()).await {
+                Err(DbError::Retryable(_)) => self.rt.sleep(pause).await,
+                result => return result.map(|_| ()),
+            }
+            pause *= 2;
+        }
+        self.db.batch(statements).await.map(|_| ())
+    }
+
+    fn settle(&self, outcomes: Vec<Outcome>) {
+        let mut state = self.state();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
+                Outcome::Publish(event) => self.publish(&mut state, event),
+                Outcome::Update { owner, except, frame } => {
+                    let of_owner = match &owner {
+                        Owner::Session(id) => state.connections.of_session(id),
+                        Owner::Machine(id) => state.connections.of_machine(id),
+                    };
+                    let to: Vec<ConnId> = of_owner.iter().copied().filter(|conn| Some(*conn) != except).collect();
+                    self.rt.send(&to, &frame);
+                }
+                Outcome::Departed(owner) => {
+                    if !state.liveness.runs(&owner) {
+                        self.rt.unnote(&note_key(&owner));
+                    }
+                }
+                Outcome::Waiter(waiter) => {
+                    let _ = waiter.send(Ok(()));
+                }
+            }
+        }
+    }
+
+    fn fail(&self, outcomes: impl Iterator<Item = Outcome>, error: &Error) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Reply { conn, failed, .. } => self.rt.send(&[conn], &failed),
+                Outcome::Waiter(waiter) => {
+                    let _ = waiter.send(Err(error.clone()));
+                }
+                // It is still active in the database: its clock goes on, and brings this up again.
+                Outcome::Departed(owner) => {
+                    let mut state = self.state();
+                    self.sign(&mut state, owner, self.rt.now());
+                }
+                Outcome::Publish(_) | Outcome::Update { .. } => {}
+            }
+        }
+    }
+}
+
+impl State {
+    /// Notes somebody who waits for everything noted before.
+    pub(super) fn wait(&mut self) -> oneshot::Receiver<Result<(), Error>> {
+        let (sender, receiver) = oneshot::channel();
+        self.journal.then(Outcome::Waiter(sender));
+        receiver
+    }
+
+    /// Refuses new messages while too many wait for the database.
+    pub(super) fn check_room(&self) -> Result<(), Error> {
+        if self.journal.bytes() > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
+    }
+}
+
+fn interrupted() -> Error {
+    Error::Unavailable("The hub was interrupted. Try again.".into())
+}

@@ -1,0 +1,305 @@
+//! The sockets of a namespace: who is at their other end, and which of them concern a session or a machine.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::ports::ConnId;
+use super::rpc::Owner;
+use crate::model::event::Audience;
+
+/// How many sockets may wait for their CONNECT at once (decisions.md).
+pub const MAX_OPENING: usize = 200;
+
+/// How long a socket may take to connect, in milliseconds.
+pub const OPENING_MS: u64 = 10_000;
+
+/// Who is at the other end of a socket. This is the socket's attachment: it restores the same state after a sleep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "peer")]
+pub enum Peer {
+    /// The transport is open, the CONNECT packet has not come yet.
+    Opening(Opening),
+    /// A CLI.
+    Cli(Cli),
+    /// A web client, or the worker that turns its frames into SSE.
+    Web(Subscription),
+}
+
+/// A socket before its CONNECT.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Opening {
+    /// When the transport was opened.
+    pub since: u64,
+    /// Whether a good token came with the upgrade, so that CONNECT need not carry one.
+    pub authenticated: bool,
+}
+
+/// A connected CLI.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cli {
+    /// The session it named and owns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The machine it named and owns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// The RPC methods it serves, as it registered them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<String>,
+    /// When it registered a method last: tells whose registration wins after a sleep.
+    pub registered_at: u64,
+    /// Whether a ping waits for its answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unanswered: bool,
+}
+
+impl Cli {
+    /// Whose method a name means, and the method's bare name. A name is prefixed with the id of the session or machine
+    /// that the socket named, or bare; any other prefix is not this socket's to use.
+    pub fn scope<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
+        let after = |id: &Option<String>| name.strip_prefix(id.as_deref()?)?.strip_prefix(':');
+        if let Some(method) = after(&self.session) {
+            return self.session.clone().map(|id| (Owner::Session(id), method));
+        }
+        if let Some(method) = after(&self.machine) {
+            return self.machine.clone().map(|id| (Owner::Machine(id), method));
+        }
+        if name.contains(':') {
+            return None;
+        }
+        let session = self.session.clone().map(Owner::Session);
+        session.or_else(|| self.machine.clone().map(Owner::Machine)).map(|owner| (owner, name))
+    }
+}
+
+/// How a subscriber's events are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// One JSON object a frame, with `eventId`.
+    #[default]
+    Json,
+    /// Finished SSE text, which the worker copies to the stream.
+    Sse,
+}
+
+/// What a web client wants to hear.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Subscription {
+    pub id: String,
+    pub all: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    pub visible: bool,
+    pub format: Format,
+}
+
+impl Subscription {
+    /// Whether the subscriber hears an event of this audience.
+    pub fn hears(&self, audience: &Audience) -> bool {
+        match audience {
+            Audience::Session(id) => self.all || self.session.as_ref() == Some(id),
+            Audience::Conversation(id) => self.session.as_ref() == Some(id),
+            Audience::Machine(id) => self.all || self.machine.as_ref() == Some(id),
+        }
+    }
+}
+
+/// A socket.
+#[derive(Debug)]
+pub struct Connection {
+    pub peer: Peer,
+    /// When the last frame came from it.
+    pub seen_at: u64,
+    /// Frames that came while an earlier one was still waiting for something: a socket's frames take effect in order.
+    pub inbox: VecDeque<String>,
+    /// Whether a frame of this socket is being handled.
+    pub busy: bool,
+}
+
+/// All sockets, with indexes for those that concern one session or machine.
+#[derive(Debug, Default)]
+pub struct Connections {
+    all: BTreeMap<ConnId, Connection>,
+    by_session: HashMap<String, Vec<ConnId>>,
+    by_machine: HashMap<String, Vec<ConnId>>,
+}
+
+impl Connections {
+    /// Adds a socket, or makes a known one another peer.
+    pub fn put(&mut self, conn: ConnId, peer: Peer, now: u64) {
+        if let Some(old) = self.all.get(&conn).map(|c| c.peer.clone()) {
+            self.unindex(conn, &old);
+        }
+        if let Peer::Cli(cli) = &peer {
+            if let Some(id) = &cli.session {
+                self.by_session.entry(id.clone()).or_default().push(conn);
+            }
+            if let Some(id) = &cli.machine {
+                self.by_machine.entry(id.clone()).or_default().push(conn);
+            }
+        }
+        match self.all.get_mut(&conn) {
+            Some(connection) => connection.peer = peer,
+            None => {
+                self.all.insert(conn, Connection { peer, seen_at: now, inbox: VecDeque::new(), busy: false });
+            }
+        }
+    }
+
+    /// Forgets a socket.
+    pub fn remove(&mut self, conn: ConnId) -> Option<Peer> {
+        let connection = self.all.remove(&conn)?;
+        self.unindex(conn, &connection.peer);
+        Some(connection.peer)
+    }
+
+    fn unindex(&mut self, conn: ConnId, peer: &Peer) {
+        fn drop_from(index: &mut HashMap<String, Vec<ConnId>>, id: &str, conn: ConnId) {
+            if let Some(conns) = index.get_mut(id) {
+                conns.retain(|c| *c != conn);
+                if conns.is_empty() {
+                    index.remove(id);
+                }
+            }
+        }
+        if let Peer::Cli(cli) = peer {
+            if let Some(id) = &cli.session {
+                drop_from(&mut self.by_session, id, conn);
+            }
+            if let Some(id) = &cli.machine {
+                drop_from(&mut self.by_machine, id, conn);
+            }
+        }
+    }
+
+    /// A socket.
+    pub fn get(&self, conn: ConnId) -> Option<&Connection> {
+        self.all.get(&conn)
+    }
+
+    /// A socket, to be changed. Its session and machine may only change through [`put`](Self::put).
+    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.all.get_mut(&conn)
+    }
+
+    /// The CLI at the other end of a socket.
+    pub fn cli(&self, conn: ConnId) -> Option<&Cli> {
+        match &self.all.get(&conn)?.peer {
+            Peer::Cli(cli) => Some(cli),
+            _ => None,
+        }
+    }
+
+    /// The CLI sockets that named a session.
+    pub fn of_session(&self, id: &str) -> &[ConnId] {
+        self.by_session.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The CLI sockets that named a machine.
+    pub fn of_machine(&self, id: &str) -> &[ConnId] {
+        self.by_machine.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// All sockets in the order of their coming.
+    pub fn iter(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
+        self.all.iter().map(|(conn, connection)| (*conn, connection))
+    }
+
+    /// The web clients with their sockets.
+    pub fn subscriptions(&self) -> impl Iterator<Item = (ConnId, &Subscription)> {
+        self.iter().filter_map(|(conn, connection)| match &connection.peer {
+            Peer::Web(subscription) => Some((conn, subscription)),
+            _ => None,
+        })
+    }
+
+    /// The sockets still without CONNECT, with the time of their opening.
+    pub fn opening(&self) -> impl Iterator<Item = (ConnId, u64)> {
+        self.iter().filter_map(|(conn, connection)| match &connection.peer {
+            Peer::Opening(opening) => Some((conn, opening.since)),
+            _ => None,
+        })
+    }
+
+    /// The sockets of connected CLIs.
+    pub fn clis(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
+        self.iter().filter(|(_, connection)| matches!(connection.peer, Peer::Cli(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cli(session: &str) -> Peer {
+        Peer::Cli(Cli { session: Some(session.into()), ..Cli::default() })
+    }
+
+    #[test]
+    fn an_attachment_restores_the_same_peer() {
+        let peers = [
+            Peer::Opening(Opening { since: 5, authenticated: true }),
+            Peer::Cli(Cli {
+                session: Some("s".into()),
+                machine: Some("m".into()),
+                methods: vec!["s:gitStatus".into()],
+                registered_at: 7,
+                unanswered: true,
+            }),
+            Peer::Web(Subscription {
+                id: "sub".into(),
+                all: true,
+                visible: true,
+                format: Format::Sse,
+                ..Default::default()
+            }),
+        ];
+        for peer in peers {
+            let attachment = serde_json::to_string(&peer).unwrap();
+            assert_eq!(serde_json::from_str::<Peer>(&attachment).unwrap(), peer);
+        }
+    }
+
+    #[test]
+    fn a_method_may_only_be_registered_under_what_the_socket_named() {
+        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
+        assert_eq!(cli.scope("s:read"), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.scope("m:1:spawn"), Some((Owner::Machine("m:1".into()), "spawn")));
+        assert_eq!(cli.scope("read"), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.scope("t:read"), None);
+        assert_eq!(Cli::default().scope("read"), None);
+    }
+
+    #[test]
+    fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
+        let mut connections = Connections::default();
+        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false }), 0);
+        connections.put(1, cli("a"), 0);
+        connections.put(2, cli("a"), 0);
+        assert_eq!(connections.of_session("a"), [1, 2]);
+        connections.put(2, cli("b"), 0);
+        connections.remove(1);
+        assert!(connections.of_session("a").is_empty());
+        assert_eq!(connections.of_session("b"), [2]);
+    }
+
+    #[test]
+    fn a_conversation_is_heard_only_by_subscribers_of_its_session() {
+        let of_all = Subscription { all: true, ..Default::default() };
+        let of_session = Subscription { session: Some("s".into()), ..Default::default() };
+        let of_machine = Subscription { machine: Some("m".into()), ..Default::default() };
+        let hear =
+            |audience: Audience| [of_all.hears(&audience), of_session.hears(&audience), of_machine.hears(&audience)];
+        assert_eq!(hear(Audience::Conversation("s".into())), [false, true, false]);
+        assert_eq!(hear(Audience::Session("s".into())), [true, true, false]);
+        assert_eq!(hear(Audience::Session("t".into())), [true, false, false]);
+        assert_eq!(hear(Audience::Machine("m".into())), [true, false, true]);
+    }
+}

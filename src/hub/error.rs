@@ -1,0 +1,75 @@
+//! Why the hub did not do what it was asked; `http::error` maps each to a status.
+
+use thiserror::Error;
+
+use crate::store::DbError;
+use crate::wire::fields::FieldError;
+
+/// What an id stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Session,
+    Machine,
+    Subscription,
+}
+
+impl Kind {
+    /// The noun for sentences and for the `scope` of `error` events.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Machine => "machine",
+            Self::Subscription => "subscription",
+        }
+    }
+}
+
+/// A refusal, as a sentence for the person who asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    #[error("No such {}.", .0.word())]
+    Missing(Kind),
+    #[error("This {} belongs to another namespace.", .0.word())]
+    Foreign(Kind),
+    #[error("{0}")]
+    Invalid(FieldError),
+    #[error("The request body must be a JSON object. {0}")]
+    InvalidBody(String),
+    #[error("`{field}` must be a relative path inside the session's directory, without `..` segments: {reason}.")]
+    InvalidPath { field: &'static str, reason: &'static str },
+    #[error("The {what} is larger than {limit} bytes.")]
+    TooLarge { what: &'static str, limit: usize },
+    #[error("The session is not active: its CLI is not connected.")]
+    SessionInactive,
+    #[error("The session is active. Archive it first, then delete it.")]
+    SessionActive,
+    #[error(
+        "The metadata changed meanwhile: expected version {expected}, found {found}. Read the session and try again."
+    )]
+    VersionConflict { expected: u64, found: u64 },
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
+    Overloaded,
+}
+
+impl Error {
+    /// An error on one field.
+    pub fn field(field: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(FieldError::new(field, message))
+    }
+}
+
+impl From<DbError> for Error {
+    fn from(error: DbError) -> Self {
+        Self::Unavailable(match error {
+            DbError::NoSchema(_) => {
+                "The database has no schema yet. Run `npx wrangler d1 migrations apply DB --local` \
+                (or `--remote` for a deployed hub); `npm run dev` does it by itself."
+                    .into()
+            }
+            DbError::Retryable(_) => "The database is unreachable for the moment. Try again in a few seconds.".into(),
+            DbError::Refused(_) => "The database refused to store or read the data. Nothing was changed.".into(),
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! Machines: made known by their runners, online while they give signs of life.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::commit::Outcome;
+use super::error::{Error, Kind};
+use super::liveness::sign_time;
+use super::ports::ConnId;
+use super::rpc::Owner;
+use super::sessions::{Updated, check_size};
+use super::sockets::update_frame;
+use super::{Hub, State, note_key};
+use crate::model::event::Event;
+use crate::model::json::Json;
+use crate::model::machine::Machine;
+use crate::store::machines as store;
+use crate::store::sessions::Found;
+use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
+
+/// The longest machine id, in bytes.
+pub const MAX_MACHINE_ID: usize = 255;
+
+/// Which of a machine's versioned values is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachinePart {
+    Metadata,
+    RunnerState,
+}
+
+/// The parts of a machine that changed, for `machine-updated`.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Changes<'a> {
+    active: bool,
+    active_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_version: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state_version: Option<u64>,
+}
+
+impl Hub {
+    async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
+        if self.state().memory.machines().is_some() {
+            return Ok(());
+        }
+        self.settled().await?;
+        let machines = store::all(&*self.db, &self.config.namespace).await?;
+        let mut state = self.state();
+        for machine in machines.iter().filter(|machine| machine.active) {
+            let owner = Owner::Machine(machine.id.clone());
+            if !state.liveness.runs(&owner) {
+                self.sign(&mut state, owner, self.rt.now());
+            }
+        }
+        state.memory.take_up_machines(machines);
+        Ok(())
+    }
+
+    /// Sees to it that a machine of this namespace is in memory.
+    pub async fn load_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_machines().await?;
+        if machine(&mut self.state(), id).is_ok() {
+            return Ok(());
+        }
+        match store::owner(&*self.db, &self.config.namespace, id).await? {
+            Found::Foreign => Err(Error::Foreign(Kind::Machine)),
+            Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
+        }
+    }
+
+    /// Reads a machine once everything it shows is durable.
+    pub async fn machine<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Machine) -> T) -> Result<T, Error> {
+        self.load_machine(id).await?;
+        self.settled().await?;
+        machine(&mut self.state(), id).map(|machine| read(machine))
+    }
+
+    /// The machines that are online, newest activity first, as JSON texts.
+    pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+        self.load_machines().await?;
+        self.settled().await?;
+        let state = self.state();
+        let mut online: Vec<&Machine> =
+            state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
+        online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
+        Ok(online.into_iter().filter_map(|machine| Json::of(machine).ok()).collect())
+    }
+
+    /// Makes a machine known, or takes over what it says of itself now (`POST /cli/machines`).
+    pub async fn put_machine(
+        self: &Arc<Self>,
+        id: &str,
+        metadata: Json,
+        runner_state: Option<Json>,
+    ) -> Result<(), Error> {
+        if id.is_empty() || id.len() > MAX_MACHINE_ID {
+            return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID} bytes.")));
+        }
+        check_size("metadata", &metadata)?;
+        if let Some(runner_state) = &runner_state {
+            check_size("runnerState", runner_state)?;
+        }
+        match self.load_machine(id).await {
+            Ok(()) | Err(Error::Missing(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let waiter = {
+            let mut state = self.state();
+            let now = self.rt.now();
+            let namespace = self.config.namespace.clone();
+            let machines = state.memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
+            let known = machines.contains_key(id);
+            let m = machines.entry(id.to_owned()).or_insert_with(|| Machine::new(id.to_owned(), namespace, now));
+            if m.metadata.as_ref() != Some(&metadata) {
+                m.metadata_version += u64::from(known);
+                m.metadata = Some(metadata);
+            }
+            if runner_state.is_some() && m.runner_state != runner_state {
+                m.runner_state_version += u64::from(known);
+                m.runner_state = runner_state;
+            }
+            note_change(&mut state, id, now);
+            state.wait()
+        };
+        self.durable(waiter).await
+    }
+
+    /// `machine-alive`: a sign of life.
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive) -> Result<(), Error> {
+        let now = self.rt.now();
+        let Some(at) = sign_time(alive.time, now) else { return Ok(()) };
+        self.load_machine(&alive.machine_id).await?;
+        {
+            let mut state = self.state();
+            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), at);
+            let machine = machine(&mut state, &alive.machine_id)?;
+            machine.active_at = now;
+            if std::mem::replace(&mut machine.active, true) {
+                return Ok(());
+            }
+            note_change(&mut state, &alive.machine_id, now);
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// The clock ran out: the machine is offline.
+    pub(super) async fn machine_ended(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_machine(id).await?;
+        {
+            let mut state = self.state();
+            let owner = Owner::Machine(id.to_owned());
+            state.liveness.stop(&owner);
+            if !std::mem::replace(&mut machine(&mut state, id)?.active, false) {
+                self.rt.unnote(&note_key(&owner));
+                return Ok(());
+            }
+            note_change(&mut state, id, self.rt.now());
+            state.journal.then(Outcome::Departed(owner));
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// A CLI's versioned update of a machine's metadata or runner state. The outcome is told through `reply`.
+    pub async fn update_machine(
+        self: &Arc<Self>,
+        id: &str,
+        part: MachinePart,
+        expected: u64,
+        value: Json,
+        from: ConnId,
+        reply: impl FnOnce(&Updated) -> Option<Outcome>,
+    ) -> Result<(), Error> {
+        if part == MachinePart::Metadata && !value.is_object() {
+            return Err(Error::field("metadata", "Field `metadata` must be an object."));
+        }
+        check_size(if part == MachinePart::Metadata { "metadata" } else { "runnerState" }, &value)?;
+        self.load_machine(id).await?;
+        {
+            let mut state = self.state();
+            let now = self.rt.now();
+            let m = machine(&mut state, id)?;
+            let (held, version) = match part {
+                MachinePart::Metadata => (&mut m.metadata, &mut m.metadata_version),
+                MachinePart::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
+            };
+            let outcome = if *version == expected {
+                *version += 1;
+                *held = Some(value).filter(|value| !value.is_null());
+                let version = *version;
+                let value = held.clone();
+                note_change(&mut state, id, now);
+                self.tell_machine(&mut state, id, part, Versioned { version, value: value.as_ref() }, from);
+                reply(&Updated::Success { version, value })
+            } else {
+                reply(&Updated::Mismatch { version: *version, value: held.clone() })
+            };
+            outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+        }
+        self.flush();
+        Ok(())
+    }
+
+    fn tell_machine(&self, state: &mut State, id: &str, part: MachinePart, now_is: Versioned<'_>, from: ConnId) {
+        let now = self.rt.now();
+        let (metadata, runner_state) = match part {
+            MachinePart::Metadata => (Some(now_is), None),
+            MachinePart::RunnerState => (None, Some(now_is)),
+        };
+        let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
+        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        state.journal.then(Outcome::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
+    }
+}
+
+fn machine<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Machine, Error> {
+    state.memory.machines_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::Missing(Kind::Machine))
+}
+
+/// Notes a changed machine, and the event that tells of it.
+fn note_change(state: &mut State, id: &str, now: u64) {
+    let Ok(m) = machine(state, id) else { return };
+    m.seq += 1;
+    m.updated_at = now;
+    let changes = Changes {
+        active: m.active,
+        active_at: m.active_at,
+        metadata: m.metadata.as_ref(),
+        metadata_version: Some(m.metadata_version),
+        runner_state: m.runner_state.as_ref(),
+        runner_state_version: Some(m.runner_state_version),
+    };
+    let event = Event::machine_updated(id, &changes);
+    state.journal.machine(id);
+    state.journal.then(Outcome::Publish(event));
+}

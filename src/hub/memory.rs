@@ -1,0 +1,190 @@
+//! What the object holds of its namespace: sessions and machines, loaded as they are needed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::model::machine::Machine;
+use crate::model::session::Session;
+use crate::store::journal::Snapshot;
+use crate::store::sessions::MessageRef;
+
+/// How many local ids of a session are held; for older ones the database is asked.
+pub const MAX_LOCAL_IDS: usize = 5_000;
+
+/// The local ids of a session's messages.
+#[derive(Debug, Default)]
+pub struct LocalIds {
+    known: HashMap<String, MessageRef>,
+    /// Whether an id that is not known is new for sure.
+    complete: bool,
+}
+
+/// What is known of a local id.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen {
+    Before(MessageRef),
+    Never,
+    /// The database has to be asked.
+    Unknown,
+}
+
+impl LocalIds {
+    /// The ids that the database gave, at most [`MAX_LOCAL_IDS`]; fewer means that these are all.
+    pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
+        let complete = ids.len() < MAX_LOCAL_IDS;
+        Self { known: ids.into_iter().collect(), complete }
+    }
+
+    /// What is known of an id.
+    pub fn seen(&self, id: &str) -> Seen {
+        match self.known.get(id) {
+            Some(message) => Seen::Before(message.clone()),
+            None if self.complete => Seen::Never,
+            None => Seen::Unknown,
+        }
+    }
+
+    /// Remembers an id. When too many are held, the oldest messages' ids are left to the database.
+    pub fn remember(&mut self, id: String, message: MessageRef) {
+        self.known.insert(id, message);
+        if self.known.len() > 2 * MAX_LOCAL_IDS {
+            let newest = self.known.values().map(|m| m.seq).max().unwrap_or(0);
+            self.known.retain(|_, m| m.seq + MAX_LOCAL_IDS as u64 > newest);
+            self.complete = false;
+        }
+    }
+}
+
+/// A session as memory holds it.
+#[derive(Debug)]
+pub struct Entry {
+    pub session: Session,
+    /// The session's line in the list, made when it is first asked for after a change.
+    summary: Option<Arc<str>>,
+    /// Loaded with the first message that carries a local id.
+    pub local_ids: Option<LocalIds>,
+    /// When its presence (activity, times) was last told to web clients.
+    pub told_at: u64,
+}
+
+/// Sessions and machines of the namespace.
+#[derive(Debug, Default)]
+pub struct Memory {
+    sessions: HashMap<String, Entry>,
+    by_tag: HashMap<String, String>,
+    /// Whether every session of the namespace is held.
+    pub complete: bool,
+    /// Counts what was removed: a load that was under way meanwhile may have read what is gone.
+    pub removals: u64,
+    machines: Option<HashMap<String, Machine>>,
+}
+
+impl Memory {
+    /// A session that is held.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.sessions.get(id)
+    }
+
+    /// A session that is held, to be changed.
+    pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
+        let entry = self.sessions.get_mut(id)?;
+        entry.summary = None;
+        Some(entry)
+    }
+
+    /// The session of a tag, when it is held.
+    pub fn by_tag(&self, tag: &str) -> Option<&Entry> {
+        self.sessions.get(self.by_tag.get(tag)?)
+    }
+
+    /// Takes up a session that the database gave. One that is held already is newer and stays.
+    pub fn take_up(&mut self, session: Session) {
+        if !self.sessions.contains_key(&session.id) {
+            self.by_tag.insert(session.tag.clone(), session.id.clone());
+            let entry = Entry { summary: None, local_ids: None, told_at: 0, session };
+            self.sessions.insert(entry.session.id.clone(), entry);
+        }
+    }
+
+    /// Adds a session that was just made: it has no message, so all its local ids are known.
+    pub fn create(&mut self, session: Session) {
+        let id = session.id.clone();
+        self.take_up(session);
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.local_ids = Some(LocalIds { known: HashMap::new(), complete: true });
+        }
+    }
+
+    /// Removes a session.
+    pub fn remove(&mut self, id: &str) {
+        if let Some(entry) = self.sessions.remove(id) {
+            self.by_tag.remove(&entry.session.tag);
+            self.removals += 1;
+        }
+    }
+
+    /// The sessions that are held, in no order.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values().map(|entry| &entry.session)
+    }
+
+    /// A session's line in the list.
+    pub fn summary(&mut self, id: &str) -> Option<Arc<str>> {
+        let entry = self.sessions.get_mut(id)?;
+        if entry.summary.is_none() {
+            entry.summary = entry.session.summary().ok().map(Arc::from);
+        }
+        entry.summary.clone()
+    }
+
+    /// The machines of the namespace, once they were loaded.
+    pub fn machines(&self) -> Option<&HashMap<String, Machine>> {
+        self.machines.as_ref()
+    }
+
+    /// The machines, to be changed.
+    pub fn machines_mut(&mut self) -> Option<&mut HashMap<String, Machine>> {
+        self.machines.as_mut()
+    }
+
+    /// Takes up the machines that the database gave, unless they are held already.
+    pub fn take_up_machines(&mut self, machines: Vec<Machine>) {
+        self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
+    }
+
+    /// Forgets everything: the database did not take what memory had run ahead with.
+    pub fn clear(&mut self) {
+        *self = Self { removals: self.removals + 1, ..Self::default() };
+    }
+}
+
+impl Snapshot for Memory {
+    fn session(&self, id: &str) -> Option<&Session> {
+        self.sessions.get(id).map(|entry| &entry.session)
+    }
+
+    fn machine(&self, id: &str) -> Option<&Machine> {
+        self.machines.as_ref()?.get(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(seq: u64) -> MessageRef {
+        MessageRef { id: format!("m{seq}"), seq, created_at: 0 }
+    }
+
+    #[test]
+    fn an_unknown_local_id_is_new_only_while_all_are_held() {
+        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))]);
+        assert_eq!(ids.seen("a"), Seen::Before(message(1)));
+        assert_eq!(ids.seen("b"), Seen::Never);
+        for seq in 2..=(2 * MAX_LOCAL_IDS as u64 + 1) {
+            ids.remember(format!("l{seq}"), message(seq));
+        }
+        assert_eq!(ids.seen("a"), Seen::Unknown);
+        assert_eq!(ids.seen("l10000"), Seen::Before(message(10_000)));
+    }
+}

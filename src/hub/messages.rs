@@ -1,0 +1,170 @@
+//! Messages: taken once, numbered without gaps, durable before anybody hears of them.
+
+use std::sync::Arc;
+
+use super::commit::Outcome;
+use super::error::{Error, Kind};
+use super::memory::{LocalIds, MAX_LOCAL_IDS, Seen};
+use super::ports::ConnId;
+use super::rpc::Owner;
+use super::sessions::{Changes, check_size};
+use super::sockets::update_frame;
+use super::{Hub, State};
+use crate::model::event::Event;
+use crate::model::json::Json;
+use crate::model::message::Message;
+use crate::model::todo;
+use crate::store::journal::Extent;
+use crate::store::sessions::{self as store, MessageRef};
+use crate::wire::cli::UpdateBody;
+
+/// The longest local id, in bytes.
+pub const MAX_LOCAL_ID: usize = 255;
+
+/// A message to be added to a session's history.
+pub struct Draft {
+    pub session: String,
+    pub local_id: Option<String>,
+    pub content: Json,
+    /// The CLI it came from; `None` when the web sent it. A CLI does not hear its own message again.
+    pub from: Option<ConnId>,
+}
+
+/// What has to be read before a message can be taken.
+enum Taken {
+    Done(MessageRef),
+    NeedsSession,
+    NeedsLocalIds,
+    /// The local id is older than what memory holds, or new.
+    NeedsLookUp,
+}
+
+impl Hub {
+    /// Adds a message, or finds the one that its local id stands for. `reply` is told once it is durable.
+    pub async fn append(
+        self: &Arc<Self>,
+        draft: Draft,
+        reply: impl FnOnce(&MessageRef) -> Option<Outcome>,
+    ) -> Result<MessageRef, Error> {
+        check_size("message", &draft.content)?;
+        if draft.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
+            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
+        }
+        let mut looked_up = false;
+        let message = loop {
+            let taken = self.take(&draft, looked_up)?;
+            match taken {
+                Taken::Done(message) => break message,
+                Taken::NeedsSession => self.load_session(&draft.session).await?,
+                Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
+                Taken::NeedsLookUp => {
+                    self.look_up(&draft).await?;
+                    looked_up = true;
+                }
+            }
+        };
+        if let Some(outcome) = reply(&message) {
+            self.state().journal.then(outcome);
+        }
+        self.flush();
+        Ok(message)
+    }
+
+    /// Adds a message that the web sent and waits until it is durable. The session must be active.
+    pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
+        self.load_session(&draft.session).await?;
+        if !self.state().memory.entry(&draft.session).is_some_and(|entry| entry.session.active) {
+            return Err(Error::SessionInactive);
+        }
+        let (sender, receiver) = futures::channel::oneshot::channel();
+        let message = self.append(draft, |_| Some(Outcome::Waiter(sender))).await?;
+        self.durable(receiver).await?;
+        Ok(message)
+    }
+
+    fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
+        let mut state = self.state();
+        let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
+        if let Some(local_id) = &draft.local_id {
+            match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
+                None => return Ok(Taken::NeedsLocalIds),
+                Some(Seen::Before(message)) => return Ok(Taken::Done(message)),
+                Some(Seen::Unknown) if !looked_up => return Ok(Taken::NeedsLookUp),
+                Some(Seen::Unknown | Seen::Never) => {}
+            }
+        }
+        state.check_room()?;
+        self.note(&mut state, draft).map(Taken::Done)
+    }
+
+    /// Gives the message its seq and notes all that follows from it.
+    fn note(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
+        let now = self.rt.now();
+        let id = self.new_id();
+        let entry = state.memory.entry_mut(&draft.session).ok_or(Error::Missing(Kind::Session))?;
+        let s = &mut entry.session;
+        s.seq += 1;
+        s.updated_at = now;
+        let message = Message {
+            id,
+            seq: s.seq,
+            local_id: draft.local_id.clone(),
+            content: draft.content.clone(),
+            created_at: now,
+        };
+        let found = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
+        if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
+            ids.remember(local_id.clone(), found.clone());
+        }
+        let todos = draft.from.and_then(|_| todo::extract(draft.content.text())).and_then(|t| Json::of(&t).ok());
+        if let Some(todos) = todos {
+            entry.session.todos = Some(todos);
+            let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };
+            let event = Event::session_updated(&draft.session, &changes);
+            state.journal.session(&draft.session, Extent::Whole);
+            state.journal.then(Outcome::Publish(event));
+        }
+        self.tell_clis(state, draft, &message, now);
+        state.journal.then(Outcome::Publish(Event::message_received(&draft.session, &message)));
+        state.journal.message(&draft.session, message);
+        Ok(found)
+    }
+
+    fn tell_clis(&self, state: &mut State, draft: &Draft, message: &Message, now: u64) {
+        let others = state.connections.of_session(&draft.session).iter().any(|conn| Some(*conn) != draft.from);
+        // The usual case for an agent's messages: its own socket is the only one.
+        if !others && draft.from.is_some() {
+            return;
+        }
+        let body = UpdateBody::NewMessage { sid: &draft.session, message };
+        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        let owner = Owner::Session(draft.session.clone());
+        state.journal.then(Outcome::Update { owner, except: draft.from, frame });
+    }
+
+    async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
+        // Whatever is noted for this session and not yet durable would be missing in the answer.
+        self.settled().await?;
+        let seq = self.state().memory.entry(session).map(|entry| entry.session.seq);
+        let ids = store::local_ids(&*self.db, session, MAX_LOCAL_IDS as u64).await?;
+        let mut state = self.state();
+        if let Some(entry) = state.memory.entry_mut(session) {
+            // A message that came meanwhile sets this load aside: the next one sees it.
+            if Some(entry.session.seq) == seq && entry.local_ids.is_none() {
+                entry.local_ids = Some(LocalIds::loaded(ids));
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<(), Error> {
+        let Some(local_id) = &draft.local_id else { return Ok(()) };
+        let found = store::by_local_id(&*self.db, &draft.session, local_id).await?;
+        let mut state = self.state();
+        let entry = state.memory.entry_mut(&draft.session);
+        if let (Some(message), Some(ids)) = (found, entry.and_then(|entry| entry.local_ids.as_mut())) {
+            ids.remember(local_id.clone(), message);
+        }
+        Ok(())
+    }
+}

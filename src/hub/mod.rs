@@ -1,0 +1,217 @@
+//! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
+//!
+//! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
+//! Use cases over the ports: [`sessions`], [`messages`], [`machines`], [`workspace`] for REST, [`sockets`] and [`cli`]
+//! for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
+//! is durable.
+
+pub mod cli;
+pub mod commit;
+pub mod connections;
+pub mod error;
+pub mod fanout;
+pub mod liveness;
+pub mod machines;
+pub mod memory;
+pub mod messages;
+pub mod ports;
+pub mod rpc;
+pub mod schedule;
+pub mod sessions;
+pub mod sockets;
+pub mod subscribers;
+pub mod workspace;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::auth::token::AccessTokens;
+use crate::model::ids::uuid_v7;
+use crate::model::namespace::Namespace;
+use crate::store::Database;
+use crate::store::journal::Journal;
+use commit::Outcome;
+use connections::{Connections, OPENING_MS, Peer};
+use fanout::Fanout;
+use liveness::Liveness;
+use memory::Memory;
+use ports::{ConnId, Runtime};
+use rpc::{Answer, Owner, Rpc};
+use schedule::{HEARTBEAT_MS, PING_MS, Schedule, next_beat};
+
+/// What a hub is told about itself.
+pub struct Config {
+    pub namespace: Namespace,
+    pub tokens: AccessTokens,
+    /// How long a CLI may take to answer a call, in milliseconds.
+    pub rpc_timeout_ms: u64,
+}
+
+/// The hub of one namespace.
+pub struct Hub {
+    pub config: Config,
+    db: Arc<dyn Database>,
+    rt: Arc<dyn Runtime>,
+    state: Mutex<State>,
+}
+
+/// All that the hub holds in memory. Locked for moments only, never across an await.
+struct State {
+    connections: Connections,
+    rpc: Rpc,
+    liveness: Liveness,
+    fanout: Fanout,
+    schedule: Schedule,
+    memory: Memory,
+    journal: Journal<Outcome>,
+}
+
+impl Hub {
+    /// A hub that takes up where its object left off: the sockets with their attachments, and the notebook's clocks.
+    pub fn wake(
+        config: Config,
+        db: Arc<dyn Database>,
+        rt: Arc<dyn Runtime>,
+        sockets: Vec<(ConnId, String)>,
+    ) -> Arc<Self> {
+        let now = rt.now();
+        let mut state = State {
+            connections: Connections::default(),
+            rpc: Rpc::default(),
+            liveness: Liveness::default(),
+            fanout: Fanout::new(&config.namespace, now),
+            schedule: Schedule::starting(now),
+            memory: Memory::default(),
+            journal: Journal::default(),
+        };
+        let mut peers: Vec<(ConnId, Peer)> = Vec::with_capacity(sockets.len());
+        for (conn, attachment) in sockets {
+            match serde_json::from_str(&attachment) {
+                Ok(peer) => peers.push((conn, peer)),
+                // Not one of ours, or of a version that is gone: the client comes back and starts anew.
+                Err(_) => rt.close(conn, 1012, "Please reconnect"),
+            }
+        }
+        // The last registration wins, also after a sleep.
+        peers.sort_by_key(|(_, peer)| if let Peer::Cli(cli) = peer { cli.registered_at } else { 0 });
+        for (conn, peer) in peers {
+            if let Peer::Cli(cli) = &peer {
+                for name in &cli.methods {
+                    if let Some((owner, method)) = cli.scope(name) {
+                        state.rpc.register(owner, method, name, conn);
+                    }
+                }
+            }
+            state.connections.put(conn, peer, now);
+        }
+        for (key, at) in rt.notes(NOTE_ALIVE) {
+            if let (Some(owner), Ok(at)) = (note_owner(&key), at.parse()) {
+                state.liveness.restore(owner, at);
+            }
+        }
+        let hub = Arc::new(Self { config, db, rt, state: Mutex::new(state) });
+        hub.arm();
+        hub
+    }
+
+    /// The database, for what is read without the hub's live state.
+    pub fn database(&self) -> &dyn Database {
+        &*self.db
+    }
+
+    /// The state. A panic while it was held cannot have left it half-changed in a way that matters more than going on.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new_id(&self) -> String {
+        let mut random = [0; 10];
+        self.rt.random(&mut random);
+        uuid_v7(self.rt.now(), &random)
+    }
+
+    /// Sees to it that the alarm comes early enough for every deadline.
+    fn arm(&self) {
+        let now = self.rt.now();
+        let mut state = self.state();
+        let next = state.next_deadline(now);
+        self.want_alarm(&mut state, next);
+    }
+
+    fn want_alarm(&self, state: &mut State, at: Option<u64>) {
+        if let Some(at) = at.filter(|at| state.schedule.want(*at)) {
+            self.rt.set_alarm(at);
+        }
+    }
+
+    /// The alarm went off: whatever is due is done, and the alarm set anew.
+    pub async fn on_alarm(self: &Arc<Self>) {
+        let now = self.rt.now();
+        let beats = self.state().schedule.ring(now);
+        self.state().rpc.expire(now);
+        self.expire_opening(now);
+        if beats.ping {
+            self.ping_clis(now);
+        }
+        if beats.heartbeat {
+            self.send_heartbeats(now);
+        }
+        self.expire_lives(now).await;
+        self.arm();
+    }
+
+    /// Calls a method of a CLI and waits for its answer, as JSON text.
+    pub async fn call(&self, owner: &Owner, method: &str, params: &str) -> Answer {
+        let call = {
+            let mut state = self.state();
+            let ack = self.fresh_ack_id(&state.rpc);
+            let deadline = self.rt.now() + self.config.rpc_timeout_ms;
+            let call = state.rpc.call(owner, method, ack, deadline)?;
+            self.want_alarm(&mut state, Some(deadline));
+            let request = crate::wire::cli::rpc_request(&call.name, params);
+            let frame = crate::wire::socketio::event(sockets::NAMESPACE, Some(ack), "rpc-request", &[&request]);
+            self.rt.send(&[call.conn], &frame);
+            call
+        };
+        call.answer.await.unwrap_or_else(|_| Err(rpc::RpcError::Disconnected(method.to_owned())))
+    }
+
+    /// Random, so that a late answer from before a restart never meets a new call.
+    fn fresh_ack_id(&self, rpc: &Rpc) -> u64 {
+        loop {
+            let mut random = [0; 8];
+            self.rt.random(&mut random);
+            let ack = u64::from_le_bytes(random) & crate::wire::socketio::MAX_ACK_ID;
+            if !rpc.is_pending(ack) {
+                return ack;
+            }
+        }
+    }
+}
+
+impl State {
+    fn next_deadline(&self, now: u64) -> Option<u64> {
+        let clis = self.connections.clis().next().map(|_| next_beat(now, PING_MS));
+        let web = self.connections.subscriptions().next().map(|_| next_beat(now, HEARTBEAT_MS));
+        let opening = self.connections.opening().map(|(_, since)| since + OPENING_MS).min();
+        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline()].into_iter().flatten().min()
+    }
+}
+
+/// Notes of this prefix hold the last sign of life of what is active.
+const NOTE_ALIVE: &str = "alive:";
+
+fn note_key(owner: &Owner) -> String {
+    match owner {
+        Owner::Session(id) => format!("{NOTE_ALIVE}s:{id}"),
+        Owner::Machine(id) => format!("{NOTE_ALIVE}m:{id}"),
+    }
+}
+
+fn note_owner(key: &str) -> Option<Owner> {
+    let (kind, id) = key.strip_prefix(NOTE_ALIVE)?.split_once(':')?;
+    match kind {
+        "s" => Some(Owner::Session(id.to_owned())),
+        "m" => Some(Owner::Machine(id.to_owned())),
+        _ => None,
+    }
+}

@@ -1,0 +1,32 @@
+//! What the hub needs from the runtime around it. The database is the other port: [`crate::store::Database`].
+
+use futures::future::BoxFuture;
+
+/// A socket of this object, for as long as the object stays in memory; numbers are not used twice.
+pub type ConnId = u32;
+
+/// The runtime of one namespace's object: clock, sockets, alarm, notebook.
+pub trait Runtime: Send + Sync {
+    /// Unix time in milliseconds.
+    fn now(&self) -> u64;
+    /// Fills the buffer with cryptographically random bytes.
+    fn random(&self, bytes: &mut [u8]);
+    /// Sends one text frame to each of the sockets; a socket that is gone is passed over.
+    fn send(&self, to: &[ConnId], text: &str);
+    /// Keeps what a socket is, so that it is known again after the object slept (at most 16,384 bytes: platform limit).
+    fn attach(&self, conn: ConnId, attachment: &str);
+    /// Closes a socket.
+    fn close(&self, conn: ConnId, code: u16, reason: &str);
+    /// Sets the object's one alarm, in place of the one set before.
+    fn set_alarm(&self, at: u64);
+    /// Lets a task run beside the caller.
+    fn spawn(&self, task: BoxFuture<'static, ()>);
+    /// Waits. Keeps the object awake: for short back-offs only, deadlines belong to the alarm.
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
+    /// Notes a value in the object's own storage, which survives sleep and restarts.
+    fn note(&self, key: &str, value: &str);
+    /// Removes a note.
+    fn unnote(&self, key: &str);
+    /// All notes whose key starts with the prefix.
+    fn notes(&self, prefix: &str) -> Vec<(String, String)>;
+}

@@ -1,0 +1,216 @@
+//! RPC: which socket serves which method, and the calls that wait for an answer. A state machine without IO.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::channel::oneshot;
+
+use super::ports::ConnId;
+
+/// Whom a method concerns: names are scoped, so two sessions may serve the same method.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Owner {
+    Session(String),
+    Machine(String),
+}
+
+/// Why a call brought no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RpcError {
+    #[error("No handler registered for {0}")]
+    NoHandler(String),
+    #[error("RPC timed out: {0}")]
+    TimedOut(String),
+    #[error("The CLI disconnected before it answered {0}")]
+    Disconnected(String),
+    #[error("The CLI's answer to {0} is not a JSON object")]
+    BadAnswer(String),
+}
+
+/// The answer to a call: the result as JSON text.
+pub type Answer = Result<String, RpcError>;
+
+#[derive(Debug)]
+struct Route {
+    conn: ConnId,
+    /// The name under which the CLI registered the method, and under which it is called.
+    name: String,
+}
+
+#[derive(Debug)]
+struct Pending {
+    conn: ConnId,
+    method: String,
+    deadline: u64,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// A call that is to be sent.
+#[derive(Debug)]
+pub struct Call {
+    pub conn: ConnId,
+    /// The method's name as the CLI registered it.
+    pub name: String,
+    pub answer: oneshot::Receiver<Answer>,
+}
+
+/// Registered methods and pending calls.
+#[derive(Debug, Default)]
+pub struct Rpc {
+    routes: HashMap<(Owner, String), Route>,
+    pending: BTreeMap<u64, Pending>,
+}
+
+impl Rpc {
+    /// Registers a method for a socket. The last registration wins.
+    pub fn register(&mut self, owner: Owner, method: &str, name: &str, conn: ConnId) {
+        self.routes.insert((owner, method.to_owned()), Route { conn, name: name.to_owned() });
+    }
+
+    /// Takes a registration back, if it is still this socket's.
+    pub fn unregister(&mut self, owner: Owner, method: &str, conn: ConnId) {
+        let key = (owner, method.to_owned());
+        if self.routes.get(&key).is_some_and(|route| route.conn == conn) {
+            self.routes.remove(&key);
+        }
+    }
+
+    /// Opens a call under an acknowledgement id that must be fresh; the caller sends it.
+    pub fn call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Result<Call, RpcError> {
+        let route = self.routes.get(&(owner.clone(), method.to_owned()));
+        let route = route.ok_or_else(|| RpcError::NoHandler(method.to_owned()))?;
+        let (sender, answer) = oneshot::channel();
+        self.pending.insert(ack, Pending { conn: route.conn, method: method.to_owned(), deadline, answer: sender });
+        Ok(Call { conn: route.conn, name: route.name.clone(), answer })
+    }
+
+    /// A CLI acknowledged. Late answers, and answers of another socket than the one that was asked, count for nothing.
+    pub fn resolve(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {
+        if self.pending.get(&ack).is_none_or(|pending| pending.conn != conn) {
+            return;
+        }
+        if let Some(pending) = self.pending.remove(&ack) {
+            let answer = read_answer(args).ok_or(RpcError::BadAnswer(pending.method));
+            let _ = pending.answer.send(answer);
+        }
+    }
+
+    /// A socket is gone: its methods go with it, its calls fail at once.
+    pub fn disconnect(&mut self, conn: ConnId) {
+        self.routes.retain(|_, route| route.conn != conn);
+        for pending in extract(&mut self.pending, |pending| pending.conn == conn) {
+            let _ = pending.answer.send(Err(RpcError::Disconnected(pending.method)));
+        }
+    }
+
+    /// Fails the calls whose time is over.
+    pub fn expire(&mut self, now: u64) {
+        for pending in extract(&mut self.pending, |pending| pending.deadline <= now) {
+            let _ = pending.answer.send(Err(RpcError::TimedOut(pending.method)));
+        }
+    }
+
+    /// When the next call's time is over.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.pending.values().map(|pending| pending.deadline).min()
+    }
+
+    /// Whether an acknowledgement id is in use.
+    pub fn is_pending(&self, ack: u64) -> bool {
+        self.pending.contains_key(&ack)
+    }
+}
+
+fn extract(pending: &mut BTreeMap<u64, Pending>, over: impl Fn(&Pending) -> bool) -> Vec<Pending> {
+    let ids: Vec<u64> = pending.iter().filter(|(_, p)| over(p)).map(|(id, _)| *id).collect();
+    ids.into_iter().filter_map(|id| pending.remove(&id)).collect()
+}
+
+/// The result is a JSON object inside a JSON string; a CLI that acknowledges with the object itself is understood too.
+fn read_answer(args: &[&serde_json::value::RawValue]) -> Option<String> {
+    let text = args.first()?.get();
+    let object = if text.starts_with('"') { serde_json::from_str::<String>(text).ok()? } else { text.to_owned() };
+    let is_object = object.trim_start().starts_with('{');
+    let valid = is_object && serde_json::from_str::<&serde_json::value::RawValue>(&object).is_ok();
+    valid.then_some(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+
+    fn session(id: &str) -> Owner {
+        Owner::Session(id.into())
+    }
+
+    fn acknowledge(rpc: &mut Rpc, conn: ConnId, ack: u64, text: &str) {
+        let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
+        rpc.resolve(conn, ack, &[&raw]);
+    }
+
+    #[test]
+    fn an_answer_reaches_the_call_it_belongs_to() {
+        let mut rpc = Rpc::default();
+        rpc.register(session("s"), "gitStatus", "s:gitStatus", 1);
+        let mut call = rpc.call(&session("s"), "gitStatus", 77, 1000).unwrap();
+        assert_eq!((call.conn, call.name.as_str()), (1, "s:gitStatus"));
+        acknowledge(&mut rpc, 1, 77, r#""{\"success\":true}""#);
+        assert_eq!(call.answer.try_recv().unwrap().unwrap(), Ok(r#"{"success":true}"#.into()));
+    }
+
+    #[test]
+    fn a_method_is_known_only_to_the_session_or_machine_that_registered_it() {
+        let mut rpc = Rpc::default();
+        rpc.register(session("s"), "readFile", "readFile", 1);
+        for owner in [session("t"), Owner::Machine("s".into())] {
+            assert_eq!(
+                rpc.call(&owner, "readFile", 1, 9).unwrap_err().to_string(),
+                "No handler registered for readFile"
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_registration_wins_and_the_loser_cannot_take_it_back() {
+        let mut rpc = Rpc::default();
+        rpc.register(session("s"), "m", "m", 1);
+        rpc.register(session("s"), "m", "m", 2);
+        rpc.unregister(session("s"), "m", 1);
+        rpc.disconnect(1);
+        assert_eq!(rpc.call(&session("s"), "m", 5, 9).unwrap().conn, 2);
+    }
+
+    #[test]
+    fn another_socket_cannot_answer_a_call() {
+        let mut rpc = Rpc::default();
+        rpc.register(session("s"), "m", "m", 1);
+        let mut call = rpc.call(&session("s"), "m", 5, 9).unwrap();
+        acknowledge(&mut rpc, 2, 5, "{}");
+        assert!(call.answer.try_recv().unwrap().is_none());
+    }
+
+    #[test]
+    fn calls_end_with_their_time_or_their_socket() {
+        let mut rpc = Rpc::default();
+        rpc.register(session("s"), "m", "m", 1);
+        let mut late = rpc.call(&session("s"), "m", 1, 100).unwrap();
+        let mut cut = rpc.call(&session("s"), "m", 2, 200).unwrap();
+        assert_eq!(rpc.next_deadline(), Some(100));
+        rpc.expire(100);
+        assert_eq!(late.answer.try_recv().unwrap().unwrap(), Err(RpcError::TimedOut("m".into())));
+        rpc.disconnect(1);
+        assert_eq!(cut.answer.try_recv().unwrap().unwrap(), Err(RpcError::Disconnected("m".into())));
+        assert_eq!(rpc.next_deadline(), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_no_json_object_is_an_error_of_its_own() {
+        for text in [r#""not json""#, "[]", "null", r#""[1]""#, r#""{""#] {
+            let mut rpc = Rpc::default();
+            rpc.register(session("s"), "m", "m", 1);
+            let mut call = rpc.call(&session("s"), "m", 1, 9).unwrap();
+            acknowledge(&mut rpc, 1, 1, text);
+            assert_eq!(call.answer.try_recv().unwrap().unwrap(), Err(RpcError::BadAnswer("m".into())), "{text}");
+        }
+    }
+}

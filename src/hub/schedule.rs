@@ -1,0 +1,88 @@
+//! The object's one alarm: set to the earliest of all deadlines, moved only when an earlier one comes up.
+//!
+//! Heartbeats and pings beat on the wall clock (at its whole half minutes and minutes), so that a wake in between does
+//! not put them off.
+
+/// Between two heartbeats to web clients, in milliseconds (decisions.md).
+pub const HEARTBEAT_MS: u64 = 30_000;
+/// Between two pings to CLIs, in milliseconds; the open packet names it. A long interval lets the object sleep.
+pub const PING_MS: u64 = 60_000;
+/// How long a CLI may take to answer a ping, in milliseconds; the open packet names it.
+pub const PING_TIMEOUT_MS: u64 = 20_000;
+
+/// The next beat after a moment.
+pub fn next_beat(now: u64, every: u64) -> u64 {
+    (now / every + 1) * every
+}
+
+/// What the alarm is set to.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    armed: Option<u64>,
+    /// The last alarm's moment: beats up to it have been sounded.
+    beaten: u64,
+}
+
+impl Schedule {
+    /// A schedule that starts at a moment.
+    pub fn starting(now: u64) -> Self {
+        // A moment early, so that an alarm that woke the object sounds the beat it was set for.
+        Self { armed: None, beaten: now.saturating_sub(1_000) }
+    }
+
+    /// Asks for an alarm at a moment; `true` when it has to be set because none comes as early.
+    pub fn want(&mut self, at: u64) -> bool {
+        let earlier = self.armed.is_none_or(|armed| at < armed);
+        if earlier {
+            self.armed = Some(at);
+        }
+        earlier
+    }
+
+    /// The alarm went off: nothing is set any more. Answers whether beats of the two intervals are due.
+    pub fn ring(&mut self, now: u64) -> Beats {
+        let since = std::mem::replace(&mut self.beaten, now);
+        self.armed = None;
+        let due = |every: u64| next_beat(since, every) <= now;
+        Beats { heartbeat: due(HEARTBEAT_MS), ping: due(PING_MS) }
+    }
+}
+
+/// Which beats are due.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beats {
+    pub heartbeat: bool,
+    pub ping: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_earlier_deadline_moves_the_alarm() {
+        let mut schedule = Schedule::default();
+        assert!(schedule.want(100));
+        assert!(!schedule.want(100));
+        assert!(!schedule.want(200));
+        assert!(schedule.want(50));
+        schedule.ring(50);
+        assert!(schedule.want(200));
+    }
+
+    #[test]
+    fn each_beat_sounds_once_wherever_the_alarm_falls() {
+        let mut schedule = Schedule::starting(61_000);
+        let none = Beats { heartbeat: false, ping: false };
+        assert_eq!(schedule.ring(89_999), none);
+        assert_eq!(schedule.ring(90_000), Beats { heartbeat: true, ping: false });
+        assert_eq!(schedule.ring(90_001), none);
+        assert_eq!(schedule.ring(125_000), Beats { heartbeat: true, ping: true });
+    }
+
+    #[test]
+    fn the_alarm_that_woke_the_object_sounds_its_beat() {
+        let mut schedule = Schedule::starting(120_004);
+        assert_eq!(schedule.ring(120_005), Beats { heartbeat: true, ping: true });
+    }
+}

@@ -1,0 +1,173 @@
+//! Opaque JSON that keeps its text.
+//!
+//! `serde_json::Value` re-sorts keys and rewrites large numbers, so what a client wrote (metadata, agent state, message
+//! content) travels through the hub as text that was checked once and is never printed again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A JSON value as the text its author wrote; cheap to clone.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
+
+impl Json {
+    /// Checks and keeps a JSON text.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<Box<RawValue>>(text).map(Self::from)
+    }
+
+    /// Serializes a value of ours into its JSON text.
+    pub fn of<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self::from)
+    }
+
+    /// The text itself.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Whether the value is the literal `null`.
+    pub fn is_null(&self) -> bool {
+        self.text() == "null"
+    }
+
+    /// Whether the value is an object.
+    pub fn is_object(&self) -> bool {
+        self.text().starts_with('{')
+    }
+
+    /// Reads some fields of the value; `None` when it does not have the shape of `T`.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_str(self.text()).ok()
+    }
+}
+
+impl From<Box<RawValue>> for Json {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(Arc::from(raw))
+    }
+}
+
+impl From<&RawValue> for Json {
+    fn from(raw: &RawValue) -> Self {
+        Self(Arc::from(raw.to_owned()))
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+/// A JSON object whose members keep their order and their text, so that one member can be changed and the rest stays
+/// as it was written.
+#[derive(Debug, Default)]
+pub struct JsonObject<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> JsonObject<'a> {
+    /// Splits an object into its members; `None` when the text is not a JSON object.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The members in the order they were written.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// The value of a member; where a name stands twice the last one counts, as in JavaScript.
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// Sets a member: in its old place when it had one, else at the end.
+    pub fn set(&mut self, name: &str, value: &'a RawValue) {
+        match self.0.iter_mut().rev().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    /// The object as one JSON value again.
+    pub fn to_json(&self) -> Result<Json, serde_json::Error> {
+        Json::of(self)
+    }
+}
+
+impl Serialize for JsonObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, *value)))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for JsonObject<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = JsonObject<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::with_capacity(map.size_hint().unwrap_or(0));
+                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                    members.push(member);
+                }
+                Ok(JsonObject(members))
+            }
+        }
+        deserializer.deserialize_map(Members(std::marker::PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_two_to_the_53_and_key_order_survive() {
+        let text = r#"{"z":12345678901234567890.10,"a":1e400,"__proto__":{"b":1}}"#;
+        let json = Json::parse(text).unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), text);
+    }
+
+    #[test]
+    fn setting_a_member_leaves_the_others_as_they_were_written() {
+        let name = Json::parse("\"new\"").unwrap();
+        let mut object = JsonObject::parse(r#"{"z":1.0, "name":"old","big":90071992547409931}"#).unwrap();
+        object.set("name", &name.0);
+        assert_eq!(object.to_json().unwrap().text(), r#"{"z":1.0,"name":"new","big":90071992547409931}"#);
+        object.set("extra", &name.0);
+        assert!(object.to_json().unwrap().text().ends_with(r#","extra":"new"}"#));
+    }
+
+    #[test]
+    fn anything_but_an_object_is_not_split_into_members() {
+        for text in ["[]", "1", "null", "\"x\"", "{", ""] {
+            assert!(JsonObject::parse(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The nouns of the service and the rules on them. Knows nothing of transport, storage or the runtime.
+
+pub mod event;
+pub mod ids;
+pub mod json;
+pub mod machine;
+pub mod message;
+pub mod mode;
+pub mod namespace;
+pub mod session;
+pub mod todo;

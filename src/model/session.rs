@@ -1,0 +1,271 @@
+//! A session: one conversation with an agent, and the rules on its fields (spec "Resources and their fields").
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::json::{Json, JsonObject};
+use super::namespace::Namespace;
+use super::todo;
+
+/// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlMode {
+    Local,
+    Remote,
+}
+
+impl ControlMode {
+    /// The word used on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Remote => "remote",
+        }
+    }
+
+    /// The mode a word stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "local" => Some(Self::Local),
+            "remote" => Some(Self::Remote),
+            _ => None,
+        }
+    }
+}
+
+/// A session as `GET /api/sessions/:id` shows it. Times are Unix milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    pub id: String,
+    pub namespace: Namespace,
+    pub tag: String,
+    /// The highest message seq; 0 before the first message.
+    pub seq: u64,
+    pub created_at: u64,
+    pub updated_at: u64,
+    pub active_at: u64,
+    pub thinking_at: u64,
+    pub active: bool,
+    pub thinking: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ControlMode>,
+    pub metadata: Option<Json>,
+    pub metadata_version: u64,
+    pub agent_state: Option<Json>,
+    pub agent_state_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub todos: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_mode: Option<String>,
+}
+
+impl Session {
+    /// A session that was just asked for by its tag.
+    pub fn new(id: String, namespace: Namespace, tag: String, metadata: Option<Json>, now: u64) -> Self {
+        Self {
+            id,
+            namespace,
+            tag,
+            seq: 0,
+            created_at: now,
+            updated_at: now,
+            active_at: now,
+            thinking_at: now,
+            active: false,
+            thinking: false,
+            mode: None,
+            metadata,
+            metadata_version: 1,
+            agent_state: None,
+            agent_state_version: 1,
+            todos: None,
+            permission_mode: None,
+            model_mode: None,
+        }
+    }
+
+    /// The metadata fields that the hub itself reads.
+    pub fn facts(&self) -> Facts<'_> {
+        self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
+    }
+
+    /// The session's line in the list (decisions.md "SessionSummary"), as JSON text.
+    pub fn summary(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(&Summary {
+            id: &self.id,
+            active: self.active,
+            thinking: self.thinking,
+            active_at: self.active_at,
+            updated_at: self.updated_at,
+            created_at: self.created_at,
+            metadata: self.metadata.as_ref().and_then(Json::read),
+            todo_progress: self.todos.as_ref().and_then(Json::read::<Vec<todo::TodoItem>>).map(|t| todo::progress(&t)),
+            pending_requests_count: self.pending_requests(),
+            permission_mode: self.permission_mode.as_deref(),
+            model_mode: self.model_mode.as_deref(),
+        })
+    }
+
+    /// How many permission requests wait for an answer.
+    pub fn pending_requests(&self) -> usize {
+        #[derive(Deserialize)]
+        struct Requests<'a> {
+            #[serde(borrow)]
+            requests: Option<JsonObject<'a>>,
+        }
+        let requests = self.agent_state.as_ref().and_then(Json::read::<Requests<'_>>).and_then(|s| s.requests);
+        requests.map_or(0, |r| r.members().count())
+    }
+
+    /// The metadata with another `name`, all the rest as its author wrote it.
+    pub fn renamed_metadata(&self, name: &str) -> Result<Json, serde_json::Error> {
+        let value = serde_json::value::to_raw_value(name)?;
+        let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+        object.set("name", &value);
+        object.to_json()
+    }
+}
+
+/// The metadata fields that the hub acts upon; a missing or ill-typed field reads as `None`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Facts<'a> {
+    #[serde(borrow)]
+    path: Option<&'a RawValue>,
+    #[serde(borrow)]
+    flavor: Option<&'a RawValue>,
+    #[serde(borrow)]
+    lifecycle_state: Option<&'a RawValue>,
+}
+
+impl Facts<'_> {
+    /// The session's working directory on its machine.
+    pub fn path(&self) -> Option<String> {
+        text(self.path)
+    }
+
+    /// The agent kind.
+    pub fn flavor(&self) -> Option<String> {
+        text(self.flavor)
+    }
+
+    /// Whether the session was archived.
+    pub fn archived(&self) -> bool {
+        text(self.lifecycle_state).as_deref() == Some("archived")
+    }
+}
+
+fn text(raw: Option<&RawValue>) -> Option<String> {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+}
+
+/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`.
+/// The error is the name of the offending field.
+pub fn check_metadata(metadata: &Json) -> Result<(), &'static str> {
+    let object = JsonObject::parse(metadata.text()).ok_or("metadata")?;
+    let is_text = |name| object.get(name).is_some_and(|value| value.get().starts_with('"'));
+    match (is_text("path"), is_text("host")) {
+        (false, _) => Err("metadata.path"),
+        (_, false) => Err("metadata.host"),
+        _ => Ok(()),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary<'a> {
+    id: &'a str,
+    active: bool,
+    thinking: bool,
+    active_at: u64,
+    updated_at: u64,
+    created_at: u64,
+    metadata: Option<SummaryMetadata<'a>>,
+    todo_progress: Option<todo::Progress>,
+    pending_requests_count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_mode: Option<&'a str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SummaryMetadata<'a> {
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    path: &'a RawValue,
+    #[serde(borrow)]
+    host: &'a RawValue,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    machine_id: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "summary_text")]
+    #[serde(default)]
+    summary: Option<SummaryText<'a>>,
+    #[serde(borrow)]
+    flavor: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    worktree: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    lifecycle_state: Option<&'a RawValue>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SummaryText<'a> {
+    #[serde(borrow)]
+    text: &'a RawValue,
+}
+
+/// A summary of another shape than `{text}` is left out of the list, it does not spoil it.
+fn summary_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<SummaryText<'de>>, D::Error> {
+    let raw = Option::<&RawValue>::deserialize(deserializer)?;
+    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(metadata: &str) -> Session {
+        let namespace = Namespace::parse("default").unwrap();
+        Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
+    }
+
+    #[test]
+    fn the_summary_shows_the_listed_fields_of_the_metadata_and_no_others() {
+        let mut s =
+            session(r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N"}"#);
+        s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
+        insta::assert_snapshot!(s.summary().unwrap(), @r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null},"todoProgress":null,"pendingRequestsCount":2}"#);
+    }
+
+    #[test]
+    fn odd_metadata_does_not_spoil_the_list() {
+        let odd = session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#).summary().unwrap();
+        assert!(odd.contains(r#""flavor":5"#) && !odd.contains("summary"), "{odd}");
+        assert!(session("[1]").summary().unwrap().contains(r#""metadata":null"#));
+    }
+
+    #[test]
+    fn renaming_keeps_every_other_field() {
+        let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
+        assert_eq!(
+            s.renamed_metadata("new \"name\"").unwrap().text(),
+            r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
+        );
+    }
+
+    #[test]
+    fn metadata_must_name_its_path_and_host() {
+        let check = |text| check_metadata(&Json::parse(text).unwrap());
+        assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
+        assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path"));
+        assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host"));
+        assert_eq!(check("[]"), Err("metadata"));
+    }
+}

@@ -1,0 +1,57 @@
+//! The database port over D1.
+
+use futures::future::BoxFuture;
+use js_sys::{Array, JsString};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use worker::send::{SendFuture, SendWrapper};
+
+use super::glue;
+use crate::store::{Database, DbError, Row, Statement, Value};
+
+/// A D1 binding.
+pub struct D1(SendWrapper<JsValue>);
+
+impl D1 {
+    /// The database behind a binding.
+    pub fn new(database: worker::D1Database) -> Self {
+        Self(SendWrapper::new(database.into()))
+    }
+}
+
+impl Database for D1 {
+    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+        Box::pin(SendFuture::new(async move {
+            let list: Array = statements.iter().map(to_js).collect();
+            let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
+            let results = JsFuture::from(promise).await.map_err(|e| to_error(&e))?;
+            Ok(Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect())
+        }))
+    }
+}
+
+fn to_js(statement: &Statement) -> JsValue {
+    let param = |value: &Value| match value {
+        Value::Null => JsValue::NULL,
+        #[allow(clippy::cast_precision_loss)] // D1 knows no larger numbers than JavaScript.
+        Value::Integer(number) => JsValue::from_f64(*number as f64),
+        Value::Text(text) => JsValue::from_str(text),
+    };
+    let params: Array = statement.params.iter().map(param).collect();
+    Array::of2(&JsValue::from_str(statement.sql), &params).into()
+}
+
+fn from_js(row: JsValue) -> Row {
+    let columns: Array = row.unchecked_into();
+    let value = |column: JsValue| match column.as_f64() {
+        #[allow(clippy::cast_possible_truncation)] // Columns hold whole numbers only.
+        Some(number) => Value::Integer(number as i64),
+        None => column.dyn_into::<JsString>().map_or(Value::Null, |text| Value::Text(text.into())),
+    };
+    columns.iter().map(value).collect()
+}
+
+fn to_error(error: &JsValue) -> DbError {
+    let message = error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |e| e.message().into());
+    DbError::from_message(message)
+}

@@ -1,0 +1,100 @@
+// The few places where staying in JavaScript is what makes them fast: text that only passes through never crosses into
+// wasm memory.
+
+/**
+ * Runs statements as one D1 batch.
+ * @param {[string, unknown[]][]} statements SQL and parameters
+ * @returns {Promise<unknown[][][]>} for each statement its rows, each with its columns in the order of the SELECT
+ */
+export async function batch(db, statements) {
+  const results = await db.batch(statements.map(([sql, params]) => db.prepare(sql).bind(...params)));
+  return results.map((result) => result.results.map((row) => Object.values(row)));
+}
+
+/** The messages of an accepted WebSocket as a queue, until they are handed over to another socket. */
+export class Inbox {
+  constructor(socket) {
+    this.socket = socket;
+    this.waiting = [];
+    this.closed = false;
+    this.wake = () => {};
+    this.take = (data) => {
+      this.waiting.push(data);
+      this.wake();
+    };
+    this.end = () => this.wake();
+    socket.addEventListener('message', (event) => this.take(event.data));
+    socket.addEventListener('close', (event) => {
+      this.closed = true;
+      this.end(event);
+    });
+  }
+
+  /** The next message, or undefined when none comes within `ms` milliseconds or the socket closes. */
+  async next(ms) {
+    const deadline = Date.now() + ms;
+    while (this.waiting.length === 0 && !this.closed) {
+      const left = deadline - Date.now();
+      if (left <= 0) return undefined;
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, left);
+        this.wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    return this.waiting.shift();
+  }
+
+  /** Joins the socket with another one: `first` and what waits here go ahead, from then on all passes both ways. */
+  join(first, other) {
+    const pass = (to) => (data) => {
+      try {
+        to.send(data);
+      } catch {
+        // The other side is closing; its close event follows.
+      }
+    };
+    const close = (to) => (event) => {
+      try {
+        // 1005 and 1006 tell of a missing or broken close and can't be sent.
+        if (event.code === 1005 || event.code === 1006) to.close(1001, 'Peer is gone');
+        else to.close(event.code, event.reason);
+      } catch {
+        // It is closed already.
+      }
+    };
+    this.take = pass(other);
+    this.end = close(other);
+    const toClient = pass(this.socket);
+    const closeClient = close(this.socket);
+    other.addEventListener('message', (event) => toClient(event.data));
+    other.addEventListener('close', closeClient);
+    other.accept();
+    for (const data of [first, ...this.waiting.splice(0)]) this.take(data);
+    if (this.closed) this.end({ code: 1001, reason: 'Peer is gone' });
+  }
+}
+
+/**
+ * A stream of finished SSE text, fed by a socket to the object. A client that went away is noticed by a failing write:
+ * the socket is closed then.
+ */
+export function eventStream(socket) {
+  const { readable, writable } = new TransformStream();
+  const writer = writable.getWriter();
+  const encoder = new TextEncoder();
+  const hangUp = () => {
+    try {
+      socket.close(1001, 'Client is gone');
+    } catch {
+      // It is closed already.
+    }
+  };
+  socket.addEventListener('message', (event) => writer.write(encoder.encode(event.data)).catch(hangUp));
+  socket.addEventListener('close', () => writer.close().catch(() => {}));
+  writer.closed.catch(hangUp);
+  socket.accept();
+  return readable;
+}

@@ -1,0 +1,49 @@
+//! The JavaScript side of the border: `glue.js`, and the parts of runtime objects that the `worker` crate leaves out.
+
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen(module = "/src/platform/glue.js")]
+extern "C" {
+    /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
+    #[wasm_bindgen(catch)]
+    pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
+
+    /// The messages of an accepted WebSocket as a queue.
+    pub type Inbox;
+    #[wasm_bindgen(constructor)]
+    pub fn new(socket: &JsValue) -> Inbox;
+    /// The next message; undefined after `ms` milliseconds or when the socket closed.
+    #[wasm_bindgen(method)]
+    pub fn next(this: &Inbox, ms: u32) -> js_sys::Promise;
+    /// Joins the socket with another one; `first` goes ahead.
+    #[wasm_bindgen(method, js_name = join)]
+    pub fn join_with(this: &Inbox, first: &str, other: &JsValue);
+    /// Whether the socket closed.
+    #[wasm_bindgen(method, getter)]
+    pub fn closed(this: &Inbox) -> bool;
+
+    /// A stream of the texts that a socket brings.
+    #[wasm_bindgen(js_name = eventStream)]
+    pub fn event_stream(socket: &JsValue) -> web_sys::ReadableStream;
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// A hibernatable WebSocket of the object.
+    #[derive(Clone)]
+    pub type ObjectSocket;
+    /// Sends a text that is a JavaScript string already, so that one for many sockets crosses the border once.
+    #[wasm_bindgen(method, catch, js_name = send)]
+    pub fn send_text(this: &ObjectSocket, text: &js_sys::JsString) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, catch)]
+    pub fn close(this: &ObjectSocket, code: u16, reason: &str) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, catch, js_name = serializeAttachment)]
+    pub fn attach(this: &ObjectSocket, attachment: &str) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, catch, js_name = deserializeAttachment)]
+    pub fn attachment(this: &ObjectSocket) -> Result<JsValue, JsValue>;
+    /// The number under which the hub knows the socket, kept on the socket itself while the object is in memory.
+    #[wasm_bindgen(method, getter, js_name = hubConnection)]
+    pub fn connection(this: &ObjectSocket) -> Option<u32>;
+    #[wasm_bindgen(method, setter, js_name = hubConnection)]
+    pub fn set_connection(this: &ObjectSocket, conn: u32);
+}

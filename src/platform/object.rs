@@ -1,0 +1,208 @@
+//! The Durable Object of a namespace: a shell that wakes its hub and hands it what comes in.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::IntoResponse;
+use worker::{
+    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage, WebSocketPair,
+    durable_object,
+};
+
+use super::convert;
+use super::runtime::{ObjectRuntime, log, socket_of};
+use super::settings;
+use crate::http::error::Refusal;
+use crate::http::{answer, events, finish, router};
+use crate::hub::Hub;
+use crate::hub::connections::Format;
+use crate::hub::ports::{ConnId, Runtime};
+use crate::hub::sockets::Upgrade;
+use crate::model::namespace::Namespace;
+
+/// Names the namespace in a request to the object. Only the worker sets it.
+pub const NAMESPACE_HEADER: &str = "hub-namespace";
+/// Says what a WebSocket to the object is for: one of [`SocketUse`]'s words. Only the worker sets it.
+pub const SOCKET_HEADER: &str = "hub-socket";
+
+/// Where the object keeps the name of its namespace: an alarm comes without it.
+const NOTE_NAMESPACE: &str = "namespace";
+
+/// What a WebSocket to the object is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketUse {
+    /// A CLI's; the token has to come with CONNECT.
+    Cli,
+    /// A CLI's; a good token came with the upgrade.
+    AuthenticatedCli,
+    /// A CLI's that the worker greeted already.
+    BridgedCli,
+    /// A web client's.
+    Web,
+    /// The worker's, to be copied to an SSE stream.
+    Sse,
+}
+
+impl SocketUse {
+    const ALL: [Self; 5] = [Self::Cli, Self::AuthenticatedCli, Self::BridgedCli, Self::Web, Self::Sse];
+
+    /// The word in the header.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::AuthenticatedCli => "authenticated-cli",
+            Self::BridgedCli => "bridged-cli",
+            Self::Web => "web",
+            Self::Sse => "sse",
+        }
+    }
+}
+
+/// What lives while the object is in memory.
+struct Awake {
+    hub: Arc<Hub>,
+    runtime: Arc<ObjectRuntime>,
+    router: Router,
+}
+
+/// One per namespace: the only writer of its data.
+#[durable_object]
+pub struct NamespaceHub {
+    state: State,
+    env: Env,
+    awake: RefCell<Option<Rc<Awake>>>,
+}
+
+impl NamespaceHub {
+    /// The hub, woken by what comes first. `namespace` is what a request named; later events find it in the notebook.
+    fn wake(&self, namespace: Option<&str>) -> std::result::Result<Rc<Awake>, String> {
+        if let Some(awake) = self.awake.borrow().as_ref() {
+            return Ok(Rc::clone(awake));
+        }
+        let (runtime, sockets) = ObjectRuntime::new(&self.state);
+        let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
+        let name = noted.as_deref().or(namespace).ok_or("This object does not know its namespace yet.")?;
+        if noted.is_none() {
+            runtime.note(NOTE_NAMESPACE, name);
+        }
+        let namespace = Namespace::parse(name).ok_or("This object's namespace is malformed.")?;
+        let config = settings::config(&self.env, namespace)?;
+        let runtime = Arc::new(runtime);
+        let hub = Hub::wake(config, settings::database(&self.env)?, Arc::clone(&runtime) as Arc<dyn Runtime>, sockets);
+        let awake = Rc::new(Awake { router: router(Arc::clone(&hub)), hub, runtime });
+        self.awake.replace(Some(Rc::clone(&awake)));
+        Ok(awake)
+    }
+
+    async fn respond(&self, awake: &Awake, request: Request) -> Result<Response> {
+        let asked = request.headers().get(SOCKET_HEADER)?.unwrap_or_default();
+        let socket_use = SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked);
+        match socket_use.filter(|_| convert::is_upgrade(request.headers()).unwrap_or(false)) {
+            Some(SocketUse::Web) => self.subscribe(awake, &request, Format::Json).await,
+            Some(SocketUse::Sse) => self.subscribe(awake, &request, Format::Sse).await,
+            Some(cli) => self.open_cli(awake, cli).await,
+            None => match convert::request(request).await? {
+                Ok(request) => convert::response(answer(awake.router.clone(), request).await),
+                Err(refusal) => refuse(refusal).await,
+            },
+        }
+    }
+
+    async fn open_cli(&self, awake: &Awake, socket_use: SocketUse) -> Result<Response> {
+        if !awake.hub.has_room() {
+            return refuse(Refusal::hub_unavailable(
+                "Too many CLIs are connecting at once. Try again in a few seconds.",
+            ))
+            .await;
+        }
+        let upgrade = Upgrade {
+            authenticated: socket_use == SocketUse::AuthenticatedCli,
+            greeted: socket_use == SocketUse::BridgedCli,
+        };
+        let (response, conn) = self.accept(awake)?;
+        awake.hub.open_cli(conn, &upgrade);
+        Ok(response)
+    }
+
+    async fn subscribe(&self, awake: &Awake, request: &Request, format: Format) -> Result<Response> {
+        let url = request.url()?;
+        let last_event_id = request.headers().get("last-event-id")?;
+        let asked = events::subscription(&awake.hub, url.query().unwrap_or_default(), last_event_id, format).await;
+        match asked {
+            Ok(asked) => {
+                let (response, conn) = self.accept(awake)?;
+                awake.hub.subscribe(conn, asked.subscription, asked.last_event_id.as_deref());
+                Ok(response)
+            }
+            Err(error) => refuse(error.into()).await,
+        }
+    }
+
+    /// Takes a WebSocket that the object need not stay awake for.
+    fn accept(&self, awake: &Awake) -> Result<(Response, ConnId)> {
+        let pair = WebSocketPair::new()?;
+        self.state.accept_web_socket(&pair.server);
+        let conn = awake.runtime.adopt(socket_of(&pair.server));
+        Ok((Response::from_websocket(pair.client)?, conn))
+    }
+
+    fn gone(&self, socket: &WebSocket) {
+        if let Ok(awake) = self.wake(None) {
+            if let Some(conn) = awake.runtime.number(socket) {
+                awake.hub.on_close(conn);
+                awake.runtime.forget(conn);
+            }
+        }
+    }
+}
+
+impl DurableObject for NamespaceHub {
+    fn new(state: State, env: Env) -> Self {
+        Self { state, env, awake: RefCell::new(None) }
+    }
+
+    async fn fetch(&self, request: Request) -> Result<Response> {
+        let namespace = request.headers().get(NAMESPACE_HEADER)?;
+        match self.wake(namespace.as_deref()) {
+            Ok(awake) => self.respond(&awake, request).await,
+            Err(message) => refuse(Refusal::hub_unavailable(message)).await,
+        }
+    }
+
+    async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
+        let Ok(awake) = self.wake(None) else { return Ok(()) };
+        if let Some(conn) = awake.runtime.number(&socket) {
+            match message {
+                WebSocketIncomingMessage::String(text) => awake.hub.on_text(conn, text).await,
+                WebSocketIncomingMessage::Binary(_) => awake.hub.on_binary(conn),
+            }
+        }
+        Ok(())
+    }
+
+    async fn websocket_close(&self, socket: WebSocket, _code: usize, _reason: String, _clean: bool) -> Result<()> {
+        self.gone(&socket);
+        // Completes the closing handshake; a socket that is closed already refuses.
+        let _ = socket.close(Some(1000), Some(""));
+        Ok(())
+    }
+
+    async fn websocket_error(&self, socket: WebSocket, _error: worker::Error) -> Result<()> {
+        self.gone(&socket);
+        Ok(())
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        match self.wake(None) {
+            Ok(awake) => awake.hub.on_alarm().await,
+            Err(message) => log(Err(message.into())),
+        }
+        Response::empty()
+    }
+}
+
+async fn refuse(refusal: Refusal) -> Result<Response> {
+    convert::response(finish(refusal.into_response()).await)
+}

@@ -1,0 +1,155 @@
+//! The runtime port over a Durable Object: sockets, alarm, storage, clock.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use js_sys::JsString;
+use wasm_bindgen::{JsCast, JsValue};
+use worker::durable::ScheduledTime;
+use worker::send::{SendFuture, SendWrapper};
+use worker::{Delay, SqlStorage, State, Storage};
+
+use super::glue::ObjectSocket;
+use crate::hub::ports::{ConnId, Runtime};
+
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
+const NOTE: &str =
+    "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const UNNOTE: &str = "DELETE FROM notes WHERE key = ?";
+const NOTES: &str = "SELECT key, value FROM notes WHERE substr(key, 1, length(?1)) = ?1";
+
+/// The runtime of one object.
+pub struct ObjectRuntime {
+    sockets: Mutex<Sockets>,
+    storage: SendWrapper<Rc<Storage>>,
+    sql: SqlStorage,
+}
+
+#[derive(Default)]
+struct Sockets {
+    open: HashMap<ConnId, SendWrapper<ObjectSocket>>,
+    last: ConnId,
+}
+
+impl ObjectRuntime {
+    /// The runtime of an object, with the sockets that survived its sleep.
+    pub fn new(state: &State) -> (Self, Vec<(ConnId, String)>) {
+        let storage = state.storage();
+        let sql = storage.sql();
+        let runtime = Self { sockets: Mutex::default(), storage: SendWrapper::new(Rc::new(storage)), sql };
+        log(runtime.sql.exec(CREATE, None).map(drop));
+        let mut attachments = Vec::new();
+        for socket in state.get_websockets() {
+            let socket: ObjectSocket = socket_of(&socket);
+            let attachment = socket.attachment().ok().and_then(|value| value.as_string()).unwrap_or_default();
+            attachments.push((runtime.adopt(socket), attachment));
+        }
+        (runtime, attachments)
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a socket its number.
+    pub fn adopt(&self, socket: ObjectSocket) -> ConnId {
+        let mut sockets = self.sockets();
+        sockets.last += 1;
+        let conn = sockets.last;
+        socket.set_connection(conn);
+        sockets.open.insert(conn, SendWrapper::new(socket));
+        conn
+    }
+
+    /// The number of a socket that an event came from.
+    pub fn number(&self, socket: &worker::WebSocket) -> Option<ConnId> {
+        socket_of(socket).connection()
+    }
+
+    /// Forgets a socket that is gone.
+    pub fn forget(&self, conn: ConnId) {
+        self.sockets().open.remove(&conn);
+    }
+}
+
+/// A socket of the object with the methods that the hub uses.
+pub fn socket_of(socket: &worker::WebSocket) -> ObjectSocket {
+    let socket: &web_sys::WebSocket = socket.as_ref();
+    JsValue::from(socket).unchecked_into()
+}
+
+impl Runtime for ObjectRuntime {
+    fn now(&self) -> u64 {
+        worker::Date::now().as_millis()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        // The runtime's random source does not fail; a failure would leave zeros, which ids survive.
+        let _ = getrandom::fill(bytes);
+    }
+
+    fn send(&self, to: &[ConnId], text: &str) {
+        if to.is_empty() {
+            return;
+        }
+        let text = JsString::from(text);
+        let sockets = self.sockets();
+        for socket in to.iter().filter_map(|conn| sockets.open.get(conn)) {
+            // A socket that is closing refuses; its close event follows.
+            let _ = socket.0.send_text(&text);
+        }
+    }
+
+    fn attach(&self, conn: ConnId, attachment: &str) {
+        if let Some(socket) = self.sockets().open.get(&conn) {
+            let _ = socket.0.attach(attachment);
+        }
+    }
+
+    fn close(&self, conn: ConnId, code: u16, reason: &str) {
+        if let Some(socket) = self.sockets().open.remove(&conn) {
+            let _ = socket.0.close(code, reason);
+        }
+    }
+
+    fn set_alarm(&self, at: u64) {
+        #[allow(clippy::cast_precision_loss)] // A time in milliseconds fits a JavaScript number.
+        let date = js_sys::Date::new(&JsValue::from_f64(at as f64));
+        let storage = Rc::clone(&self.storage.0);
+        wasm_bindgen_futures::spawn_local(async move { log(storage.set_alarm(ScheduledTime::new(date)).await) });
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        wasm_bindgen_futures::spawn_local(task);
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
+    }
+
+    fn note(&self, key: &str, value: &str) {
+        log(self.sql.exec(NOTE, vec![key.into(), value.into()]).map(drop));
+    }
+
+    fn unnote(&self, key: &str) {
+        log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
+    }
+
+    fn notes(&self, prefix: &str) -> Vec<(String, String)> {
+        let rows = self.sql.exec(NOTES, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<(String, String)>());
+        rows.unwrap_or_else(|error| {
+            log(Err(error));
+            Vec::new()
+        })
+    }
+}
+
+/// The object's own storage can't be asked to try again: what fails is told in the log.
+pub fn log(result: worker::Result<()>) {
+    if let Err(error) = result {
+        worker::console_error!("the object's storage failed: {error}");
+    }
+}

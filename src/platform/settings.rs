@@ -1,0 +1,55 @@
+//! What the deployment is configured with: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
+
+use std::sync::Arc;
+
+use worker::Env;
+
+use super::d1::D1;
+use crate::auth::token::AccessTokens;
+use crate::http::cors::Cors;
+use crate::http::edge::{Edge, Routing};
+use crate::hub::Config;
+use crate::model::namespace::Namespace;
+use crate::store::Database;
+
+/// The Durable Object binding.
+pub const HUB: &str = "HUB";
+/// The rate limit on `POST /api/auth`.
+pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
+const DB: &str = "DB";
+
+fn variable(env: &Env, name: &str) -> Option<String> {
+    env.var(name).ok().map(|value| value.to_string()).filter(|value| !value.is_empty())
+}
+
+/// How long a CLI may take to answer a call, in milliseconds.
+pub fn rpc_timeout_ms(env: &Env) -> u64 {
+    variable(env, "RPC_TIMEOUT_MS").and_then(|ms| ms.parse().ok()).filter(|ms| *ms > 0).unwrap_or(30_000)
+}
+
+fn tokens(env: &Env) -> Result<AccessTokens, String> {
+    let token = variable(env, "CLI_API_TOKEN").filter(|token| !token.trim().is_empty());
+    let token = token.ok_or(
+        "The secret CLI_API_TOKEN is not set. Set it with `npx wrangler secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
+    )?;
+    Ok(AccessTokens::new(&token, variable(env, "REQUIRE_NAMESPACE_TOKENS").as_deref() == Some("true")))
+}
+
+/// The database.
+pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
+    let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
+    Ok(Arc::new(D1::new(db)))
+}
+
+/// The worker's side.
+pub fn edge(env: &Env) -> Result<Edge, String> {
+    let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default());
+    let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
+    let secret = variable(env, "JWT_SECRET");
+    Ok(Edge::new(tokens(env)?, cors, routing, secret.as_deref(), database(env)?))
+}
+
+/// The configuration of a namespace's hub.
+pub fn config(env: &Env, namespace: Namespace) -> Result<Config, String> {
+    Ok(Config { namespace, tokens: tokens(env)?, rpc_timeout_ms: rpc_timeout_ms(env) })
+}

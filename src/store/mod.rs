@@ -1,0 +1,219 @@
+//! The durable record behind one port: [`Database`] runs statements, everything above it is plain Rust over rows.
+//! `migrations/` is the only schema; every statement is a constant of [`sql`].
+
+pub mod history;
+pub mod journal;
+pub mod machines;
+pub mod secrets;
+pub mod sessions;
+pub mod sql;
+
+use futures::future::BoxFuture;
+use thiserror::Error;
+
+/// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Integer(i64),
+    Text(String),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+/// One statement of a batch: a constant of [`sql`] and its parameters in the order `?1, ?2, ...`
+/// (at most 100 of them, each at most 2 MB: D1 limits).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    pub sql: &'static str,
+    pub params: Vec<Value>,
+}
+
+impl Statement {
+    /// A statement with its parameters.
+    pub fn new(sql: &'static str, params: impl Into<Vec<Value>>) -> Self {
+        Self { sql, params: params.into() }
+    }
+}
+
+/// A row: its columns in the order of the SELECT.
+pub type Row = Vec<Value>;
+
+/// Why the database did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DbError {
+    /// A passing fault (connection lost, overloaded): the same batch may be sent again.
+    #[error("the database is unreachable for the moment: {0}")]
+    Retryable(String),
+    /// The migrations were never applied.
+    #[error("the database has no schema yet: {0}")]
+    NoSchema(String),
+    /// The batch was refused, and would be again.
+    #[error("the database refused: {0}")]
+    Refused(String),
+}
+
+impl DbError {
+    /// Sorts an error message of D1 (or SQLite) by who must act. The passing faults are those that the D1
+    /// documentation lists as retryable.
+    pub fn from_message(message: String) -> Self {
+        const PASSING: [&str; 8] = [
+            "Network connection lost",
+            "storage caused object to be reset",
+            "reset because its code was updated",
+            "D1 DB is overloaded",
+            "DB is not available",
+            "internal error",
+            "Cannot resolve D1 DB due to transient issue",
+            "database is locked",
+        ];
+        if message.contains("no such table") || message.contains("no such column") || message.contains("has no column")
+        {
+            Self::NoSchema(message)
+        } else if PASSING.iter().any(|part| message.contains(part)) {
+            Self::Retryable(message)
+        } else {
+            Self::Refused(message)
+        }
+    }
+}
+
+/// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
+pub trait Database: Send + Sync {
+    /// Runs the statements in order and answers the rows of each.
+    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>;
+}
+
+/// Runs one statement.
+pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
+    Ok(db.batch(vec![statement]).await?.pop().unwrap_or_default())
+}
+
+/// Reads the columns of a row one after the other; a column that is missing or of another kind reads as its default.
+pub struct Columns(std::vec::IntoIter<Value>);
+
+impl Columns {
+    /// The columns of a row, from the first.
+    pub fn of(row: Row) -> Self {
+        Self(row.into_iter())
+    }
+
+    /// The next column as a text.
+    pub fn text(&mut self) -> String {
+        self.maybe_text().unwrap_or_default()
+    }
+
+    /// The next column as a text or NULL.
+    pub fn maybe_text(&mut self) -> Option<String> {
+        match self.0.next() {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The next column as a whole number that is not negative.
+    pub fn number(&mut self) -> u64 {
+        match self.0.next() {
+            Some(Value::Integer(number)) => u64::try_from(number).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The next column as a truth value (0 or 1).
+    pub fn flag(&mut self) -> bool {
+        self.number() != 0
+    }
+
+    /// The next column as a JSON text or NULL.
+    pub fn json(&mut self) -> Option<crate::model::json::Json> {
+        self.maybe_text().and_then(|text| crate::model::json::Json::parse(&text).ok())
+    }
+}
+
+#[cfg(test)]
+pub mod sqlite {
+    //! The port over a real SQLite with the real migrations: the same dialect that D1 runs.
+
+    use super::*;
+    use std::sync::Mutex;
+
+    /// An in-memory database with every migration applied, that can be told to fail.
+    pub struct Sqlite {
+        connection: Mutex<rusqlite::Connection>,
+        pub failures: Mutex<Vec<DbError>>,
+        pub batches: Mutex<usize>,
+    }
+
+    impl Sqlite {
+        pub fn with_schema() -> Self {
+            let db = Self::without_schema();
+            let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations"))
+                .unwrap()
+                .map(|f| f.unwrap().path())
+                .collect();
+            files.sort();
+            for file in files {
+                db.connection.lock().unwrap().execute_batch(&std::fs::read_to_string(file).unwrap()).unwrap();
+            }
+            db
+        }
+
+        pub fn without_schema() -> Self {
+            let connection = rusqlite::Connection::open_in_memory().unwrap();
+            connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+            Self { connection: Mutex::new(connection), failures: Mutex::default(), batches: Mutex::new(0) }
+        }
+
+        fn run(connection: &rusqlite::Connection, statement: &Statement) -> rusqlite::Result<Vec<Row>> {
+            let mut prepared = connection.prepare(statement.sql)?;
+            let params = statement.params.iter().map(|p| match p {
+                Value::Null => rusqlite::types::Value::Null,
+                Value::Integer(n) => rusqlite::types::Value::Integer(*n),
+                Value::Text(t) => rusqlite::types::Value::Text(t.clone()),
+            });
+            let width = prepared.column_count();
+            let mut rows = prepared.query(rusqlite::params_from_iter(params))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let column = |i| match row.get_ref(i).unwrap() {
+                    rusqlite::types::ValueRef::Null => Value::Null,
+                    rusqlite::types::ValueRef::Integer(n) => Value::Integer(n),
+                    rusqlite::types::ValueRef::Text(t) => Value::Text(String::from_utf8(t.to_vec()).unwrap()),
+                    other => panic!("a column of a kind the hub never stores: {other:?}"),
+                };
+                found.push((0..width).map(column).collect());
+            }
+            Ok(found)
+        }
+    }
+
+    impl Database for Sqlite {
+        fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+            Box::pin(async move {
+                *self.batches.lock().unwrap() += 1;
+                if let Some(failure) = self.failures.lock().unwrap().pop() {
+                    return Err(failure);
+                }
+                let mut connection = self.connection.lock().unwrap();
+                let to_error = |error: rusqlite::Error| DbError::from_message(error.to_string());
+                let transaction = connection.transaction().map_err(to_error)?;
+                let results = statements.iter().map(|s| Self::run(&transaction, s).map_err(to_error)).collect();
+                if let Ok(results) = results {
+                    transaction.commit().map_err(to_error)?;
+                    return Ok(results);
+                }
+                results
+            })
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Reading sessions, and what a session's local ids stand for.
+
+use super::{Columns, Database, DbError, Row, Statement, Value, sql};
+use crate::model::namespace::Namespace;
+use crate::model::session::{ControlMode, Session};
+
+/// What the database knows of an id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found<T> {
+    /// It belongs to the namespace.
+    Owned(T),
+    /// It exists, in another namespace.
+    Foreign,
+    /// There is none.
+    Missing,
+}
+
+/// Where a message stands that was seen before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRef {
+    pub id: String,
+    pub seq: u64,
+    pub created_at: u64,
+}
+
+/// The session of this id.
+pub async fn by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
+    let params = [id.into(), namespace.as_ref().into()];
+    let statements =
+        vec![Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
+    let mut results = db.batch(statements).await?.into_iter();
+    let row = results.next().and_then(|mut rows| rows.pop());
+    let exists = results.next().is_some_and(|rows| !rows.is_empty());
+    Ok(match row {
+        Some(row) => Found::Owned(from_row(namespace, row)),
+        None if exists => Found::Foreign,
+        None => Found::Missing,
+    })
+}
+
+/// The namespace's session of this tag.
+pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
+    let statement = Statement::new(sql::SESSION_BY_TAG, [tag.into(), namespace.as_ref().into()]);
+    let row = super::query(db, statement).await?.pop();
+    Ok(row.map(|row| from_row(namespace, row)))
+}
+
+/// All sessions of the namespace.
+pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Session>, DbError> {
+    let rows = super::query(db, Statement::new(sql::SESSIONS_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
+    Ok(rows.into_iter().map(|row| from_row(namespace, row)).collect())
+}
+
+/// The newest `limit` local ids of a session, with the messages they stand for.
+pub async fn local_ids(db: &dyn Database, session: &str, limit: u64) -> Result<Vec<(String, MessageRef)>, DbError> {
+    let rows = super::query(db, Statement::new(sql::LOCAL_IDS, [session.into(), limit.into()])).await?;
+    Ok(rows.into_iter().map(local_id).collect())
+}
+
+/// The message that a local id stands for.
+pub async fn by_local_id(db: &dyn Database, session: &str, id: &str) -> Result<Option<MessageRef>, DbError> {
+    let statement = Statement::new(sql::MESSAGE_BY_LOCAL_ID, [Value::from(session), id.into()]);
+    Ok(super::query(db, statement).await?.pop().map(|row| local_id(row).1))
+}
+
+fn local_id(row: Row) -> (String, MessageRef) {
+    let mut columns = Columns::of(row);
+    let local_id = columns.text();
+    (local_id, MessageRef { id: columns.text(), seq: columns.number(), created_at: columns.number() })
+}
+
+fn from_row(namespace: &Namespace, row: Row) -> Session {
+    let mut c = Columns::of(row);
+    Session {
+        id: c.text(),
+        namespace: namespace.clone(),
+        tag: c.text(),
+        seq: c.number(),
+        created_at: c.number(),
+        updated_at: c.number(),
+        active_at: c.number(),
+        thinking_at: c.number(),
+        active: c.flag(),
+        thinking: c.flag(),
+        mode: c.maybe_text().as_deref().and_then(ControlMode::from_word),
+        metadata: c.json(),
+        metadata_version: c.number(),
+        agent_state: c.json(),
+        agent_state_version: c.number(),
+        todos: c.json(),
+        permission_mode: c.maybe_text(),
+        model_mode: c.maybe_text(),
+    }
+}

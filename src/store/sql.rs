@@ -1,0 +1,119 @@
+//! Every SQL statement of the hub. Rows go in as one JSON parameter (`json_each`): one statement for any number of
+//! rows, whatever D1's limit of 100 parameters, and one crossing of the border to JavaScript.
+//! Every statement carries the namespace, or a session whose owner the statement itself checks.
+
+/// Sessions written whole. `?1`: JSON array of rows, `?2`: namespace.
+pub const UPSERT_SESSIONS: &str = "
+INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
+  metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode)
+SELECT value ->> 'id', ?2, value ->> 'tag', value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
+  value ->> 'active_at', value ->> 'thinking_at', value ->> 'active', value ->> 'thinking', value ->> 'mode',
+  value ->> 'metadata', value ->> 'metadata_version', value ->> 'agent_state', value ->> 'agent_state_version',
+  value ->> 'todos', value ->> 'permission_mode', value ->> 'model_mode'
+FROM json_each(?1) WHERE true
+ON CONFLICT (id) DO UPDATE SET
+  tag = excluded.tag, seq = excluded.seq, updated_at = excluded.updated_at, active_at = excluded.active_at,
+  thinking_at = excluded.thinking_at, active = excluded.active, thinking = excluded.thinking, mode = excluded.mode,
+  metadata = excluded.metadata, metadata_version = excluded.metadata_version, agent_state = excluded.agent_state,
+  agent_state_version = excluded.agent_state_version, todos = excluded.todos,
+  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode
+WHERE sessions.namespace = excluded.namespace";
+
+/// Only the small columns of sessions, so that a message does not write their metadata and state again.
+/// `?1`: JSON array of rows, `?2`: namespace.
+pub const TOUCH_SESSIONS: &str = "
+UPDATE sessions SET
+  seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at', active_at = j.value ->> 'active_at',
+  thinking_at = j.value ->> 'thinking_at', active = j.value ->> 'active', thinking = j.value ->> 'thinking',
+  mode = j.value ->> 'mode', permission_mode = j.value ->> 'permission_mode', model_mode = j.value ->> 'model_mode'
+FROM json_each(?1) AS j
+WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
+
+/// Messages. A batch that is sent again after a lost answer finds its own rows and leaves them; another message under
+/// the same seq breaks the NOT NULL of `id`, and with it the batch: two writers can never mix their histories.
+/// `?1`: JSON array of rows.
+pub const INSERT_MESSAGES: &str = "
+INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
+SELECT value ->> 'session_id', value ->> 'seq', value ->> 'id', value ->> 'local_id', value ->> 'created_at',
+  value ->> 'content'
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
+
+/// Sessions with their messages (by cascade). `?1`: JSON array of ids, `?2`: namespace.
+pub const DELETE_SESSIONS: &str = "
+DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+
+/// Machines written whole. `?1`: JSON array of rows, `?2`: namespace.
+pub const UPSERT_MACHINES: &str = "
+INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
+  runner_state, runner_state_version)
+SELECT value ->> 'id', ?2, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
+  value ->> 'active_at', value ->> 'metadata', value ->> 'metadata_version', value ->> 'runner_state',
+  value ->> 'runner_state_version'
+FROM json_each(?1) WHERE true
+ON CONFLICT (id) DO UPDATE SET
+  seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,
+  metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
+  runner_state_version = excluded.runner_state_version
+WHERE machines.namespace = excluded.namespace";
+
+/// `?1`: id, `?2`: namespace.
+pub const SESSION_BY_ID: &str = "
+SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
+  agent_state, agent_state_version, todos, permission_mode, model_mode
+FROM sessions WHERE id = ?1 AND namespace = ?2";
+
+/// `?1`: tag, `?2`: namespace.
+pub const SESSION_BY_TAG: &str = "
+SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
+  agent_state, agent_state_version, todos, permission_mode, model_mode
+FROM sessions WHERE tag = ?1 AND namespace = ?2";
+
+/// `?1`: namespace.
+pub const SESSIONS_OF_NAMESPACE: &str = "
+SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
+  agent_state, agent_state_version, todos, permission_mode, model_mode
+FROM sessions WHERE namespace = ?1";
+
+/// Whether a session exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
+pub const SESSION_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
+
+/// The local ids of a session's messages, newest first. `?1`: session, `?2`: how many at most.
+pub const LOCAL_IDS: &str = "
+SELECT local_id, id, seq, created_at FROM messages
+WHERE session_id = ?1 AND local_id IS NOT NULL ORDER BY seq DESC LIMIT ?2";
+
+/// One message by its local id. `?1`: session, `?2`: local id.
+pub const MESSAGE_BY_LOCAL_ID: &str = "
+SELECT local_id, id, seq, created_at FROM messages WHERE session_id = ?1 AND local_id = ?2";
+
+/// A page of a session's history, newest first: seq and the message as finished JSON text.
+/// `?1`: session, `?2`: namespace, `?3`: seq below this, `?4`: how many.
+pub const MESSAGES_BEFORE: &str = r#"
+SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
+  || ',"createdAt":' || created_at || '}' AS body
+FROM messages
+WHERE session_id = ?1 AND seq < ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq DESC LIMIT ?4"#;
+
+/// The same in ascending order, for catching up. `?3`: seq above this.
+pub const MESSAGES_AFTER: &str = r#"
+SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
+  || ',"createdAt":' || created_at || '}' AS body
+FROM messages
+WHERE session_id = ?1 AND seq > ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq LIMIT ?4"#;
+
+/// `?1`: namespace.
+pub const MACHINES_OF_NAMESPACE: &str = "
+SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version
+FROM machines WHERE namespace = ?1";
+
+/// Whether a machine exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
+pub const MACHINE_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
+
+/// Keeps the first value ever offered under a name. `?1`: name, `?2`: value.
+pub const OFFER_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+
+/// `?1`: name.
+pub const SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";

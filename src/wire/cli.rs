@@ -1,0 +1,335 @@
+//! The events between a CLI and the hub (decisions.md "CLI WebSocket") as types.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::fields::{FieldError, read_object};
+use crate::model::json::Json;
+use crate::model::message::Message;
+use crate::model::session::ControlMode;
+
+/// What a CLI names in its CONNECT packet.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectAuth {
+    pub token: Option<String>,
+    pub session_id: Option<String>,
+    pub machine_id: Option<String>,
+    pub namespace: Option<String>,
+    pub client_type: Option<String>,
+}
+
+/// Something a CLI says.
+#[derive(Debug)]
+pub enum CliEvent<'a> {
+    Message(NewMessage<'a>),
+    UpdateMetadata(SessionUpdate<'a>),
+    UpdateState(SessionUpdate<'a>),
+    SessionAlive(SessionAlive),
+    SessionEnd(SessionEnd),
+    MachineAlive(MachineAlive),
+    MachineUpdateMetadata(MachineUpdate<'a>),
+    MachineUpdateState(MachineUpdate<'a>),
+    RpcRegister(RpcMethod),
+    RpcUnregister(RpcMethod),
+    Ping,
+}
+
+/// `message`: an entry for the session's history.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewMessage<'a> {
+    pub sid: String,
+    #[serde(borrow)]
+    message: &'a RawValue,
+    pub local_id: Option<String>,
+}
+
+impl NewMessage<'_> {
+    /// The content; a JSON string that holds JSON is unwrapped.
+    pub fn content(&self) -> Json {
+        let wrapped = self.message.get().starts_with('"');
+        let inner = wrapped.then(|| serde_json::from_str::<String>(self.message.get()).ok()).flatten();
+        inner.and_then(|text| Json::parse(&text).ok()).unwrap_or_else(|| Json::from(self.message))
+    }
+}
+
+/// `update-metadata` and `update-state`: a new value for the version that the CLI knows.
+#[derive(Debug)]
+pub struct SessionUpdate<'a> {
+    pub sid: String,
+    pub expected_version: u64,
+    pub value: &'a RawValue,
+}
+
+/// `machine-update-metadata` and `machine-update-state`.
+#[derive(Debug)]
+pub struct MachineUpdate<'a> {
+    pub machine_id: String,
+    pub expected_version: u64,
+    pub value: &'a RawValue,
+}
+
+/// `session-alive`: a sign of life, with what the session is about.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionAlive {
+    pub sid: String,
+    pub time: f64,
+    pub thinking: Option<bool>,
+    pub mode: Option<ControlMode>,
+    pub permission_mode: Option<String>,
+    pub model_mode: Option<String>,
+}
+
+/// `session-end`: the CLI is done with the session.
+#[derive(Debug, Deserialize)]
+pub struct SessionEnd {
+    pub sid: String,
+    pub time: f64,
+}
+
+/// `machine-alive`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineAlive {
+    pub machine_id: String,
+    pub time: f64,
+}
+
+/// `rpc-register` and `rpc-unregister`.
+#[derive(Debug, Deserialize)]
+pub struct RpcMethod {
+    pub method: String,
+}
+
+/// Why an event was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    #[error("Unknown event `{0}`.")]
+    Unknown(String),
+    #[error("Event `{name}` is malformed. {cause}")]
+    Malformed { name: String, cause: FieldError },
+}
+
+/// Reads an event from its name and arguments.
+pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, EventError> {
+    let payload = args.first().map_or("", |raw| raw.get());
+    let event = match name {
+        "message" => read_object(payload).map(CliEvent::Message),
+        "update-metadata" => {
+            read_object(payload).map(|u: MetadataFields<'_>| CliEvent::UpdateMetadata(u.of(u.metadata)))
+        }
+        "update-state" => read_object(payload).map(|u: StateFields<'_>| CliEvent::UpdateState(u.of(u.agent_state))),
+        "session-alive" => read_object(payload).map(CliEvent::SessionAlive),
+        "session-end" => read_object(payload).map(CliEvent::SessionEnd),
+        "machine-alive" => read_object(payload).map(CliEvent::MachineAlive),
+        "machine-update-metadata" => {
+            read_object(payload).map(|u: MachineMetadataFields<'_>| CliEvent::MachineUpdateMetadata(u.of(u.metadata)))
+        }
+        "machine-update-state" => {
+            read_object(payload).map(|u: MachineStateFields<'_>| CliEvent::MachineUpdateState(u.of(u.runner_state)))
+        }
+        "rpc-register" => read_object(payload).map(CliEvent::RpcRegister),
+        "rpc-unregister" => read_object(payload).map(CliEvent::RpcUnregister),
+        "ping" => Ok(CliEvent::Ping),
+        _ => return Err(EventError::Unknown(name.to_owned())),
+    };
+    event.map_err(|cause| EventError::Malformed { name: name.to_owned(), cause })
+}
+
+/// The four versioned updates differ in the names of their fields only.
+macro_rules! versioned_fields {
+    ($fields:ident, $value:ident, $id:ident, $update:ident) => {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct $fields<'a> {
+            $id: String,
+            expected_version: u64,
+            #[serde(borrow)]
+            $value: &'a RawValue,
+        }
+        impl<'a> $fields<'a> {
+            fn of(&self, value: &'a RawValue) -> $update<'a> {
+                $update { $id: self.$id.clone(), expected_version: self.expected_version, value }
+            }
+        }
+    };
+}
+versioned_fields!(MetadataFields, metadata, sid, SessionUpdate);
+versioned_fields!(StateFields, agent_state, sid, SessionUpdate);
+versioned_fields!(MachineMetadataFields, metadata, machine_id, MachineUpdate);
+versioned_fields!(MachineStateFields, runner_state, machine_id, MachineUpdate);
+
+/// Acknowledges a `message`: it is durable under this id and seq.
+pub fn message_ack(id: &str, seq: u64) -> String {
+    format!(r#"{{"ok":true,"id":"{id}","seq":{seq}}}"#)
+}
+
+/// Acknowledges a `message` that was not taken.
+pub fn message_refused(error: &str, code: &str) -> String {
+    to_text(&Refused { ok: false, error, code })
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    ok: bool,
+    error: &'a str,
+    code: &'a str,
+}
+
+/// The answer to a versioned update. `field` is the name under which the value stands (`metadata`, `agentState`,
+/// `runnerState`).
+pub enum UpdateAck<'a> {
+    Success { version: u64, field: &'a str, value: Option<&'a Json> },
+    Mismatch { version: u64, field: &'a str, value: Option<&'a Json> },
+    Error { reason: &'a str },
+}
+
+impl UpdateAck<'_> {
+    /// The acknowledgement as JSON text.
+    pub fn encode(&self) -> String {
+        let versioned = |result, version, field, value: &Option<&Json>| {
+            let value = value.map_or("null", |json| json.text());
+            format!(r#"{{"result":"{result}","version":{version},"{field}":{value}}}"#)
+        };
+        match self {
+            Self::Success { version, field, value } => versioned("success", version, field, value),
+            Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
+            Self::Error { reason } => to_text(&Failed { result: "error", reason }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    result: &'a str,
+    reason: &'a str,
+}
+
+/// The hub's `error` event.
+#[derive(Serialize)]
+pub struct ErrorEvent<'a> {
+    pub message: Cow<'a, str>,
+    pub code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<&'a str>,
+}
+
+impl ErrorEvent<'_> {
+    /// The event's argument as JSON text.
+    pub fn encode(&self) -> String {
+        to_text(self)
+    }
+}
+
+/// The argument of `rpc-request`: `params` is JSON inside a JSON string.
+pub fn rpc_request(method: &str, params: &str) -> String {
+    to_text(&RpcRequest { method, params })
+}
+
+#[derive(Serialize)]
+struct RpcRequest<'a> {
+    method: &'a str,
+    params: &'a str,
+}
+
+/// What an `update` event tells a CLI.
+#[derive(Serialize)]
+#[serde(tag = "t", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum UpdateBody<'a> {
+    NewMessage { sid: &'a str, message: &'a Message },
+    UpdateSession { sid: &'a str, metadata: Option<Versioned<'a>>, agent_state: Option<Versioned<'a>> },
+    UpdateMachine { machine_id: &'a str, metadata: Option<Versioned<'a>>, runner_state: Option<Versioned<'a>> },
+}
+
+/// A value with the version it has now.
+#[derive(Serialize)]
+pub struct Versioned<'a> {
+    pub version: u64,
+    pub value: Option<&'a Json>,
+}
+
+/// The argument of an `update` event.
+pub fn update(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
+    to_text(&Update { id, seq, created_at, body })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Update<'a> {
+    id: &'a str,
+    seq: u64,
+    created_at: u64,
+    body: &'a UpdateBody<'a>,
+}
+
+/// None of these types can fail to serialize: they hold texts, numbers and checked JSON.
+fn to_text<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn error(name: &str, payload: &str) -> String {
+        decode(name, &[&raw(payload)]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_malformed_payload_names_its_field() {
+        assert!(error("message", r#"{"message":{}}"#).contains("`sid`"));
+        assert!(error("message", r#"{"sid":1,"message":{}}"#).contains("`sid`"));
+        assert!(error("message", r#"{"sid":"s"}"#).contains("`message`"));
+        assert!(
+            error("update-state", r#"{"sid":"s","expectedVersion":-1,"agentState":null}"#)
+                .contains("`expectedVersion`")
+        );
+        assert!(error("update-metadata", r#"{"sid":"s","expectedVersion":1}"#).contains("`metadata`"));
+        assert!(error("session-alive", r#"{"sid":"s","time":1,"mode":"sideways"}"#).contains("`mode`"));
+        assert!(error("session-alive", r#"{"sid":"s","time":"now"}"#).contains("`time`"));
+        assert!(error("rpc-register", r#"{"method":null}"#).contains("`method`"));
+        assert!(error("machine-alive", "[]").contains("object"));
+        assert!(decode("message", &[]).unwrap_err().to_string().contains("object"));
+        assert_eq!(error("no-such-event", "{}"), "Unknown event `no-such-event`.");
+    }
+
+    #[test]
+    fn a_message_given_as_a_json_string_is_unwrapped() {
+        let content = |payload: &str| {
+            let payload = raw(payload);
+            match decode("message", &[&payload]).unwrap() {
+                CliEvent::Message(m) => m.content().text().to_owned(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(content(r#"{"sid":"s","message":"{\"role\":\"agent\",\"n\":1.0}"}"#), r#"{"role":"agent","n":1.0}"#);
+        assert_eq!(content(r#"{"sid":"s","message":"just words"}"#), r#""just words""#);
+        assert_eq!(content(r#"{"sid":"s","message":{"b":1,"a":2}}"#), r#"{"b":1,"a":2}"#);
+    }
+
+    #[test]
+    fn updates_carry_versions_and_opaque_values() {
+        let value = Json::parse(r#"{"z":1.0}"#).unwrap();
+        let body = UpdateBody::UpdateSession {
+            sid: "s",
+            metadata: Some(Versioned { version: 4, value: Some(&value) }),
+            agent_state: None,
+        };
+        assert_eq!(
+            update("u", 7, 9, &body),
+            r#"{"id":"u","seq":7,"createdAt":9,"body":{"t":"update-session","sid":"s","metadata":{"version":4,"value":{"z":1.0}},"agentState":null}}"#
+        );
+        let ack = UpdateAck::Mismatch { version: 4, field: "metadata", value: Some(&value) };
+        assert_eq!(ack.encode(), r#"{"result":"version-mismatch","version":4,"metadata":{"z":1.0}}"#);
+    }
+}
