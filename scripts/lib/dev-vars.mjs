@@ -12,7 +12,7 @@ export const devVarsExist = () => existsSync(DEV_VARS);
 export function createDevVars() {
   const text = [
     '# Secrets of the local hub, made by set-up and kept out of git. Delete this file for a new token.',
-    `CLI_API_TOKEN=${randomBytes(32).toString('base64url')}`,
+    `CLI_API_TOKEN=${randomBytes(24).toString('hex')}`,
     '',
   ].join('\n');
   // Never over a file that came into being meanwhile.

@@ -272,6 +272,17 @@ impl Edge {
     }
 }
 
+/// Host (with port), path and query of an absolute URL, as the runtime gives it.
+pub fn split_url(url: &str) -> (&str, &str, &str) {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    match place.find('/').and_then(|slash| place.split_at_checked(slash)) {
+        Some((host, path)) => (host, path, query),
+        None => (place, "/", query),
+    }
+}
+
 fn only(head: &Head, methods: &[&'static str], action: impl FnOnce() -> Action) -> Result<Action, Refusal> {
     if methods.contains(&head.method.as_str()) {
         return Ok(action());

@@ -49,6 +49,13 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
+    /// Too many requests from one address.
+    pub fn rate_limited(seconds: u32) -> Self {
+        let message = format!("Too many attempts. Try again in {seconds} seconds.");
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+        Self { retry_after: Some(seconds), ..refusal }
+    }
+
     /// The hub can't be reached.
     pub fn hub_unavailable(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);

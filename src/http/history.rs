@@ -68,7 +68,7 @@ impl Asked {
     }
 
     fn shape(&self, asker: Asker, page: &Page) -> String {
-        let messages = page.messages.join(",");
+        let messages = &page.messages;
         let has_more = page.has_more;
         if asker == Asker::Cli {
             return format!(r#"{{"messages":[{messages}],"hasMore":{has_more}}}"#);

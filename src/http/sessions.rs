@@ -10,7 +10,8 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession, QueryString};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::sessions::{Archived, MAX_NAME};
+use crate::hub::memory::Archived;
+use crate::hub::sessions::MAX_NAME;
 
 /// `GET /api/sessions?archived=include|only`.
 pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, Refusal> {

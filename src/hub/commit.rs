@@ -11,6 +11,10 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::store::DbError;
 
+/// How many notes make a burst: more than one message and what follows from it.
+const BURST: usize = 6;
+/// For how many turns of the runtime a growing burst is waited for at most.
+const GATHER_TURNS: usize = 64;
 /// How often a batch is tried when the database has a passing fault.
 const ATTEMPTS: u32 = 6;
 /// The pause before the second attempt, in milliseconds; it doubles with each further one.
@@ -63,6 +67,7 @@ impl Hub {
 
     async fn commit_all(&self) {
         loop {
+            self.gather().await;
             let batch = {
                 let mut state = self.state();
                 let State { journal, memory, .. } = &mut *state;
@@ -80,6 +85,23 @@ impl Hub {
                     self.fail(outcomes.into_iter().chain(abandoned), &error.into());
                 }
             }
+        }
+    }
+
+    /// Lets a burst ride in one batch: waits for the runtime's next turn for as long as each one brings more. A lone
+    /// change goes at once.
+    async fn gather(&self) {
+        let mut noted = self.state().journal.len();
+        for _ in 0..GATHER_TURNS {
+            if noted < BURST {
+                return;
+            }
+            self.rt.sleep(0).await;
+            let more = self.state().journal.len();
+            if more == noted {
+                return;
+            }
+            noted = more;
         }
     }
 

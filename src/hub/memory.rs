@@ -55,12 +55,28 @@ impl LocalIds {
     }
 }
 
+/// A session's line in the list.
+#[derive(Debug)]
+struct Line {
+    archived: bool,
+    summary: String,
+}
+
+/// Which sessions a list shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Archived {
+    #[default]
+    Exclude,
+    Include,
+    Only,
+}
+
 /// A session as memory holds it.
 #[derive(Debug)]
 pub struct Entry {
     pub session: Session,
     /// The session's line in the list, made when it is first asked for after a change.
-    summary: Option<Arc<str>>,
+    line: Option<Line>,
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
     /// When its presence (activity, times) was last told to web clients.
@@ -72,6 +88,8 @@ pub struct Entry {
 pub struct Memory {
     sessions: HashMap<String, Entry>,
     by_tag: HashMap<String, String>,
+    /// The list as it was asked for last, while nothing has changed since.
+    list: Option<(Archived, Arc<str>)>,
     /// Whether every session of the namespace is held.
     pub complete: bool,
     /// Counts what was removed: a load that was under way meanwhile may have read what is gone.
@@ -88,7 +106,8 @@ impl Memory {
     /// A session that is held, to be changed.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
         let entry = self.sessions.get_mut(id)?;
-        entry.summary = None;
+        entry.line = None;
+        self.list = None;
         Some(entry)
     }
 
@@ -101,7 +120,8 @@ impl Memory {
     pub fn take_up(&mut self, session: Session) {
         if !self.sessions.contains_key(&session.id) {
             self.by_tag.insert(session.tag.clone(), session.id.clone());
-            let entry = Entry { summary: None, local_ids: None, told_at: 0, session };
+            self.list = None;
+            let entry = Entry { line: None, local_ids: None, told_at: 0, session };
             self.sessions.insert(entry.session.id.clone(), entry);
         }
     }
@@ -119,22 +139,45 @@ impl Memory {
     pub fn remove(&mut self, id: &str) {
         if let Some(entry) = self.sessions.remove(id) {
             self.by_tag.remove(&entry.session.tag);
+            self.list = None;
             self.removals += 1;
         }
     }
 
-    /// The sessions that are held, in no order.
-    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
-        self.sessions.values().map(|entry| &entry.session)
-    }
-
-    /// A session's line in the list.
-    pub fn summary(&mut self, id: &str) -> Option<Arc<str>> {
-        let entry = self.sessions.get_mut(id)?;
-        if entry.summary.is_none() {
-            entry.summary = entry.session.summary().ok().map(Arc::from);
+    /// The list as a JSON array: active first, then by the time of the last change, newest first. It is kept until
+    /// something changes, and so is each session's line.
+    pub fn list(&mut self, archived: Archived) -> Arc<str> {
+        if let Some((_, list)) = self.list.as_ref().filter(|(kept, _)| *kept == archived) {
+            return Arc::clone(list);
         }
-        entry.summary.clone()
+        let mut shown: Vec<(&Session, &Line)> = Vec::with_capacity(self.sessions.len());
+        for Entry { session, line, .. } in self.sessions.values_mut() {
+            let line = line.get_or_insert_with(|| Line {
+                archived: session.facts().archived(),
+                summary: session.summary().unwrap_or_default(),
+            });
+            let wanted = match archived {
+                Archived::Include => true,
+                Archived::Exclude => !line.archived,
+                Archived::Only => line.archived,
+            };
+            if wanted {
+                shown.push((session, line));
+            }
+        }
+        shown.sort_by(|(a, _), (b, _)| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
+        let mut list = String::with_capacity(shown.iter().map(|(_, line)| line.summary.len() + 1).sum::<usize>() + 2);
+        list.push('[');
+        for (_, line) in shown {
+            if list.len() > 1 {
+                list.push(',');
+            }
+            list.push_str(&line.summary);
+        }
+        list.push(']');
+        let list: Arc<str> = Arc::from(list);
+        self.list = Some((archived, Arc::clone(&list)));
+        list
     }
 
     /// The machines of the namespace, once they were loaded.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::liveness::sign_time;
-use super::memory::Memory;
+use super::memory::Archived;
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::sockets::update_frame;
@@ -32,15 +32,6 @@ pub struct NewSession {
     pub metadata: Json,
     pub agent_state: Option<Json>,
     pub model: Option<String>,
-}
-
-/// Which sessions a list shows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Archived {
-    #[default]
-    Exclude,
-    Include,
-    Only,
 }
 
 /// The parts of a session that changed, for `session-updated`.
@@ -161,20 +152,11 @@ impl Hub {
         state.memory.entry(id).map(|entry| read(&entry.session)).ok_or(Error::Missing(Kind::Session))
     }
 
-    /// The list as a JSON array: active first, then by the time of the last change, newest first.
-    pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<String, Error> {
+    /// The list of sessions as a JSON array, once everything it shows is durable.
+    pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<Arc<str>, Error> {
         self.load_all_sessions().await?;
         self.settled().await?;
-        let mut state = self.state();
-        let shown = |s: &&Session| match archived {
-            Archived::Include => true,
-            Archived::Exclude => !s.facts().archived(),
-            Archived::Only => s.facts().archived(),
-        };
-        let mut order: Vec<(bool, u64, String)> =
-            state.memory.sessions().filter(shown).map(|s| (s.active, s.updated_at, s.id.clone())).collect();
-        order.sort_by(|a, b| b.cmp(a));
-        Ok(join_summaries(&mut state.memory, &order))
+        Ok(self.state().memory.list(archived))
     }
 
     async fn load_all_sessions(self: &Arc<Self>) -> Result<(), Error> {
@@ -462,20 +444,6 @@ fn apply_alive(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
         s.updated_at = now;
     }
     changed
-}
-
-fn join_summaries(memory: &mut Memory, order: &[(bool, u64, String)]) -> String {
-    let mut list = String::from("[");
-    for (_, _, id) in order {
-        if let Some(summary) = memory.summary(id) {
-            if list.len() > 1 {
-                list.push(',');
-            }
-            list.push_str(&summary);
-        }
-    }
-    list.push(']');
-    list
 }
 
 fn check_tag(tag: &str) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
-use crate::store::{Database, DbError, Row, Statement, Value};
+use crate::store::{Database, DbError, Joined, Row, Statement, Value};
 
 /// A D1 binding.
 pub struct D1(SendWrapper<JsValue>);
@@ -26,6 +26,23 @@ impl Database for D1 {
             let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
             let results = JsFuture::from(promise).await.map_err(|e| to_error(&e))?;
             Ok(Array::from(&results).iter().map(|rows| Array::from(&rows).iter().map(from_js).collect()).collect())
+        }))
+    }
+
+    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+        Box::pin(SendFuture::new(async move {
+            let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+            let promise = glue::joined(&self.0.0, &to_js(&statement), limit).map_err(|e| to_error(&e))?;
+            let mut columns = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?).into_iter();
+            let text = match columns.next() {
+                Some(Value::Text(text)) => text,
+                _ => String::new(),
+            };
+            let mut number = || match columns.next() {
+                Some(Value::Integer(number)) => u64::try_from(number).ok(),
+                _ => None,
+            };
+            Ok(Joined { text, rows: number().unwrap_or(0), last: number() })
         }))
     }
 }

@@ -11,6 +11,17 @@ export async function batch(db, statements) {
   return results.map((result) => result.results.map((row) => Object.values(row)));
 }
 
+/**
+ * Runs one statement whose rows are a number and a text, and joins the texts of the first `limit` rows.
+ * @param {[string, unknown[]]} statement
+ * @returns {Promise<[string, number, number | undefined]>} the texts, the number of rows, the last joined row's number
+ */
+export async function joined(db, [sql, params], limit) {
+  const rows = await db.prepare(sql).bind(...params).raw();
+  const first = rows.slice(0, limit);
+  return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0]];
+}
+
 /** The messages of an accepted WebSocket as a queue, until they are handed over to another socket. */
 export class Inbox {
   constructor(socket) {

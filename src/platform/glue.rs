@@ -1,5 +1,6 @@
 //! The JavaScript side of the border: `glue.js`, and the parts of runtime objects that the `worker` crate leaves out.
 
+use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
@@ -7,6 +8,10 @@ extern "C" {
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
     #[wasm_bindgen(catch)]
     pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
+
+    /// Runs `[sql, params]` whose rows are a number and a text; resolves to `[joined texts, rows, last number]`.
+    #[wasm_bindgen(catch)]
+    pub fn joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 
     /// The messages of an accepted WebSocket as a queue.
     pub type Inbox;
@@ -29,6 +34,17 @@ extern "C" {
 
 #[wasm_bindgen]
 extern "C" {
+    /// A stub of a namespace's object.
+    pub type ObjectStub;
+    #[wasm_bindgen(method, catch)]
+    pub fn fetch(this: &ObjectStub, request: &web_sys::Request) -> Result<js_sys::Promise, JsValue>;
+
+    /// An answer that may carry a WebSocket.
+    #[wasm_bindgen(extends = web_sys::Response)]
+    type Upgraded;
+    #[wasm_bindgen(method, getter, js_name = webSocket)]
+    fn web_socket(this: &Upgraded) -> Option<JsValue>;
+
     /// A hibernatable WebSocket of the object.
     #[derive(Clone)]
     pub type ObjectSocket;
@@ -46,4 +62,9 @@ extern "C" {
     pub fn connection(this: &ObjectSocket) -> Option<u32>;
     #[wasm_bindgen(method, setter, js_name = hubConnection)]
     pub fn set_connection(this: &ObjectSocket, conn: u32);
+}
+
+/// The WebSocket of an answer, not yet accepted; `None` when the answer is not an upgrade.
+pub fn socket_of(answer: &web_sys::Response) -> Option<JsValue> {
+    answer.unchecked_ref::<Upgraded>().web_socket().filter(|socket| !socket.is_null() && !socket.is_undefined())
 }

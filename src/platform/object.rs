@@ -14,6 +14,7 @@ use worker::{
 use super::convert;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
+use crate::http::edge::split_url;
 use crate::http::error::Refusal;
 use crate::http::{answer, events, finish, router};
 use crate::hub::Hub;
@@ -99,12 +100,12 @@ impl NamespaceHub {
     async fn respond(&self, awake: &Awake, request: Request) -> Result<Response> {
         let asked = request.headers().get(SOCKET_HEADER)?.unwrap_or_default();
         let socket_use = SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked);
-        match socket_use.filter(|_| convert::is_upgrade(request.headers()).unwrap_or(false)) {
+        match socket_use {
             Some(SocketUse::Web) => self.subscribe(awake, &request, Format::Json).await,
             Some(SocketUse::Sse) => self.subscribe(awake, &request, Format::Sse).await,
             Some(cli) => self.open_cli(awake, cli).await,
-            None => match convert::request(request).await? {
-                Ok(request) => convert::response(answer(awake.router.clone(), request).await),
+            None => match convert::request(request.inner()).await? {
+                Ok(request) => Ok(convert::response(answer(awake.router.clone(), request).await)?.into()),
                 Err(refusal) => refuse(refusal).await,
             },
         }
@@ -127,9 +128,10 @@ impl NamespaceHub {
     }
 
     async fn subscribe(&self, awake: &Awake, request: &Request, format: Format) -> Result<Response> {
-        let url = request.url()?;
+        let url = request.inner().url();
+        let (_, _, query) = split_url(&url);
         let last_event_id = request.headers().get("last-event-id")?;
-        let asked = events::subscription(&awake.hub, url.query().unwrap_or_default(), last_event_id, format).await;
+        let asked = events::subscription(&awake.hub, query, last_event_id, format).await;
         match asked {
             Ok(asked) => {
                 let (response, conn) = self.accept(awake)?;
@@ -204,5 +206,5 @@ impl DurableObject for NamespaceHub {
 }
 
 async fn refuse(refusal: Refusal) -> Result<Response> {
-    convert::response(finish(refusal.into_response()).await)
+    Ok(convert::response(finish(refusal.into_response()).await)?.into())
 }

@@ -1,5 +1,6 @@
 //! The stateless worker: the entry of every request.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -7,8 +8,10 @@ use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::{Either, select};
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
-use worker::{Context, Delay, Env, Headers, Request, Response, Result, WebSocketPair, event};
+use web_sys::{Headers, Request, Response, ResponseInit};
+use worker::{Context, Delay, Env, WebSocketPair, event};
 
 use super::convert;
 use super::glue;
@@ -24,6 +27,8 @@ use crate::model::namespace::Namespace;
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
 
+type Result<T> = std::result::Result<T, JsValue>;
+
 /// The largest body of `POST /api/auth`, in bytes.
 const MAX_AUTH_BODY: usize = 16 * 1024;
 /// How much longer than a call to a CLI a request to the object may take, in milliseconds.
@@ -31,7 +36,7 @@ const OBJECT_GRACE_MS: u64 = 10_000;
 
 thread_local! {
     /// The configuration does not change while the isolate lives.
-    static EDGE: std::cell::RefCell<Option<Rc<Edge>>> = const { std::cell::RefCell::new(None) };
+    static EDGE: RefCell<Option<Rc<Edge>>> = const { RefCell::new(None) };
 }
 
 fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
@@ -44,7 +49,11 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
 }
 
 #[event(fetch)]
-async fn fetch(request: Request, env: Env, context: Context) -> Result<Response> {
+async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
+    serve(request, env, &context).await.map_err(worker::Error::from)
+}
+
+async fn serve(request: Request, env: Env, context: &Context) -> Result<Response> {
     let edge = match edge(&env) {
         Ok(edge) => edge,
         Err(message) => return respond(Refusal::hub_unavailable(message).into_response()).await,
@@ -53,17 +62,17 @@ async fn fetch(request: Request, env: Env, context: Context) -> Result<Response>
     let cors = edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let response = match edge.decide(&head, now(), fresh_secret).await {
         Action::Respond(response) => respond(response).await?,
-        Action::Authenticate => authenticate(&edge, &env, request).await?,
+        Action::Authenticate => authenticate(&edge, &env, &request).await?,
         Action::Object(namespace) if head.upgrade => {
-            return to_object(&env, request, &namespace, Some(SocketUse::Web)).await;
+            return to_object(&env, &request, &namespace, Some(SocketUse::Web)).await;
         }
-        Action::Object(namespace) => to_object(&env, request, &namespace, None).await?,
-        Action::Sse(namespace) => stream(&env, request, &namespace).await?,
+        Action::Object(namespace) => to_object(&env, &request, &namespace, None).await?,
+        Action::Sse(namespace) => stream(&env, &request, &namespace).await?,
         Action::Socket { namespace, authenticated } => {
             let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
-            return to_object(&env, request, &namespace, Some(socket_use)).await;
+            return to_object(&env, &request, &namespace, Some(socket_use)).await;
         }
-        Action::Bridge => return bridge(edge, env, request, &context),
+        Action::Bridge => return bridge(edge, env, request, context),
     };
     convert::add_headers(response, &cors)
 }
@@ -82,19 +91,14 @@ async fn respond(response: axum::response::Response) -> Result<Response> {
     convert::response(finish(response).await)
 }
 
-async fn authenticate(edge: &Edge, env: &Env, mut request: Request) -> Result<Response> {
+async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
     let address = request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
     if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT) {
         if !limiter.limit(address).await?.success {
-            let refusal = Refusal::new(
-                http::StatusCode::TOO_MANY_REQUESTS,
-                "rate_limited",
-                "Too many attempts. Try again in a minute.",
-            );
-            return respond(Refusal { retry_after: Some(60), ..refusal }.into_response()).await;
+            return respond(Refusal::rate_limited(60).into_response()).await;
         }
     }
-    let body = match convert::body(&mut request, MAX_AUTH_BODY).await? {
+    let body = match convert::body(request, MAX_AUTH_BODY).await? {
         Ok(body) => String::from_utf8_lossy(&body).into_owned(),
         Err(refusal) => return respond(refusal.into_response()).await,
     };
@@ -104,29 +108,25 @@ async fn authenticate(edge: &Edge, env: &Env, mut request: Request) -> Result<Re
 /// Carries a request to the namespace's object. One that does not answer in time is taken for broken.
 async fn to_object(
     env: &Env,
-    request: Request,
+    request: &Request,
     namespace: &Namespace,
     socket_use: Option<SocketUse>,
 ) -> Result<Response> {
-    let headers = Headers::new();
-    for (name, value) in request.headers().entries() {
-        headers.append(&name, &value)?;
-    }
+    // The runtime copies the headers; these two are always set, so none that a client sent gets through.
+    let request = Request::new_with_request(request)?;
+    let headers = request.headers();
     headers.set(NAMESPACE_HEADER, namespace.as_ref())?;
     headers.set(SOCKET_HEADER, socket_use.map_or("", SocketUse::word))?;
     if socket_use.is_some() {
         headers.set("upgrade", "websocket")?;
     }
-    let init = web_sys::RequestInit::new();
-    init.set_headers(&headers.0);
-    let request = web_sys::Request::new_with_request_and_init(request.inner(), &init)?;
-    let stub = env.durable_object(HUB)?.get_by_name(namespace.as_ref())?;
-    let answer = std::pin::pin!(stub.fetch_with_request(request.into()));
+    let stub = env.durable_object(HUB)?.get_by_name(namespace.as_ref())?.into_rpc::<glue::ObjectStub>();
+    let answer = JsFuture::from(stub.fetch(&request)?);
     let time_out = Delay::from(Duration::from_millis(settings::rpc_timeout_ms(env) + OBJECT_GRACE_MS));
-    let message = match select(answer, std::pin::pin!(time_out)).await {
-        Either::Left((Ok(response), _)) => return Ok(response),
+    let message = match select(answer, time_out).await {
+        Either::Left((Ok(response), _)) => return Ok(response.into()),
         Either::Left((Err(error), _)) => {
-            worker::console_error!("the object of a namespace failed: {error}");
+            worker::console_error!("the object of a namespace failed: {error:?}");
             "The hub was interrupted. Try again."
         }
         Either::Right(_) => "The hub did not answer in time. Try again.",
@@ -135,21 +135,16 @@ async fn to_object(
 }
 
 /// An event stream: a socket to the object, copied to the client.
-async fn stream(env: &Env, request: Request, namespace: &Namespace) -> Result<Response> {
+async fn stream(env: &Env, request: &Request, namespace: &Namespace) -> Result<Response> {
     let answer = to_object(env, request, namespace, Some(SocketUse::Sse)).await?;
-    if answer.status_code() != 101 {
-        return Ok(answer);
-    }
-    let Some(socket) = answer.websocket() else {
-        return respond(Refusal::hub_unavailable("The hub sent no event socket. Try again.").into_response()).await;
-    };
-    let socket: &web_sys::WebSocket = socket.as_ref();
-    let stream = glue::event_stream(socket);
-    let headers = Headers::new();
+    let Some(socket) = glue::socket_of(&answer) else { return Ok(answer) };
+    let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
     headers.set("cache-control", "no-store")?;
     headers.set("x-accel-buffering", "no")?;
-    Ok(Response::builder().with_headers(headers).stream(stream))
+    let init = ResponseInit::new();
+    init.set_headers(&headers);
+    Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket)), &init)
 }
 
 /// A CLI whose namespace only its CONNECT packet tells: the worker takes the socket, greets the client, reads CONNECT,
@@ -158,19 +153,20 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
     let pair = WebSocketPair::new()?;
     pair.server.accept()?;
     let mut random = [0; 10];
+    // Not a secret: zeros would do.
     let _ = getrandom::fill(&mut random);
     pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     context.wait_until(async move {
-        if let Err(error) = carry(&edge, &env, request, &server).await {
-            worker::console_error!("a bridged socket failed: {error}");
+        if let Err(error) = carry(&edge, &env, &request, &server).await {
+            worker::console_error!("a bridged socket failed: {error:?}");
             let _ = server.close(Some(1011), Some("The hub was interrupted, please reconnect"));
         }
     });
-    Response::from_websocket(pair.client)
+    Ok(worker::Response::from_websocket(pair.client)?.into())
 }
 
-async fn carry(edge: &Edge, env: &Env, request: Request, server: &worker::WebSocket) -> Result<()> {
+async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
     let socket: &web_sys::WebSocket = server.as_ref();
     let inbox = glue::Inbox::new(socket);
     let deadline = now() + OPENING_MS;
@@ -191,12 +187,11 @@ async fn carry(edge: &Edge, env: &Env, request: Request, server: &worker::WebSoc
             None => continue,
         };
         let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli)).await?;
-        let Some(object) = answer.websocket() else {
+        match glue::socket_of(&answer) {
+            Some(object) => inbox.join_with(&frame, &object),
             // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.
-            return server.close(Some(1013), Some("The hub is not available, try again"));
-        };
-        let object: &web_sys::WebSocket = object.as_ref();
-        inbox.join_with(&frame, object);
+            None => server.close(Some(1013), Some("The hub is not available, try again"))?,
+        }
         return Ok(());
     }
 }
@@ -208,7 +203,8 @@ fn admission(edge: &Edge, frame: &str) -> Option<Admission> {
         Ok(Packet::Connect { namespace, auth }) => Some(admit(&edge.tokens, None, namespace, auth)),
         Ok(_) => None,
         Err(error) => {
-            Some(Admission::Refused(socketio::connect_error(error.namespace().unwrap_or("/"), &format!("{error}."))))
+            let namespace = error.namespace().unwrap_or("/");
+            Some(Admission::Refused(socketio::connect_error(namespace, &format!("{error}."))))
         }
     }
 }

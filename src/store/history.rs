@@ -13,10 +13,11 @@ pub enum Range {
     After(u64),
 }
 
-/// A page of messages as finished JSON texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A page of messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    pub messages: Vec<String>,
+    /// The messages as JSON texts, joined by commas.
+    pub messages: String,
     /// Whether the history goes on behind the page's last message.
     pub has_more: bool,
     /// The seq of the page's last message.
@@ -37,20 +38,11 @@ pub async fn page(
     };
     // One row more than the page tells whether the history goes on.
     let params = [session.into(), namespace.as_ref().into(), bound.min(MAX_SEQ).into(), (limit + 1).into()];
-    let mut rows = query(db, Statement::new(sql, params)).await?;
-    if rows.is_empty() {
+    let joined = db.joined(Statement::new(sql, params), limit).await?;
+    if joined.rows == 0 {
         return owner_of_empty(db, namespace, session).await;
     }
-    let has_more = rows.len() as u64 > limit;
-    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut last_seq = None;
-    let mut messages = Vec::with_capacity(rows.len());
-    for row in rows {
-        let mut columns = Columns::of(row);
-        last_seq = Some(columns.number());
-        messages.push(columns.text());
-    }
-    Ok(Found::Owned(Page { messages, has_more, last_seq }))
+    Ok(Found::Owned(Page { messages: joined.text, has_more: joined.rows > limit, last_seq: joined.last }))
 }
 
 /// The largest number that D1 carries exactly.
@@ -59,7 +51,7 @@ const MAX_SEQ: u64 = (1 << 53) - 1;
 async fn owner_of_empty(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Found<Page>, DbError> {
     let owned = Statement::new(sql::SESSION_OWNED, [session.into(), namespace.as_ref().into()]);
     Ok(match query(db, owned).await?.pop().map(|row| Columns::of(row).flag()) {
-        Some(true) => Found::Owned(Page { messages: Vec::new(), has_more: false, last_seq: None }),
+        Some(true) => Found::Owned(Page::default()),
         Some(false) => Found::Foreign,
         None => Found::Missing,
     })

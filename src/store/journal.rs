@@ -114,6 +114,16 @@ impl<O> Journal<O> {
         self.bytes
     }
 
+    /// How much is noted; grows with every change and outcome.
+    pub fn len(&self) -> usize {
+        self.outcomes.len() + self.messages.len()
+    }
+
+    /// Whether nothing is noted.
+    pub fn is_empty(&self) -> bool {
+        self.idle()
+    }
+
     fn idle(&self) -> bool {
         self.outcomes.is_empty() && self.sessions.is_empty() && self.machines.is_empty() && self.deleted.is_empty()
     }

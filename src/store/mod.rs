@@ -88,10 +88,24 @@ impl DbError {
     }
 }
 
+/// Rows of a number and a text, with the texts of the first ones joined by commas.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Joined {
+    pub text: String,
+    /// How many rows there were in all.
+    pub rows: u64,
+    /// The number of the last row that was joined.
+    pub last: Option<u64>,
+}
+
 /// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
 pub trait Database: Send + Sync {
     /// Runs the statements in order and answers the rows of each.
     fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>;
+
+    /// Runs one statement whose rows are a number and a text, and joins the texts of the first `limit` rows where they
+    /// are: many rows cross the border as one text.
+    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
 }
 
 /// Runs one statement.
@@ -213,6 +227,21 @@ pub mod sqlite {
                     return Ok(results);
                 }
                 results
+            })
+        }
+
+        fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+            Box::pin(async move {
+                let rows = query(self, statement).await?;
+                let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
+                let mut texts = Vec::new();
+                for row in rows.into_iter().take(limit as usize) {
+                    let mut columns = Columns::of(row);
+                    joined.last = Some(columns.number());
+                    texts.push(columns.text());
+                }
+                joined.text = texts.join(",");
+                Ok(joined)
             })
         }
     }

@@ -161,7 +161,9 @@ export class ShellAgent {
     const attachments = await this.#attachments(item.attachments);
     if (text !== '') return this.#command(item, text, [], attachments);
     const names = attachments.map((file) => `- ${file}`).join('\n');
-    return this.say(records.text(names ? `Received:\n${names}\nA command finds them in $ATTACHMENTS.` : 'There is nothing to run.'));
+    return this.say(
+      records.text(names ? `Received:\n${names}\nA command finds them in $ATTACHMENTS.` : 'There is nothing to run.'),
+    );
   }
 
   async #slash(item, name, rest) {
@@ -186,7 +188,11 @@ export class ShellAgent {
       const { status } = await this.#permission(command, input);
       if (this.#stopped) return;
       if (status !== 'approved') {
-        const why = { denied: 'Denied', canceled: 'Canceled', never: `Not run in ${this.settings.permissionMode} mode` };
+        const why = {
+          denied: 'Denied',
+          canceled: 'Canceled',
+          never: `Not run in ${this.settings.permissionMode} mode`,
+        };
         await this.say(records.text(`${why[status]}: ${command}`));
         return;
       }
@@ -231,7 +237,9 @@ export class ShellAgent {
     const paths = await Promise.all(attachments.map(({ path }) => ownUpload(this.uploads, path)));
     const known = paths.filter((path) => path !== null);
     if (known.length < paths.length) {
-      await this.say(records.text(`${paths.length - known.length} attachment(s) are not uploads of this session and are left out.`));
+      await this.say(
+        records.text(`${paths.length - known.length} attachment(s) are not uploads of this session and are left out.`),
+      );
     }
     return known;
   }

@@ -1,6 +1,7 @@
 /** The command line: what it accepts, what it means, and the help text. */
 
 import { homedir } from 'node:os';
+import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 /** The address `npm run dev` serves the hub at. */
@@ -78,8 +79,10 @@ export function readArgs(argv, env) {
     throw new UsageError('--machine-id takes up to 128 letters, digits, ".", "_" and "-".');
   }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
+  // `npm run agent` changes to the project's root; a relative path means where the person was.
+  const base = env.npm_lifecycle_event === 'agent' && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
-    dir: values.dir,
+    dir: path.resolve(base, values.dir),
     hub: hubAddress(values.hub ?? env.HUB_URL ?? DEFAULT_HUB),
     token: values.token,
     name: values.name,
@@ -89,7 +92,7 @@ export function readArgs(argv, env) {
     autoApprove: values['auto-approve'] ?? false,
     local: values.local ?? false,
     machineId: values['machine-id'],
-    allowDirs: values['allow-dir'] ?? [],
+    allowDirs: (values['allow-dir'] ?? []).map((one) => path.resolve(base, one)),
     machine: !values['no-machine'],
     bridged: values.bridged ?? false,
     verbose: values.verbose ?? false,

@@ -44,9 +44,7 @@ export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUT
     });
     child.once('error', (error) => {
       clearTimeout(timer);
-      reject(
-        error.code === 'ENOENT' ? new Error(`${program} is not installed on this machine.`) : error,
-      );
+      reject(error.code === 'ENOENT' ? new Error(`${program} is not installed on this machine.`) : error);
     });
     child.once('close', (code) => {
       clearTimeout(timer);

@@ -15,7 +15,8 @@ const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relativ
 async function git(args, cwd) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
   // Inherited from a hook, these would send git to another repository than that of `cwd`.
-  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF']) delete env[name];
+  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF'])
+    delete env[name];
   const result = await run('git', [...SAFE, ...args], { cwd, env });
   if (result.truncated) throw new Error(`The answer of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
   return result;
@@ -166,7 +167,10 @@ async function untrackedDiff(where, filePath) {
   if (!info?.isFile()) return '';
   const untracked = await git(['ls-files', '--others', '-z', '--', filePath], where);
   if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
-  const result = await git(['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath], where);
+  const result = await git(
+    ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath],
+    where,
+  );
   // With --no-index, exit code 1 says that there are differences.
   if (result.code > 1) throw new Error(gitError(result, where));
   return result.stdout.toString('utf8');

@@ -101,6 +101,7 @@ export class Machine {
     this.#timer = setInterval(() => this.#alive(), this.aliveMs);
     this.socket.connect();
     await this.socket.whenConnected();
+    await this.socket.ask('ping', {}, 1500);
     this.#put(this.metadata, this.ownMetadata);
     this.#put(this.runnerState, this.ownState);
   }

@@ -9,9 +9,9 @@
 import { randomUUID } from 'node:crypto';
 
 /** Refusals that no second try can change. */
-const FINAL = /^(invalid|too_large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
+const FINAL = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
 /** Refusals that pass: these messages are kept however long it takes. */
-const PASSING = /unavailable|timeout|busy|rate/;
+const PASSING = /unavailable|overloaded|timeout|busy|rate/;
 const TRIES = 5;
 const MAX_PATIENCE_MS = 60_000;
 
@@ -33,7 +33,16 @@ export class Outbox {
    *   ackMs?: number, onStored?: (seq: number) => void}} options `window`: how many messages may be unacknowledged at a
    *   time; `onStored` is told the seq of each message that the hub has stored
    */
-  constructor({ socket, sid, log, maxBytes = 4 * 1024 * 1024, window = 64, retryMs = 500, ackMs = 8000, onStored = () => {} }) {
+  constructor({
+    socket,
+    sid,
+    log,
+    maxBytes = 4 * 1024 * 1024,
+    window = 64,
+    retryMs = 500,
+    ackMs = 8000,
+    onStored = () => {},
+  }) {
     this.socket = socket;
     this.sid = sid;
     this.log = log;
@@ -118,7 +127,9 @@ export class Outbox {
       if (item.sent) continue;
       item.sent = true;
       this.#inFlight += 1;
-      this.socket.ask('message', item.payload, this.#patience).then((answer) => this.#answered(epoch, localId, item, answer));
+      this.socket
+        .ask('message', item.payload, this.#patience)
+        .then((answer) => this.#answered(epoch, localId, item, answer));
     }
   }
 

@@ -23,7 +23,7 @@ export function isInside(parent, child) {
 export function checkRelative(value, field = 'path') {
   if (typeof value !== 'string') throw new PathError(`"${field}" must be a string.`);
   if (value.includes('\0')) throw new PathError(`"${field}" must not contain NUL.`);
-  if (path.isAbsolute(value) || path.win32.isAbsolute(value) && process.platform === 'win32') {
+  if (path.isAbsolute(value) || (path.win32.isAbsolute(value) && process.platform === 'win32')) {
     throw new PathError(`"${field}" must be relative to the session's directory.`);
   }
   if (value.split(/[/\\]/).includes('..')) throw new PathError(`"${field}" must not contain "..".`);

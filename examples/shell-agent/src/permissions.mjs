@@ -88,7 +88,8 @@ export class Permissions {
       const stale = Object.entries(current?.requests ?? {}).filter(([id]) => !this.#pending.has(id));
       if (stale.length === 0) return current;
       let next = current;
-      for (const [id] of stale) next = move(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
+      for (const [id] of stale)
+        next = move(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
       return next;
     });
   }

@@ -75,6 +75,9 @@ export class Session {
       // A kind of agent without a mode for it can still be started so.
       autoApprove: Boolean(options.autoApprove) && freeMode(flavor) === null,
     };
+    const { permissionMode } = this.settings;
+    if (permissionMode !== 'default' && !options.autoApprove)
+      log.info(`permission mode: ${permissionMode} (kept with the session)`);
     this.socket = new HubSocket({
       hub,
       token,
@@ -102,7 +105,13 @@ export class Session {
       value: session.metadata,
       version: session.metadataVersion,
     });
-    this.outbox = new Outbox({ socket: this.socket, sid: this.id, log, ackMs: options.ackMs, onStored: (seq) => this.inbox.own(seq) });
+    this.outbox = new Outbox({
+      socket: this.socket,
+      sid: this.id,
+      log,
+      ackMs: options.ackMs,
+      onStored: (seq) => this.inbox.own(seq),
+    });
     this.permissions = new Permissions({
       state: this.agentState,
       log,
@@ -153,6 +162,8 @@ export class Session {
     this.#timer = setInterval(() => this.#alive(), this.aliveMs);
     this.socket.connect();
     await this.socket.whenConnected();
+    // Sent behind the registrations and the first sign of life: with this answered, the hub knows them.
+    await this.socket.ask('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
     this.#inBackground(this.metadata.mutate((current) => this.#revive(current)));
     this.#setControl(this.settings.mode === 'local');

@@ -34,7 +34,12 @@ export function startCommand({
   maxOutput = MAX_COMMAND_OUTPUT,
 }) {
   // A process group of its own, so that `kill` reaches what the shell started.
-  const child = spawn('sh', ['-c', command, 'sh', ...args], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn('sh', ['-c', command, 'sh', ...args], {
+    cwd,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const streams = [child.stdout, child.stderr];
   let buffer = '';
   let total = 0;

@@ -38,7 +38,8 @@ export class Spawner {
    */
   async spawn({ directory, agent = 'alpha', model, yolo = false, sessionType = 'simple', resumeSessionId } = {}) {
     const refuse = (error) => ({ success: false, error });
-    if (sessionType !== 'simple') return refuse(`This machine starts sessions of type "simple" only, not "${sessionType}".`);
+    if (sessionType !== 'simple')
+      return refuse(`This machine starts sessions of type "simple" only, not "${sessionType}".`);
     if (resumeSessionId !== undefined) return refuse('This machine cannot resume an earlier session; start a new one.');
     if (typeof directory !== 'string' || directory === '') return refuse('"directory" is missing.');
     if (typeof agent !== 'string' || !/^[A-Za-z0-9_.-]{1,64}$/.test(agent)) return refuse('"agent" must be one word.');
@@ -46,7 +47,13 @@ export class Spawner {
     if (this.#children.size >= MAX_CHILDREN) return refuse(`This machine already runs ${MAX_CHILDREN} sessions.`);
     const root = await this.#directory(directory);
     if (root.error) return refuse(root.error);
-    const args = [`--dir=${root.path}`, `--hub=${this.hub}`, `--flavor=${agent}`, `--machine-id=${this.machineId}`, '--no-machine'];
+    const args = [
+      `--dir=${root.path}`,
+      `--hub=${this.hub}`,
+      `--flavor=${agent}`,
+      `--machine-id=${this.machineId}`,
+      '--no-machine',
+    ];
     // A tag of its own: with the directory as its tag it would take over the session that is there already.
     args.push(`--tag=${root.path}#${randomUUID()}`);
     if (model !== undefined) args.push(`--model=${model}`);
@@ -73,7 +80,9 @@ export class Spawner {
     const path = await realpath(expandHome(directory, this.directories[0])).catch(() => null);
     if (path === null) return { error: `There is no directory ${directory} on this machine.` };
     if (!this.directories.some((allowed) => isInside(allowed, path))) {
-      return { error: `${directory} is outside the directories this machine serves; start it with --allow-dir for more.` };
+      return {
+        error: `${directory} is outside the directories this machine serves; start it with --allow-dir for more.`,
+      };
     }
     if (!(await stat(path)).isDirectory()) return { error: `${directory} is not a directory.` };
     return { path };

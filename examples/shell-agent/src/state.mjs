@@ -90,13 +90,22 @@ class SessionState {
     if (seq <= this.lastSeq) return;
     this.lastSeq = seq;
     if (!minor) this.#save();
-    else this.later ??= setTimeout(() => this.#save(), SAVE_MS);
+    else this.later ??= setTimeout(() => this.#saveIfPossible(), SAVE_MS);
   }
 
   release() {
-    if (this.later) this.#save();
+    if (this.later) this.#saveIfPossible();
     held.delete(this.lock);
     rmSync(this.lock, { force: true });
+  }
+
+  /** For what may be lost: the messages would only be looked at again. */
+  #saveIfPossible() {
+    try {
+      this.#save();
+    } catch {
+      // The disk is full or the folder is gone; the next message that matters reports it.
+    }
   }
 
   #save() {

@@ -36,7 +36,12 @@ function readVariable(file, name) {
   for (const line of text.split(/\r?\n/)) {
     const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line);
     if (match?.[1] !== name) continue;
-    return /^"(.*)"$|^'(.*)'$/.exec(match[2])?.slice(1).find((part) => part !== undefined) ?? match[2];
+    return (
+      /^"(.*)"$|^'(.*)'$/
+        .exec(match[2])
+        ?.slice(1)
+        .find((part) => part !== undefined) ?? match[2]
+    );
   }
   return undefined;
 }

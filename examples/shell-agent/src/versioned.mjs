@@ -6,21 +6,26 @@
 /** How often a change is merged anew before it is given up. */
 const MAX_TRIES = 50;
 
+/** How often a change that the hub could not take is sent again. */
+const MAX_ERRORS = 6;
+
 export class Versioned {
   #last = Promise.resolve();
 
   /**
    * @param {{request: (event: string, payload: object) => Promise<any>, event: string, field: string,
-   *   scope: Record<string, string>, value: any, version: number}} options `event` and `field` as in the hub's
-   *   `update-*` events; `scope` names the session or machine
+   *   scope: Record<string, string>, value: any, version: number, retryMs?: number}} options `event` and `field` as in
+   *   the hub's `update-*` events; `scope` names the session or machine; `retryMs`: first pause after an error of the
+   *   hub, doubled each time
    */
-  constructor({ request, event, field, scope, value, version }) {
+  constructor({ request, event, field, scope, value, version, retryMs = 250 }) {
     this.request = request;
     this.event = event;
     this.field = field;
     this.scope = scope;
     this.value = value;
     this.version = version;
+    this.retryMs = retryMs;
     /** Called after a value that came from the hub replaced the one held here. */
     this.onAdopt = () => {};
   }
@@ -46,6 +51,7 @@ export class Versioned {
   }
 
   async #apply(change) {
+    let errors = 0;
     for (let tries = 0; tries < MAX_TRIES; tries += 1) {
       const next = change(this.value);
       if (next === this.value) return;
@@ -56,7 +62,13 @@ export class Versioned {
         return;
       }
       if (ack?.result !== 'version-mismatch') {
-        throw new Error(`The hub did not take ${this.event}: ${ack?.reason ?? 'no reason given'}.`);
+        // An error has no code that would tell a database at rest from a refusal: only trying again does.
+        errors += 1;
+        if (errors === MAX_ERRORS)
+          throw new Error(`The hub did not take ${this.event}: ${ack?.reason ?? 'no reason given'}`);
+        const pause = this.retryMs * 2 ** (errors - 1);
+        await new Promise((resolve) => setTimeout(resolve, pause));
+        continue;
       }
       // The hub's word counts, even when its version is lower: it may have been restored from a backup.
       this.version = ack.version;

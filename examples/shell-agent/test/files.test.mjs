@@ -30,7 +30,11 @@ test('a file is read as base64 of its bytes', async (t) => {
   const bytes = Buffer.from([0, 255, 10, 195, 40]);
   writeFileSync(path.join(root, 'folder', 'bytes'), bytes);
   const files = fileMethods(root);
-  assert.deepEqual(await files.readFile({ path: 'folder/bytes' }), { success: true, content: bytes.toString('base64'), size: 5 });
+  assert.deepEqual(await files.readFile({ path: 'folder/bytes' }), {
+    success: true,
+    content: bytes.toString('base64'),
+    size: 5,
+  });
   assert.equal((await files.readFile({ path: 'in/bytes' })).content, bytes.toString('base64'));
 });
 

@@ -26,7 +26,10 @@ test('git status tells each kind of change apart, whatever the names look like',
   assert.equal(status.success, true);
   assert.equal(status.branch, 'main');
   assert.deepEqual(
-    status.files.filter(({ path: name }) => name === 'unstaged-gone.txt').map((file) => file.status).sort(),
+    status.files
+      .filter(({ path: name }) => name === 'unstaged-gone.txt')
+      .map((file) => file.status)
+      .sort(),
     ['deleted', 'untracked'],
   );
   const rest = byPath(status.files.filter(({ path: name }) => name !== 'unstaged-gone.txt'));
@@ -70,7 +73,9 @@ test('a repository without commits and one with a detached head have a branch to
 });
 
 test('ahead and behind are read from the branch header', () => {
-  const status = parseStatus('# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -3\0');
+  const status = parseStatus(
+    '# branch.oid abc\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -3\0',
+  );
   assert.deepEqual([status.upstream, status.ahead, status.behind], ['origin/main', 2, 3]);
 });
 
@@ -102,7 +107,9 @@ test('numstat counts lines, staged or not, and marks binary files', async (t) =>
   ]);
   assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, []);
   git('add', 'text.txt');
-  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, [{ path: 'text.txt', added: 2, removed: 1 }]);
+  assert.deepEqual((await methods.gitDiffNumstat({ cwd: dir, staged: true })).files, [
+    { path: 'text.txt', added: 2, removed: 1 },
+  ]);
 });
 
 test('numstat of a rename carries both names', () => {
@@ -124,7 +131,10 @@ test('the diff of a file shows what changed, an untracked file as a whole', asyn
   assert.match(changed.diff, /^-one\n\+two$/m);
   const fresh = await methods.gitDiffFile({ cwd: dir, filePath: '-new file.txt' });
   assert.match(fresh.diff, /new file mode[^]*^\+fresh$/m);
-  assert.deepEqual(await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true }), { success: true, diff: '' });
+  assert.deepEqual(await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true }), {
+    success: true,
+    diff: '',
+  });
   git('add', 'a.txt');
   assert.match((await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true })).diff, /^\+two$/m);
 });

@@ -47,7 +47,12 @@ test('a long history is read page by page', async () => {
   const { box, got, history } = inbox({ startSeq: 10 });
   history.push(...upTo(2 * PAGE + 30));
   await box.catchUp();
-  assert.deepEqual(got, upTo(2 * PAGE + 30).map(({ seq }) => seq).slice(10));
+  assert.deepEqual(
+    got,
+    upTo(2 * PAGE + 30)
+      .map(({ seq }) => seq)
+      .slice(10),
+  );
 });
 
 test('more live messages than can be held are read from the history instead', async () => {
@@ -63,7 +68,10 @@ test('more live messages than can be held are read from the history instead', as
   for (const message of all) box.live(message);
   gate.resolve();
   await caught;
-  assert.deepEqual(got, all.map(({ seq }) => seq));
+  assert.deepEqual(
+    got,
+    all.map(({ seq }) => seq),
+  );
 });
 
 test('a failed page is tried again while there is a connection, else with the next one', async () => {

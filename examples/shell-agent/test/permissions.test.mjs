@@ -8,11 +8,14 @@ import { quietLog, turn } from './support/wait.mjs';
 /** The hub's copy of an agent state. */
 class Stored {
   version = 1;
+  errors = 0;
   value = { requests: {}, completedRequests: {} };
 
   async request(_event, { expectedVersion, agentState }) {
     await turn();
-    if (expectedVersion !== this.version) return { result: 'version-mismatch', version: this.version, agentState: this.value };
+    if (this.errors-- > 0) return { result: 'error', reason: 'The hub could not store the update. Try again.' };
+    if (expectedVersion !== this.version)
+      return { result: 'version-mismatch', version: this.version, agentState: this.value };
     this.change(agentState);
     return { result: 'success', version: this.version, agentState: this.value };
   }
@@ -33,6 +36,7 @@ function setup() {
     scope: { sid: 's' },
     value: hub.value,
     version: hub.version,
+    retryMs: 1,
   });
   const permissions = new Permissions({ state, onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {
@@ -47,7 +51,13 @@ test('an approved request moves to completedRequests with all that was answered'
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
   assert.deepEqual(hub.value.requests[id], { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1000 });
-  const answer = await permissions.answer({ id, approved: true, decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit'] });
+  const answer = await permissions.answer({
+    id,
+    approved: true,
+    decision: 'approved_for_session',
+    mode: 'acceptEdits',
+    allowTools: ['Edit'],
+  });
   assert.deepEqual(answer, { success: true });
   assert.deepEqual(await outcome, { status: 'approved', decision: 'approved_for_session' });
   assert.deepEqual(hub.value.requests, {});
@@ -69,7 +79,10 @@ test('of two answers one wins', async () => {
   const { permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
-  const [first, second] = await Promise.all([permissions.answer({ id, approved: false }), permissions.answer({ id, approved: true })]);
+  const [first, second] = await Promise.all([
+    permissions.answer({ id, approved: false }),
+    permissions.answer({ id, approved: true }),
+  ]);
   assert.equal(first.success, true);
   assert.match(second.error, /no pending permission request/);
   assert.equal((await outcome).status, 'denied');
@@ -91,6 +104,16 @@ test('a change by somebody else in between is merged, not lost', async () => {
   await outcome;
   assert.equal(hub.value.controlledByUser, true);
   assert.equal(hub.value.completedRequests[id].status, 'approved');
+});
+
+test('a hub that cannot store a request for a moment still gets it, and one that never can ends the wait', async () => {
+  const { hub, permissions, pendingId } = setup();
+  hub.errors = 3;
+  const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
+  await permissions.answer({ id: await pendingId(), approved: true });
+  assert.equal((await outcome).status, 'approved');
+  hub.errors = 100;
+  assert.equal((await permissions.ask('Bash', { command: 'ls' }, 'default')).status, 'canceled');
 });
 
 test('when the hub already moved the request, its entry stays as it is', async () => {
@@ -140,7 +163,9 @@ test('each agent kind has its modes, and an unknown one only the default', () =>
 
 test('a mode decides about a command', () => {
   assert.deepEqual(
-    ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) => verdict(mode, 'ls')),
+    ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
+      verdict(mode, 'ls'),
+    ),
     ['ask', 'ask', 'ask', 'run', 'run', 'never', 'never'],
   );
   assert.equal(verdict('safe-yolo', 'ls -la src'), 'run');
@@ -148,7 +173,20 @@ test('a mode decides about a command', () => {
 });
 
 test('only plain reading below the directory is harmless', () => {
-  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello']) assert.ok(isHarmless(command), command);
-  for (const command of ['ls; rm a', 'cat /etc/passwd', 'cat ../a', 'echo a > b', 'cat `x`', 'git push', 'git status --x', 'ls\nrm a', '$(x)', 'ls & x', 'A=1 ls'])
+  for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello'])
+    assert.ok(isHarmless(command), command);
+  for (const command of [
+    'ls; rm a',
+    'cat /etc/passwd',
+    'cat ../a',
+    'echo a > b',
+    'cat `x`',
+    'git push',
+    'git status --x',
+    'ls\nrm a',
+    '$(x)',
+    'ls & x',
+    'A=1 ls',
+  ])
     assert.ok(!isHarmless(command), command);
 });

@@ -14,7 +14,9 @@ import { tempDir } from './support/repository.mjs';
 const ENTRY = fileURLToPath(new URL('../index.mjs', import.meta.url));
 
 function program(t, args, env = {}) {
-  const child = spawn(process.execPath, [ENTRY, ...args], { env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env } });
+  const child = spawn(process.execPath, [ENTRY, ...args], {
+    env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env },
+  });
   const exit = once(child, 'exit');
   t.after(async () => {
     child.kill('SIGKILL');

@@ -77,7 +77,11 @@ test('paths outside are refused, wherever they stand', async (t) => {
     ['Hello', '--', '../secret.md'],
     ['--files', 'up'],
   ]) {
-    await assert.rejects(search.runRipgrep({ args, cwd: root }), /must not contain|must be relative|leads outside/, args.join(' '));
+    await assert.rejects(
+      search.runRipgrep({ args, cwd: root }),
+      /must not contain|must be relative|leads outside/,
+      args.join(' '),
+    );
   }
   await assert.rejects(search.runRipgrep({ args: ['--files'], cwd: base }), /outside/);
   await assert.rejects(search.runRipgrep({ args: ['x', '-'] }), /standard input/);

@@ -29,7 +29,10 @@ test('arguments reach the script as they are', async (t) => {
 });
 
 test('much output comes in pieces of at most 32 KB that never break a character', async (t) => {
-  const { pieces, all } = await collect({ command: `i=0; while [ $i -lt 3000 ]; do printf '%s' 'x🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂'; i=$((i+1)); done`, cwd: tempDir(t) });
+  const { pieces, all } = await collect({
+    command: `i=0; while [ $i -lt 3000 ]; do printf '%s' 'x🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂'; i=$((i+1)); done`,
+    cwd: tempDir(t),
+  });
   assert.ok(pieces.length >= 1);
   assert.ok(pieces.every((piece) => piece.length <= 32 * 1024 && piece.isWellFormed?.() !== false));
   assert.equal(all, 'x🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂'.repeat(3000));
@@ -56,7 +59,12 @@ test('a receiver that is slow stops the command instead of filling memory', asyn
 
 test('killing reaches what the shell started', async (t) => {
   const started = deferred();
-  const command = startCommand({ command: 'sh -c "echo up; exec sleep 600"; echo not reached', cwd: tempDir(t), flushMs: 1, onOutput: async () => started.resolve() });
+  const command = startCommand({
+    command: 'sh -c "echo up; exec sleep 600"; echo not reached',
+    cwd: tempDir(t),
+    flushMs: 1,
+    onOutput: async () => started.resolve(),
+  });
   await started.promise;
   command.kill();
   const { code, rest } = await command.done;
@@ -70,7 +78,11 @@ test('what a command leaves in the background does not keep it open for ever', a
 });
 
 test('output above the limit is left out, and that is said', async (t) => {
-  const { all, code } = await collect({ command: 'head -c 500000 /dev/zero | tr "\\0" x', cwd: tempDir(t), maxOutput: 100_000 });
+  const { all, code } = await collect({
+    command: 'head -c 500000 /dev/zero | tr "\\0" x',
+    cwd: tempDir(t),
+    maxOutput: 100_000,
+  });
   assert.equal(code, 0);
   assert.match(all, /\[the rest of the output is left out\]\n$/);
   assert.ok(all.length < 200_000);

@@ -70,6 +70,8 @@ test('mistakes on the command line are told', () => {
   ]) {
     assert.throws(() => readArgs(argv, {}), reason);
   }
+  const npm = { npm_lifecycle_event: 'agent', INIT_CWD: '/home/me' };
+  assert.equal(readArgs(['--dir', 'project'], npm).dir, '/home/me/project');
   assert.equal(readArgs(['--dir', '.'], { HUB_URL: 'https://hub.example/' }).hub, 'https://hub.example');
 });
 
@@ -95,7 +97,13 @@ test('todos are added, done and shown', () => {
   todos.command('add write the tests');
   assert.equal(todos.command('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
   assert.equal(todos.command('done 1').text, '1. [x] write the tests\n2. [ ] run them');
-  assert.deepEqual(todos.items.map(({ status, priority }) => [status, priority]), [['completed', 'medium'], ['pending', 'medium']]);
+  assert.deepEqual(
+    todos.items.map(({ status, priority }) => [status, priority]),
+    [
+      ['completed', 'medium'],
+      ['pending', 'medium'],
+    ],
+  );
   assert.equal(todos.command('done 9').changed, false);
   assert.equal(todos.command('fly').changed, false);
 });

@@ -19,7 +19,10 @@ test('an uploaded file is kept under a name of its own, and can be deleted', asy
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   assert.deepEqual(await uploads.deleteUploadFile({ path: first.path }), { success: true });
   assert.equal(existsSync(first.path), false);
-  assert.deepEqual(await uploads.deleteUploadFile({ path: first.path }), { success: false, error: 'No such uploaded file.' });
+  assert.deepEqual(await uploads.deleteUploadFile({ path: first.path }), {
+    success: false,
+    error: 'No such uploaded file.',
+  });
 });
 
 test('no file name leads out of the folder', async (t) => {
@@ -45,7 +48,10 @@ test('what is not base64, not named or too large is refused', async (t) => {
   }
   await assert.rejects(uploads.uploadFile({ content: '' }), /"filename" is missing/);
   await assert.rejects(uploads.uploadFile({ filename: 'a' }), /"content" must be/);
-  await assert.rejects(uploads.uploadFile({ filename: 'a', content: 'A'.repeat(70 * 1024 * 1024) }), /larger than 50 MB/);
+  await assert.rejects(
+    uploads.uploadFile({ filename: 'a', content: 'A'.repeat(70 * 1024 * 1024) }),
+    /larger than 50 MB/,
+  );
 });
 
 test('only files of the folder itself are deleted', async (t) => {
@@ -57,7 +63,15 @@ test('only files of the folder itself are deleted', async (t) => {
   writeFileSync(outside, '');
   symlinkSync(outside, path.join(folder, 'link'));
   symlinkSync(base, path.join(folder, 'up'));
-  for (const wanted of [outside, `${folder}/../outside.txt`, path.join(folder, 'link'), path.join(folder, 'up', 'outside.txt'), folder, '', undefined]) {
+  for (const wanted of [
+    outside,
+    `${folder}/../outside.txt`,
+    path.join(folder, 'link'),
+    path.join(folder, 'up', 'outside.txt'),
+    folder,
+    '',
+    undefined,
+  ]) {
     assert.equal((await uploads.deleteUploadFile({ path: wanted })).success, false, String(wanted));
   }
   assert.ok(existsSync(outside) && existsSync(kept));

@@ -38,7 +38,11 @@ export class FakeHub extends EventEmitter {
 
   /** A message of a user on the web. */
   say(sid, text, attachments) {
-    const content = { role: 'user', content: { type: 'text', text, ...(attachments ? { attachments } : {}) }, meta: { sentFrom: 'web' } };
+    const content = {
+      role: 'user',
+      content: { type: 'text', text, ...(attachments ? { attachments } : {}) },
+      meta: { sentFrom: 'web' },
+    };
     return this.#append(this.sessions.get(sid), content, randomUUID());
   }
 
@@ -54,7 +58,9 @@ export class FakeHub extends EventEmitter {
   }
 
   registered(scope) {
-    return [...this.#registered.keys()].filter((name) => name.startsWith(`${scope}:`)).map((name) => name.slice(scope.length + 1));
+    return [...this.#registered.keys()]
+      .filter((name) => name.startsWith(`${scope}:`))
+      .map((name) => name.slice(scope.length + 1));
   }
 
   /** Cuts all connections, as a broken network does: without a goodbye. */
@@ -62,9 +68,21 @@ export class FakeHub extends EventEmitter {
     for (const socket of this.cli.sockets.values()) socket.conn.transport.socket.terminate();
   }
 
-  /** Messages of a session's agent, as plain text, oldest first. */
+  /** Messages of a session's agent, one line each, oldest first; however many pieces an output came in, it is one. */
   heard(sid) {
-    return this.sessions.get(sid).messages.map(({ content }) => plain(content)).filter((one) => one !== null);
+    const lines = [];
+    let output = null;
+    for (const { content } of this.sessions.get(sid).messages) {
+      const result = content.content.data?.message?.content[0];
+      if (result?.type === 'tool_result') {
+        output ??= lines.push('') - 1;
+        lines[output] = (result.is_error ? '! ' : '') + lines[output] + result.content;
+      } else if (content.role !== 'user') {
+        output = null;
+        lines.push(plain(content));
+      }
+    }
+    return lines;
   }
 
   /** Settled when `test` gives something; it is asked again after everything that happens. */
@@ -108,7 +126,8 @@ export class FakeHub extends EventEmitter {
       response.writeHead(status, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(body));
     };
-    if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(401, { error: 'Bad token', code: 'unauthorized' });
+    if (request.headers.authorization !== `Bearer ${TOKEN}`)
+      return answer(401, { error: 'Bad token', code: 'unauthorized' });
     let text = '';
     for await (const chunk of request) text += chunk;
     const body = text === '' ? {} : JSON.parse(text);
@@ -128,7 +147,16 @@ export class FakeHub extends EventEmitter {
     let session = [...this.sessions.values()].find((one) => one.tag === tag);
     if (!session) {
       const id = randomUUID();
-      session = { id, tag, metadata, agentState, modelMode: model, metadataVersion: 1, agentStateVersion: 1, messages: [] };
+      session = {
+        id,
+        tag,
+        metadata,
+        agentState,
+        modelMode: model,
+        metadataVersion: 1,
+        agentStateVersion: 1,
+        messages: [],
+      };
       this.sessions.set(id, session);
     }
     return view(session);
@@ -210,12 +238,11 @@ function view({ messages, ...session }) {
   return { ...session, seq: messages.length };
 }
 
-/** A message in one line: `> command`, output, words, or `(ready)`. */
+/** A message in one line: `> command`, words, or `(ready)`. */
 function plain(content) {
-  if (content.role === 'user') return null;
   if (content.content.data.type === 'ready') return '(ready)';
   const [part] = content.content.data.message.content;
-  if (part.type === 'tool_use') return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
-  if (part.type === 'tool_result') return `${part.is_error ? '! ' : ''}${part.content}`;
+  if (part.type === 'tool_use')
+    return part.name === 'TodoWrite' ? `(todos: ${part.input.todos.length})` : `> ${part.input.command}`;
   return part.text;
 }

@@ -1,0 +1,137 @@
+/** The built hub in the real runtime, with a D1 database and objects of its own that survive a restart. */
+
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Miniflare } from 'miniflare';
+import { Web } from './web.mjs';
+
+export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
+const BUILD = path.join(ROOT, 'build');
+
+/** The shared secret of the hubs of these tests. */
+export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
+
+/** State folders of this process, removed when it ends however it ends. */
+const folders = new Set();
+process.once('exit', () => folders.forEach(removeFolder));
+
+function removeFolder(folder) {
+  rmSync(folder, { recursive: true, force: true });
+  folders.delete(folder);
+}
+
+/** What the hub needs of wrangler.toml: what runs here is what would be deployed. */
+function settings() {
+  const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
+  const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
+  return {
+    compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
+    vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
+  };
+}
+
+function modules() {
+  if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
+    throw new Error('There is no built hub in build/: run `npm run build` first.');
+  }
+  return [
+    { type: 'ESModule', path: path.join(BUILD, 'index.js') },
+    { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
+  ];
+}
+
+function migrations() {
+  const folder = path.join(ROOT, 'migrations');
+  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
+  return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
+}
+
+export class Hub {
+  #miniflare;
+  #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
+  #vars;
+
+  /** @param {Record<string, string>} vars */
+  constructor(vars) {
+    this.#vars = vars;
+    folders.add(this.#state);
+  }
+
+  /** Such as `http://127.0.0.1:41234`; stays the same over a restart. */
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** An access token for a namespace; without one for the namespace `default`. */
+  token(namespace) {
+    return namespace === undefined ? SECRET : `${SECRET}:${namespace}`;
+  }
+
+  /** A client that shows this namespace's access token, or `token`. */
+  web(namespace, token = this.token(namespace)) {
+    return new Web({ url: this.url, token });
+  }
+
+  /** The database, for what the hub itself is not to be asked about. */
+  database() {
+    return this.#miniflare.getD1Database('DB', 'hub');
+  }
+
+  async start() {
+    const { compatibilityDate, vars } = settings();
+    this.#miniflare = new Miniflare({
+      d1Persist: path.join(this.#state, 'd1'),
+      durableObjectsPersist: path.join(this.#state, 'do'),
+      workers: [
+        {
+          name: 'hub',
+          modulesRoot: BUILD,
+          modules: modules(),
+          compatibilityDate,
+          bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
+          d1Databases: { DB: 'hub' },
+          durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
+          ratelimits: { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } },
+          // miniflare's own front door would change the host name that the hub sees.
+          unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
+        },
+      ],
+    });
+    this.port = Number((await this.#miniflare.unsafeGetDirectURL('hub')).port);
+  }
+
+  async migrate() {
+    const database = await this.database();
+    for (const sql of migrations()) await database.prepare(sql).run();
+  }
+
+  /** Ends the runtime at once and starts it again on the same port with what was stored. */
+  async restart() {
+    await this.#miniflare.dispose();
+    await this.start();
+  }
+
+  async stop() {
+    await this.#miniflare?.dispose();
+    removeFolder(this.#state);
+  }
+}
+
+/**
+ * Starts a hub on a free port. The caller stops it.
+ * @param {{vars?: Record<string, string>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
+ *   `schema` the database stays empty
+ */
+export async function startHub({ vars = {}, schema = true } = {}) {
+  const hub = new Hub(vars);
+  try {
+    await hub.start();
+    if (schema) await hub.migrate();
+    return hub;
+  } catch (error) {
+    await hub.stop();
+    throw error;
+  }
+}

@@ -1,0 +1,217 @@
+/** A web client: REST, the event stream, the event socket; and requests that no well-behaved client would make. */
+
+import http from 'node:http';
+import { Recorder, deferred, within } from './await.mjs';
+
+/**
+ * One HTTP request on a connection of its own, with the path exactly as given.
+ * @param {string} url the server's address
+ * @param {string} method
+ * @param {string} path
+ * @param {{headers?: Record<string, string>, body?: string}} [options]
+ * @returns {Promise<http.IncomingMessage>} as soon as the headers are there
+ */
+function open(url, method, path, { headers = {}, body } = {}) {
+  const { hostname, port } = new URL(url);
+  const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
+  const request = http.request({ hostname, port, method, path, agent: false, headers: { ...length, ...headers } });
+  const { promise, resolve, reject } = deferred();
+  request.once('error', reject);
+  request.once('response', resolve);
+  request.once('upgrade', (response, socket) => {
+    response.upgraded = socket;
+    resolve(response);
+  });
+  request.end(body);
+  return within(promise, `an answer to ${method} ${path}`, 60_000);
+}
+
+async function text(response) {
+  const chunks = [];
+  for await (const chunk of response) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function json(body) {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+const UPGRADE = {
+  connection: 'Upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'ZTJlLXRlc3Qtb2YtaHViIQ==',
+};
+
+/**
+ * @typedef {object} Answer
+ * @property {number} status
+ * @property {http.IncomingHttpHeaders} headers
+ * @property {string} text
+ * @property {any} body the text as JSON; undefined when it is none
+ */
+
+export class Web {
+  /** @param {{url: string, token?: string}} options */
+  constructor({ url, token }) {
+    this.url = url;
+    this.token = token;
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {{headers?: Record<string, string>, body?: unknown, raw?: string}} [options] `body` is sent as JSON, `raw` as
+   *   it is
+   * @returns {Promise<Answer>}
+   */
+  async request(method, path, { headers = {}, body, raw = body === undefined ? undefined : JSON.stringify(body) } = {}) {
+    const type = raw === undefined ? {} : { 'content-type': 'application/json' };
+    const response = await open(this.url, method, path, { headers: { ...this.#authorization(), ...type, ...headers }, body: raw });
+    const received = await text(response);
+    return { status: response.statusCode, headers: response.headers, text: received, body: json(received) };
+  }
+
+  get = (path, options) => this.request('GET', path, options);
+  post = (path, body, options) => this.request('POST', path, { body, ...options });
+  patch = (path, body, options) => this.request('PATCH', path, { body, ...options });
+  delete = (path, options) => this.request('DELETE', path, options);
+
+  /** The session of a tag, made when there is none. */
+  async session({ tag, metadata = {}, ...rest }) {
+    const body = { tag, metadata: { path: `/work/${tag}`, host: 'e2e', ...metadata }, ...rest };
+    const answer = await this.post('/cli/sessions', body);
+    if (answer.status !== 200) throw new Error(`POST /cli/sessions: ${answer.status} ${answer.text}`);
+    return answer.body.session;
+  }
+
+  /** A machine, made known under an id. */
+  async machine({ id, metadata = {}, ...rest }) {
+    const body = { id, metadata: { host: 'e2e', platform: 'linux', ...metadata }, ...rest };
+    const answer = await this.post('/cli/machines', body);
+    if (answer.status !== 200) throw new Error(`POST /cli/machines: ${answer.status} ${answer.text}`);
+    return answer.body.machine;
+  }
+
+  /** All messages of a session, oldest first, read in pages from its start. */
+  async history(sessionId) {
+    const messages = [];
+    for (;;) {
+      const after = messages.at(-1)?.seq ?? 0;
+      const { body } = await this.get(`/api/sessions/${sessionId}/messages?limit=200&afterSeq=${after}`);
+      messages.push(...body.messages);
+      if (!body.hasMore) return messages;
+    }
+  }
+
+  /**
+   * Asks for a WebSocket and looks at the answer only: 101, or the refusal.
+   * @returns {Promise<Answer>}
+   */
+  async upgrade(path, { headers = {}, authorize = true } = {}) {
+    const own = authorize ? this.#authorization() : {};
+    const response = await open(this.url, 'GET', path, { headers: { ...UPGRADE, ...own, ...headers } });
+    if (response.upgraded) {
+      response.upgraded.destroy();
+      return { status: response.statusCode, headers: response.headers, text: '', body: undefined };
+    }
+    const received = await text(response);
+    return { status: response.statusCode, headers: response.headers, text: received, body: json(received) };
+  }
+
+  /**
+   * The event stream (SSE).
+   * @param {Record<string, string>} [query]
+   * @param {{lastEventId?: string, tokenInQuery?: boolean}} [options]
+   * @returns {Promise<Feed>}
+   */
+  async sse(query = {}, { lastEventId, tokenInQuery = false } = {}) {
+    const all = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
+    const headers = { accept: 'text/event-stream', ...(tokenInQuery ? {} : this.#authorization()) };
+    if (lastEventId !== undefined) headers['last-event-id'] = lastEventId;
+    const response = await open(this.url, 'GET', `/api/events?${all}`, { headers });
+    if (response.statusCode !== 200) throw new Error(`GET /api/events: ${response.statusCode} ${await text(response)}`);
+    const feed = new Feed(`the events of the stream ${new URLSearchParams(query)}`, () => response.destroy());
+    feed.headers = response.headers;
+    readSse(response, feed);
+    return feed;
+  }
+
+  /**
+   * The event socket.
+   * @param {Record<string, string>} [query] with `lastEventId` to go on after an event
+   * @param {{tokenInQuery?: boolean}} [options]
+   * @returns {Promise<Feed>}
+   */
+  async socket(query = {}, { tokenInQuery = true } = {}) {
+    const all = new URLSearchParams(tokenInQuery ? { ...query, token: this.token } : query);
+    const address = `${this.url.replace(/^http/, 'ws')}/api/events?${all}`;
+    const socket = new WebSocket(address, tokenInQuery ? undefined : { headers: this.#authorization() });
+    const opened = deferred();
+    const feed = new Feed(`the events of the socket ${new URLSearchParams(query)}`, () => socket.close());
+    socket.onopen = () => opened.resolve();
+    socket.onerror = () => opened.reject(new Error('The event socket was refused.'));
+    socket.onmessage = ({ data }) => feed.push(JSON.parse(data));
+    socket.onclose = ({ code, reason }) => feed.end(`the socket was closed with ${code} ${reason}`);
+    await within(opened.promise, 'the event socket to open');
+    return feed;
+  }
+
+  #authorization() {
+    return this.token === undefined ? {} : { authorization: `Bearer ${this.token}` };
+  }
+}
+
+/** Events as a web client hears them: `{eventId, type, ...}` from a stream and from a socket alike. */
+export class Feed extends Recorder {
+  constructor(whose, close) {
+    super(whose);
+    this.close = close;
+  }
+
+  /** What the feed began with. */
+  greeting() {
+    return this.first(({ type }) => type === 'connection-changed', 'the greeting');
+  }
+
+  /** The next event of a type, and of a session when one is named. */
+  event(type, sessionId) {
+    const matches = (event) => event.type === type && (sessionId === undefined || event.sessionId === sessionId);
+    return this.next(matches, `the event ${type}`);
+  }
+
+  /** The next `session-updated` that says all of this. @param {Record<string, unknown>} data */
+  update(data, ms) {
+    const matches = (event) =>
+      event.type === 'session-updated' && Object.entries(data).every(([key, value]) => event.data[key] === value);
+    return this.next(matches, `an update to ${JSON.stringify(data)}`, ms);
+  }
+}
+
+/** Reads `id:` and `data:` lines; an empty line ends an event. */
+async function readSse(response, feed) {
+  let rest = '';
+  let event = {};
+  try {
+    for await (const chunk of response.setEncoding('utf8')) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line === '') {
+          if (event.data !== undefined) feed.push({ eventId: event.id, ...JSON.parse(event.data) });
+          event = {};
+        } else {
+          const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line);
+          event[field] = field === 'data' && event.data !== undefined ? `${event.data}\n${value}` : value;
+        }
+      }
+    }
+    feed.end('the stream ended');
+  } catch (error) {
+    feed.end(`the stream broke (${error.message})`);
+  }
+}
