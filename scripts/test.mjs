@@ -17,8 +17,8 @@ const WASM = 'wasm32-unknown-unknown';
 /** What the worker may weigh, compressed as it is uploaded: a fifth of what every plan of the platform takes. */
 const WASM_BUDGET_BYTES = 600_000;
 
-/** A test that neither passes nor fails within this time is stuck. */
-const TEST_TIMEOUT_MS = 10 * 60_000;
+/** A test file that neither passes nor fails within this time is stuck. */
+const TEST_TIMEOUT_MS = 5 * 60_000;
 
 const USAGE = `Usage: npm test -- [options]
 

@@ -178,10 +178,10 @@ impl Hub {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };
         connection.seen_at = now;
-        if let Peer::Cli(cli) = &mut connection.peer {
-            if std::mem::take(&mut cli.unanswered) {
-                self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
-            }
+        if let Peer::Cli(cli) = &mut connection.peer
+            && std::mem::take(&mut cli.unanswered)
+        {
+            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
         }
     }
 

@@ -1,11 +1,12 @@
 //! Requests and answers across the border. Bodies are read whole: none that comes this way is large.
 
 use axum::body::{Body, Bytes};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, header};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 
+use super::glue;
 use crate::http::edge::{Head, split_url};
 use crate::http::error::Refusal;
 use crate::http::extract::MAX_BODY;
@@ -13,24 +14,22 @@ use crate::http::extract::MAX_BODY;
 type Result<T> = std::result::Result<T, JsValue>;
 
 /// A request without its body, as the edge sorts it.
-pub fn head(request: &Request) -> Result<Head> {
-    let url = request.url();
-    let (host, path, query) = split_url(&url);
-    let headers = request.headers();
-    Ok(Head {
-        method: request.method(),
+pub fn head(request: &Request) -> Head {
+    let text = glue::head(request, "authorization origin upgrade");
+    let mut lines = text.split('\n');
+    let mut next = || lines.next().unwrap_or_default();
+    let method = next().to_owned();
+    let (host, path, query) = split_url(next());
+    let given = |line: &str| (!line.is_empty()).then(|| line.to_owned());
+    Head {
+        method,
+        host: host.to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
-        host: host.to_owned(),
-        authorization: headers.get("authorization")?,
-        origin: headers.get("origin")?,
-        upgrade: is_upgrade(&headers)?,
-    })
-}
-
-/// Whether a request asks for a WebSocket.
-pub fn is_upgrade(headers: &Headers) -> Result<bool> {
-    Ok(headers.get("upgrade")?.is_some_and(|value| value.eq_ignore_ascii_case("websocket")))
+        authorization: given(next()),
+        origin: given(next()),
+        upgrade: next().eq_ignore_ascii_case("websocket"),
+    }
 }
 
 /// The body of a request, or the refusal of one that is too large.
@@ -45,11 +44,13 @@ pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result
 }
 
 /// A request for the object's router.
-pub async fn request(request: &Request) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
-    let url = request.url();
-    let (_, path, query) = split_url(&url);
+pub async fn request(
+    request: &Request,
+    method: &str,
+    url: &str,
+) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
+    let (_, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-    let method = request.method();
     let body = if method == "GET" || method == "HEAD" {
         Body::empty()
     } else {
@@ -58,26 +59,29 @@ pub async fn request(request: &Request) -> Result<std::result::Result<http::Requ
             Err(refusal) => return Ok(Err(refusal)),
         }
     };
-    let built = http::Request::builder().method(method.as_str()).uri(target).body(body);
-    Ok(built.map_err(|_| Refusal::no_route()))
+    Ok(http::Request::builder().method(method).uri(target).body(body).map_err(|_| Refusal::no_route()))
 }
 
 /// An answer for the runtime.
-pub fn response(answer: http::Response<Bytes>) -> Result<Response> {
-    let (parts, body) = answer.into_parts();
-    let headers = Headers::new()?;
+pub fn response(answer: &http::Response<Bytes>) -> Response {
+    let mut headers = String::new();
     // The runtime counts the bytes itself.
-    for (name, value) in parts.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+        for part in [name.as_str(), "\n", value.to_str().unwrap_or_default(), "\n"] {
+            headers.push_str(part);
+        }
+    }
+    glue::answer(answer.status().as_u16(), &headers, answer.body())
+}
+
+/// An answer of the object, which the `worker` crate has to carry out: as it takes it with the fewest steps.
+pub fn object_response(answer: http::Response<Bytes>) -> worker::Result<worker::Response> {
+    let headers = worker::Headers::new();
+    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
         headers.append(name.as_str(), value.to_str().unwrap_or_default())?;
     }
-    let init = ResponseInit::new();
-    init.set_status(parts.status.as_u16());
-    init.set_headers(&headers);
-    if parts.status == StatusCode::NO_CONTENT {
-        return Response::new_with_opt_str_and_init(None, &init);
-    }
-    let body = js_sys::Uint8Array::from(body.as_ref());
-    Response::new_with_opt_buffer_source_and_init(Some(&body), &init)
+    let builder = worker::Response::builder().with_status(answer.status().as_u16()).with_headers(headers);
+    Ok(builder.fixed(answer.into_body().into()))
 }
 
 /// Adds headers to an answer.

@@ -2,6 +2,48 @@
 // wasm memory.
 
 /**
+ * What is read of every request, as one text: each crossing of the border has its price.
+ * @returns {string} lines: method, URL, then the named headers (empty when absent)
+ */
+export function head(request, names) {
+  const headers = names.split(' ').map((name) => request.headers.get(name) ?? '');
+  return [request.method, request.url, ...headers].join('\n');
+}
+
+/**
+ * Carries a request to an object, with a time limit in milliseconds.
+ * @param {string} added lines: header names and values in turn, set whatever the client sent
+ * @returns {Promise<Response | undefined>} undefined when the object did not answer in time
+ */
+export async function carry(objects, name, request, added, limit) {
+  // The runtime copies the headers natively.
+  const carried = new Request(request);
+  const lines = added.split('\n');
+  for (let i = 0; i + 1 < lines.length; i += 2) carried.headers.set(lines[i], lines[i + 1]);
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, limit);
+  });
+  try {
+    return await Promise.race([objects.get(objects.idFromName(name)).fetch(carried), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * An answer.
+ * @param {string} headers lines: names and values in turn
+ * @param {Uint8Array} body a view into wasm memory, which must not be kept
+ */
+export function answer(status, headers, body) {
+  const lines = headers.split('\n');
+  const pairs = [];
+  for (let i = 0; i + 1 < lines.length; i += 2) pairs.push([lines[i], lines[i + 1]]);
+  return new Response(status === 204 ? null : body.slice(), { status, headers: pairs });
+}
+
+/**
  * Runs statements as one D1 batch.
  * @param {[string, unknown[]][]} statements SQL and parameters
  * @returns {Promise<unknown[][][]>} for each statement its rows, each with its columns in the order of the SELECT

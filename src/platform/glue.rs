@@ -5,6 +5,22 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
+    /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
+    pub fn head(request: &web_sys::Request, names: &str) -> String;
+
+    /// Carries a request to an object of the binding; resolves to undefined when it takes longer than `limit` ms.
+    #[wasm_bindgen(catch)]
+    pub fn carry(
+        objects: &JsValue,
+        name: &str,
+        request: &web_sys::Request,
+        added: &str,
+        limit: u32,
+    ) -> Result<js_sys::Promise, JsValue>;
+
+    /// An answer; `headers` holds names and values in turn, a line each.
+    pub fn answer(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
+
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
     #[wasm_bindgen(catch)]
     pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
@@ -34,11 +50,6 @@ extern "C" {
 
 #[wasm_bindgen]
 extern "C" {
-    /// A stub of a namespace's object.
-    pub type ObjectStub;
-    #[wasm_bindgen(method, catch)]
-    pub fn fetch(this: &ObjectStub, request: &web_sys::Request) -> Result<js_sys::Promise, JsValue>;
-
     /// An answer that may carry a WebSocket.
     #[wasm_bindgen(extends = web_sys::Response)]
     type Upgraded;

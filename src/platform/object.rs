@@ -12,6 +12,7 @@ use worker::{
 };
 
 use super::convert;
+use super::glue;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
 use crate::http::edge::split_url;
@@ -61,6 +62,26 @@ impl SocketUse {
     }
 }
 
+/// The headers of a request that the object reads: [`Asked`]'s fields.
+const ASKED: &str = "hub-namespace hub-socket last-event-id";
+
+/// What a request to the object asks for.
+struct Asked<'a> {
+    method: &'a str,
+    url: &'a str,
+    namespace: &'a str,
+    socket: &'a str,
+    last_event_id: &'a str,
+}
+
+impl<'a> Asked<'a> {
+    fn of(head: &'a str) -> Self {
+        let mut lines = head.split('\n');
+        let mut next = || lines.next().unwrap_or_default();
+        Self { method: next(), url: next(), namespace: next(), socket: next(), last_event_id: next() }
+    }
+}
+
 /// What lives while the object is in memory.
 struct Awake {
     hub: Arc<Hub>,
@@ -97,15 +118,13 @@ impl NamespaceHub {
         Ok(awake)
     }
 
-    async fn respond(&self, awake: &Awake, request: Request) -> Result<Response> {
-        let asked = request.headers().get(SOCKET_HEADER)?.unwrap_or_default();
-        let socket_use = SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked);
-        match socket_use {
-            Some(SocketUse::Web) => self.subscribe(awake, &request, Format::Json).await,
-            Some(SocketUse::Sse) => self.subscribe(awake, &request, Format::Sse).await,
+    async fn respond(&self, awake: &Awake, request: &Request, asked: Asked<'_>) -> Result<Response> {
+        match SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked.socket) {
+            Some(SocketUse::Web) => self.subscribe(awake, &asked, Format::Json).await,
+            Some(SocketUse::Sse) => self.subscribe(awake, &asked, Format::Sse).await,
             Some(cli) => self.open_cli(awake, cli).await,
-            None => match convert::request(request.inner()).await? {
-                Ok(request) => Ok(convert::response(answer(awake.router.clone(), request).await)?.into()),
+            None => match convert::request(request.inner(), asked.method, asked.url).await? {
+                Ok(request) => convert::object_response(answer(awake.router.clone(), request).await),
                 Err(refusal) => refuse(refusal).await,
             },
         }
@@ -127,10 +146,9 @@ impl NamespaceHub {
         Ok(response)
     }
 
-    async fn subscribe(&self, awake: &Awake, request: &Request, format: Format) -> Result<Response> {
-        let url = request.inner().url();
-        let (_, _, query) = split_url(&url);
-        let last_event_id = request.headers().get("last-event-id")?;
+    async fn subscribe(&self, awake: &Awake, asked: &Asked<'_>, format: Format) -> Result<Response> {
+        let (_, _, query) = split_url(asked.url);
+        let last_event_id = Some(asked.last_event_id).filter(|id| !id.is_empty()).map(str::to_owned);
         let asked = events::subscription(&awake.hub, query, last_event_id, format).await;
         match asked {
             Ok(asked) => {
@@ -151,11 +169,11 @@ impl NamespaceHub {
     }
 
     fn gone(&self, socket: &WebSocket) {
-        if let Ok(awake) = self.wake(None) {
-            if let Some(conn) = awake.runtime.number(socket) {
-                awake.hub.on_close(conn);
-                awake.runtime.forget(conn);
-            }
+        if let Ok(awake) = self.wake(None)
+            && let Some(conn) = awake.runtime.number(socket)
+        {
+            awake.hub.on_close(conn);
+            awake.runtime.forget(conn);
         }
     }
 }
@@ -166,9 +184,10 @@ impl DurableObject for NamespaceHub {
     }
 
     async fn fetch(&self, request: Request) -> Result<Response> {
-        let namespace = request.headers().get(NAMESPACE_HEADER)?;
-        match self.wake(namespace.as_deref()) {
-            Ok(awake) => self.respond(&awake, request).await,
+        let head = glue::head(request.inner(), ASKED);
+        let asked = Asked::of(&head);
+        match self.wake(Some(asked.namespace).filter(|name| !name.is_empty())) {
+            Ok(awake) => self.respond(&awake, &request, asked).await,
             Err(message) => refuse(Refusal::hub_unavailable(message)).await,
         }
     }
@@ -206,5 +225,5 @@ impl DurableObject for NamespaceHub {
 }
 
 async fn refuse(refusal: Refusal) -> Result<Response> {
-    Ok(convert::response(finish(refusal.into_response()).await)?.into())
+    convert::object_response(finish(refusal.into_response()).await)
 }

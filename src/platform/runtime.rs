@@ -28,6 +28,13 @@ pub struct ObjectRuntime {
     sql: SqlStorage,
 }
 
+/// A row of the notebook.
+#[derive(serde::Deserialize)]
+struct Note {
+    key: String,
+    value: String,
+}
+
 #[derive(Default)]
 struct Sockets {
     open: HashMap<ConnId, SendWrapper<ObjectSocket>>,
@@ -139,7 +146,8 @@ impl Runtime for ObjectRuntime {
     }
 
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {
-        let rows = self.sql.exec(NOTES, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<(String, String)>());
+        let rows = self.sql.exec(NOTES, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<Note>());
+        let rows = rows.map(|notes| notes.into_iter().map(|note| (note.key, note.value)).collect());
         rows.unwrap_or_else(|error| {
             log(Err(error));
             Vec::new()

@@ -2,16 +2,14 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use futures::future::{Either, select};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
-use worker::{Context, Delay, Env, WebSocketPair, event};
+use worker::{Context, Env, WebSocketPair, event};
 
 use super::convert;
 use super::glue;
@@ -56,12 +54,12 @@ async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<R
 async fn serve(request: Request, env: Env, context: &Context) -> Result<Response> {
     let edge = match edge(&env) {
         Ok(edge) => edge,
-        Err(message) => return respond(Refusal::hub_unavailable(message).into_response()).await,
+        Err(message) => return Ok(respond(Refusal::hub_unavailable(message).into_response()).await),
     };
-    let head = convert::head(&request)?;
+    let head = convert::head(&request);
     let cors = edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let response = match edge.decide(&head, now(), fresh_secret).await {
-        Action::Respond(response) => respond(response).await?,
+        Action::Respond(response) => respond(response).await,
         Action::Authenticate => authenticate(&edge, &env, &request).await?,
         Action::Object(namespace) if head.upgrade => {
             return to_object(&env, &request, &namespace, Some(SocketUse::Web)).await;
@@ -87,22 +85,22 @@ fn fresh_secret() -> String {
     getrandom::fill(&mut bytes).map_or_else(|_| String::new(), |()| URL_SAFE_NO_PAD.encode(bytes))
 }
 
-async fn respond(response: axum::response::Response) -> Result<Response> {
-    convert::response(finish(response).await)
+async fn respond(response: axum::response::Response) -> Response {
+    convert::response(&finish(response).await)
 }
 
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
     let address = request.headers().get("cf-connecting-ip")?.unwrap_or_else(|| "unknown".into());
-    if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT) {
-        if !limiter.limit(address).await?.success {
-            return respond(Refusal::rate_limited(60).into_response()).await;
-        }
+    if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
+        && !limiter.limit(address).await?.success
+    {
+        return Ok(respond(Refusal::rate_limited(60).into_response()).await);
     }
     let body = match convert::body(request, MAX_AUTH_BODY).await? {
         Ok(body) => String::from_utf8_lossy(&body).into_owned(),
-        Err(refusal) => return respond(refusal.into_response()).await,
+        Err(refusal) => return Ok(respond(refusal.into_response()).await),
     };
-    respond(edge.authenticate(&body, now(), fresh_secret).await).await
+    Ok(respond(edge.authenticate(&body, now(), fresh_secret).await).await)
 }
 
 /// Carries a request to the namespace's object. One that does not answer in time is taken for broken.
@@ -112,26 +110,36 @@ async fn to_object(
     namespace: &Namespace,
     socket_use: Option<SocketUse>,
 ) -> Result<Response> {
-    // The runtime copies the headers; these two are always set, so none that a client sent gets through.
-    let request = Request::new_with_request(request)?;
-    let headers = request.headers();
-    headers.set(NAMESPACE_HEADER, namespace.as_ref())?;
-    headers.set(SOCKET_HEADER, socket_use.map_or("", SocketUse::word))?;
+    let socket = socket_use.map_or("", SocketUse::word);
+    // Always set, so that none that a client sent gets through.
+    let mut added = format!("{NAMESPACE_HEADER}\n{namespace}\n{SOCKET_HEADER}\n{socket}");
     if socket_use.is_some() {
-        headers.set("upgrade", "websocket")?;
+        added.push_str("\nupgrade\nwebsocket");
     }
-    let stub = env.durable_object(HUB)?.get_by_name(namespace.as_ref())?.into_rpc::<glue::ObjectStub>();
-    let answer = JsFuture::from(stub.fetch(&request)?);
-    let time_out = Delay::from(Duration::from_millis(settings::rpc_timeout_ms(env) + OBJECT_GRACE_MS));
-    let message = match select(answer, time_out).await {
-        Either::Left((Ok(response), _)) => return Ok(response.into()),
-        Either::Left((Err(error), _)) => {
-            worker::console_error!("the object of a namespace failed: {error:?}");
-            "The hub was interrupted. Try again."
-        }
-        Either::Right(_) => "The hub did not answer in time. Try again.",
-    };
-    respond(Refusal::hub_unavailable(message).into_response()).await
+    let message =
+        match JsFuture::from(glue::carry(&objects(env)?, namespace.as_ref(), request, &added, limit_ms(env))?).await {
+            Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
+            Ok(_) => "The hub did not answer in time. Try again.",
+            Err(error) => {
+                worker::console_error!("the object of a namespace failed: {error:?}");
+                "The hub was interrupted. Try again."
+            }
+        };
+    Ok(respond(Refusal::hub_unavailable(message).into_response()).await)
+}
+
+/// The binding of the namespaces' objects.
+fn objects(env: &Env) -> Result<JsValue> {
+    js_sys::Reflect::get(env, &JsValue::from_str(HUB))
+}
+
+/// How long the object may take to answer.
+fn limit_ms(env: &Env) -> u32 {
+    thread_local! {
+        static LIMIT: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
+    }
+    let read = || u32::try_from(settings::rpc_timeout_ms(env) + OBJECT_GRACE_MS).unwrap_or(u32::MAX);
+    LIMIT.with(|limit| *limit.get_or_init(read))
 }
 
 /// An event stream: a socket to the object, copied to the client.

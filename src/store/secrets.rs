@@ -13,23 +13,3 @@ pub async fn keep(db: &dyn Database, name: &str, fresh: &str) -> Result<String, 
     let row = db.batch(vec![offer, read]).await?.pop().and_then(|mut rows| rows.pop());
     row.map(|row| Columns::of(row).text()).ok_or_else(|| DbError::Refused(format!("the secret {name} was not kept")))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::sqlite::Sqlite;
-
-    #[tokio::test]
-    async fn the_first_offer_wins_and_everybody_gets_it() {
-        let db = Sqlite::with_schema();
-        assert_eq!(keep(&db, "jwt", "first").await.unwrap(), "first");
-        assert_eq!(keep(&db, "jwt", "second").await.unwrap(), "first");
-        assert_eq!(keep(&db, "other", "second").await.unwrap(), "second");
-    }
-
-    #[tokio::test]
-    async fn a_database_without_schema_says_so() {
-        let error = keep(&Sqlite::without_schema(), "jwt", "x").await.unwrap_err();
-        assert!(matches!(error, DbError::NoSchema(_)), "{error}");
-    }
-}

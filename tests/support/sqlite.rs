@@ -1,0 +1,239 @@
+//! The database port over a real SQLite with the real migrations: the same dialect that D1 runs. It can be told to fail,
+//! to lose an answer after the commit, and to hold answers back.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+use session_gateway_hub::store::{Columns, Database, DbError, Joined, Row, Statement, Value, query};
+
+/// Which batches something is to happen to. A batch is a read when it consists of SELECTs only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Reads,
+    Writes,
+}
+
+impl On {
+    fn of(statements: &[Statement]) -> Self {
+        let reads = statements.iter().all(|statement| statement.sql.trim_start().starts_with("SELECT"));
+        if reads { Self::Reads } else { Self::Writes }
+    }
+}
+
+struct Fault {
+    on: On,
+    error: DbError,
+    /// Whether the batch is committed, and only its answer lost.
+    after_commit: bool,
+}
+
+#[derive(Default)]
+struct Script {
+    /// One after the other, each for one batch of its kind.
+    faults: VecDeque<Fault>,
+    /// What meets every batch of its kind that no fault of the queue meets.
+    broken: Option<(On, DbError)>,
+    held: Option<On>,
+    waiting: Vec<oneshot::Sender<()>>,
+    reads: usize,
+    /// The statements of every batch that was to write, in the order they came.
+    writes: Vec<Vec<Statement>>,
+}
+
+/// An in-memory database.
+pub struct Sqlite {
+    connection: Mutex<rusqlite::Connection>,
+    script: Mutex<Script>,
+}
+
+impl Sqlite {
+    /// A database with every migration applied.
+    pub fn with_schema() -> Self {
+        let db = Self::without_schema();
+        db.migrate();
+        db
+    }
+
+    /// A database on which no migration was run.
+    pub fn without_schema() -> Self {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        Self { connection: Mutex::new(connection), script: Mutex::default() }
+    }
+
+    /// Runs every migration.
+    pub fn migrate(&self) {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap();
+        let mut files: Vec<_> = folder.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            self.execute(&std::fs::read_to_string(file).unwrap());
+        }
+    }
+
+    /// Runs SQL outside of the port, unseen by counts and faults.
+    pub fn execute(&self, sql: &str) {
+        lock(&self.connection).execute_batch(sql).unwrap();
+    }
+
+    /// The rows of a query outside of the port, unseen by counts and faults.
+    pub fn select(&self, sql: &str) -> Vec<Row> {
+        run(&lock(&self.connection), sql, &[]).unwrap()
+    }
+
+    /// The one number that a query outside of the port gives.
+    pub fn number(&self, sql: &str) -> i64 {
+        match self.select(sql).pop().and_then(|mut row| row.pop()) {
+            Some(Value::Integer(number)) => number,
+            other => panic!("not a number: {other:?}"),
+        }
+    }
+
+    /// The next batch of this kind is refused with the error, and nothing of it is done.
+    pub fn fail(&self, on: On, error: DbError) {
+        lock(&self.script).faults.push_back(Fault { on, error, after_commit: false });
+    }
+
+    /// The next batch that writes is committed, but its sender hears the error instead.
+    pub fn lose_answer(&self, error: DbError) {
+        lock(&self.script).faults.push_back(Fault { on: On::Writes, error, after_commit: true });
+    }
+
+    /// Every batch of this kind is refused from now on.
+    pub fn break_down(&self, on: On, error: DbError) {
+        lock(&self.script).broken = Some((on, error));
+    }
+
+    /// Nothing is refused any more.
+    pub fn repair(&self) {
+        let mut script = lock(&self.script);
+        script.broken = None;
+        script.faults.clear();
+    }
+
+    /// Batches of this kind are run, but their answers wait for [`release`](Self::release).
+    pub fn hold(&self, on: On) {
+        lock(&self.script).held = Some(on);
+    }
+
+    /// Lets the answers go that were held back, and holds none any more.
+    pub fn release(&self) {
+        let mut script = lock(&self.script);
+        script.held = None;
+        script.waiting.drain(..).for_each(|waiting| drop(waiting.send(())));
+    }
+
+    /// How many answers are held back at the moment.
+    pub fn held(&self) -> usize {
+        lock(&self.script).waiting.len()
+    }
+
+    /// How many batches only read.
+    pub fn reads(&self) -> usize {
+        lock(&self.script).reads
+    }
+
+    /// How many batches were to write, also those that failed.
+    pub fn writes(&self) -> usize {
+        lock(&self.script).writes.len()
+    }
+
+    /// The statements of each batch that was to write.
+    pub fn written(&self) -> Vec<Vec<Statement>> {
+        lock(&self.script).writes.clone()
+    }
+
+    fn commit(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+        let to_error = |error: rusqlite::Error| DbError::from_message(error.to_string());
+        let mut connection = lock(&self.connection);
+        // What fails in between is rolled back when the transaction is dropped.
+        let transaction = connection.transaction().map_err(to_error)?;
+        let results = statements.iter().map(|s| run(&transaction, s.sql, &s.params));
+        let results = results.collect::<Result<_, _>>().map_err(to_error)?;
+        transaction.commit().map_err(to_error)?;
+        Ok(results)
+    }
+
+    fn answer(&self, on: On, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+        let fault = {
+            let mut script = lock(&self.script);
+            let position = script.faults.iter().position(|fault| fault.on == on);
+            let queued = position.and_then(|position| script.faults.remove(position));
+            let lasting = script.broken.clone().filter(|(broken, _)| *broken == on);
+            queued.or(lasting.map(|(on, error)| Fault { on, error, after_commit: false }))
+        };
+        match fault {
+            Some(Fault { error, after_commit: false, .. }) => Err(error),
+            Some(Fault { error, .. }) => self.commit(statements).and(Err(error)),
+            None => self.commit(statements),
+        }
+    }
+}
+
+impl Database for Sqlite {
+    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+        Box::pin(async move {
+            let on = On::of(&statements);
+            let answer = self.answer(on, &statements);
+            let waiting = {
+                let mut script = lock(&self.script);
+                match on {
+                    On::Reads => script.reads += 1,
+                    On::Writes => script.writes.push(statements),
+                }
+                (script.held == Some(on)).then(|| {
+                    let (sender, receiver) = oneshot::channel();
+                    script.waiting.push(sender);
+                    receiver
+                })
+            };
+            if let Some(waiting) = waiting {
+                let _ = waiting.await;
+            }
+            answer
+        })
+    }
+
+    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+        Box::pin(async move {
+            let rows = query(self, statement).await?;
+            let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
+            let mut texts = Vec::new();
+            for row in rows.into_iter().take(usize::try_from(limit).unwrap()) {
+                let mut columns = Columns::of(row);
+                joined.last = Some(columns.number());
+                texts.push(columns.text());
+            }
+            joined.text = texts.join(",");
+            Ok(joined)
+        })
+    }
+}
+
+fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqlite::Result<Vec<Row>> {
+    let mut prepared = connection.prepare(sql)?;
+    let params = params.iter().map(|param| match param {
+        Value::Null => rusqlite::types::Value::Null,
+        Value::Integer(number) => rusqlite::types::Value::Integer(*number),
+        Value::Text(text) => rusqlite::types::Value::Text(text.clone()),
+    });
+    let width = prepared.column_count();
+    let mut rows = prepared.query(rusqlite::params_from_iter(params))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let column = |i| match row.get_ref(i).unwrap() {
+            rusqlite::types::ValueRef::Null => Value::Null,
+            rusqlite::types::ValueRef::Integer(number) => Value::Integer(number),
+            rusqlite::types::ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).unwrap()),
+            other => panic!("a column of a kind the hub never stores: {other:?}"),
+        };
+        found.push((0..width).map(column).collect());
+    }
+    Ok(found)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
