@@ -158,7 +158,7 @@ async function shrink() {
   const wasm = path.join(BUILD_DIR, 'index_bg.wasm');
   const smaller = path.join(BUILD_DIR, 'index_bg.smaller.wasm');
   const features = WASM_FEATURES.map((name) => `--enable-${name}`);
-  await run(process.execPath, [buildTools().wasmOpt, wasm, '-o', smaller, '-Oz', ...features]);
+  await run(process.execPath, [buildTools().wasmOpt, wasm, '-o', smaller, '-O3', ...features]);
   renameSync(smaller, wasm);
 }
 

@@ -12,6 +12,7 @@ pub mod extract;
 pub mod history;
 pub mod machines;
 pub mod messages;
+pub mod permissions;
 pub mod query;
 pub mod sessions;
 pub mod workspace;
@@ -36,6 +37,8 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", get(sessions::show).patch(sessions::rename).delete(sessions::delete))
         .route("/api/sessions/{id}/messages", get(history::web).post(messages::send))
+        .route("/api/sessions/{id}/permissions/{requestId}/approve", post(permissions::approve))
+        .route("/api/sessions/{id}/permissions/{requestId}/deny", post(permissions::deny))
         .route("/api/sessions/{id}/git-status", get(workspace::git_status))
         .route("/api/sessions/{id}/git-diff-numstat", get(workspace::git_diff_numstat))
         .route("/api/sessions/{id}/git-diff-file", get(workspace::git_diff_file))

@@ -12,8 +12,8 @@ use super::error::{Error, Kind};
 use super::machines::MachinePart;
 use super::messages::Draft;
 use super::ports::ConnId;
-use super::sessions::{SessionPart, Updated};
 use super::sockets::{NAMESPACE, event_code};
+use super::updates::Updated;
 use crate::model::json::Json;
 use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
@@ -32,8 +32,8 @@ impl Hub {
         };
         match event {
             CliEvent::Message(message) => self.on_message(conn, ack, message).await,
-            CliEvent::UpdateMetadata(u) => self.on_session_update(conn, ack, SessionPart::Metadata, u).await,
-            CliEvent::UpdateState(u) => self.on_session_update(conn, ack, SessionPart::AgentState, u).await,
+            CliEvent::UpdateMetadata(u) => self.on_metadata(conn, ack, u).await,
+            CliEvent::UpdateState(u) => self.on_state(conn, ack, u).await,
             CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(conn, ack, MachinePart::Metadata, u).await,
             CliEvent::MachineUpdateState(u) => self.on_machine_update(conn, ack, MachinePart::RunnerState, u).await,
             CliEvent::SessionAlive(alive) => {
@@ -78,22 +78,16 @@ impl Hub {
         }
     }
 
-    async fn on_session_update(
-        self: &Arc<Self>,
-        conn: ConnId,
-        ack: Option<AckId>,
-        part: SessionPart,
-        u: SessionUpdate<'_>,
-    ) {
-        let field = match part {
-            SessionPart::Metadata => "metadata",
-            SessionPart::AgentState => "agentState",
-        };
-        let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
-        let result = self.update_session(&u.sid, part, u.expected_version, Json::from(u.value), conn, reply).await;
-        if let Err(error) = result {
-            self.refuse(conn, ack, true, Some((Kind::Session.word(), &u.sid)), event_code(&error), &error.to_string());
-        }
+    async fn on_metadata(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
+        let reply = |updated: &Updated| update_reply(conn, ack?, "metadata", updated);
+        let result = self.update_metadata(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        self.answer_update(conn, ack, Kind::Session, &u.sid, result);
+    }
+
+    async fn on_state(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
+        let reply = |updated: &Updated| update_reply(conn, ack?, "agentState", updated);
+        let result = self.update_state(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        self.answer_update(conn, ack, Kind::Session, &u.sid, result);
     }
 
     async fn on_machine_update(
@@ -108,17 +102,14 @@ impl Hub {
             MachinePart::RunnerState => "runnerState",
         };
         let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
-        let result =
-            self.update_machine(&u.machine_id, part, u.expected_version, Json::from(u.value), conn, reply).await;
+        let value = Json::from(u.value);
+        let result = self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await;
+        self.answer_update(conn, ack, Kind::Machine, &u.machine_id, result);
+    }
+
+    fn answer_update(&self, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<(), Error>) {
         if let Err(error) = result {
-            self.refuse(
-                conn,
-                ack,
-                true,
-                Some((Kind::Machine.word(), &u.machine_id)),
-                event_code(&error),
-                &error.to_string(),
-            );
+            self.refuse(conn, ack, true, Some((kind.word(), id)), event_code(&error), &error.to_string());
         }
     }
 

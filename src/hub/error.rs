@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::rpc::RpcError;
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
@@ -11,6 +12,7 @@ pub enum Kind {
     Session,
     Machine,
     Subscription,
+    Request,
 }
 
 impl Kind {
@@ -20,6 +22,7 @@ impl Kind {
             Self::Session => "session",
             Self::Machine => "machine",
             Self::Subscription => "subscription",
+            Self::Request => "pending permission request",
         }
     }
 }
@@ -41,6 +44,12 @@ pub enum Error {
     TooLarge { what: &'static str, limit: usize },
     #[error("The session is not active: its CLI is not connected.")]
     SessionInactive,
+    #[error("The CLI could not be reached: {0}. Is it still running?")]
+    CliUnreachable(String),
+    #[error("The CLI did not answer in time: {0}.")]
+    RpcTimedOut(String),
+    #[error("The CLI refused: {0}")]
+    CliRefused(String),
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     #[error(
@@ -57,6 +66,15 @@ impl Error {
     /// An error on one field.
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(FieldError::new(field, message))
+    }
+}
+
+impl From<RpcError> for Error {
+    fn from(error: RpcError) -> Self {
+        match error {
+            RpcError::TimedOut(method) => Self::RpcTimedOut(method),
+            other => Self::CliUnreachable(other.to_string()),
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use super::error::{Error, Kind};
 use super::liveness::sign_time;
 use super::ports::ConnId;
 use super::rpc::Owner;
-use super::sessions::{Updated, check_size};
+use super::sessions::check_size;
 use super::sockets::update_frame;
+use super::updates::{Reply, Updated};
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -177,7 +178,7 @@ impl Hub {
         expected: u64,
         value: Json,
         from: ConnId,
-        reply: impl FnOnce(&Updated) -> Option<Outcome>,
+        reply: Reply<'_>,
     ) -> Result<(), Error> {
         if part == MachinePart::Metadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));

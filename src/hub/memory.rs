@@ -1,8 +1,10 @@
 //! What the object holds of its namespace: sessions and machines, loaded as they are needed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::model::agent_state;
+use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Snapshot;
@@ -79,8 +81,24 @@ pub struct Entry {
     line: Option<Line>,
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
+    /// Its completed permission requests by id, with the time of their completion; loaded when they are needed.
+    pub completed: Option<BTreeMap<String, (u64, Json)>>,
+    /// The requests whose answer is on its way to the CLI.
+    pub answering: BTreeSet<String>,
     /// When its presence (activity, times) was last told to web clients.
     pub told_at: u64,
+}
+
+impl Entry {
+    /// The whole session as clients see it; the completed requests must have been loaded. Oldest first.
+    pub fn whole(&self) -> Session {
+        let mut completed: Vec<(&u64, &str, &Json)> =
+            self.completed.iter().flatten().map(|(id, (at, entry))| (at, id.as_str(), entry)).collect();
+        completed.sort_by_key(|(at, id, _)| (**at, *id));
+        let entries = completed.into_iter().map(|(_, id, entry)| (id, entry));
+        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries).unwrap_or_default();
+        Session { agent_state, ..self.session.clone() }
+    }
 }
 
 /// Sessions and machines of the namespace.
@@ -121,17 +139,19 @@ impl Memory {
         if !self.sessions.contains_key(&session.id) {
             self.by_tag.insert(session.tag.clone(), session.id.clone());
             self.list = None;
-            let entry = Entry { line: None, local_ids: None, told_at: 0, session };
+            let entry =
+                Entry { line: None, local_ids: None, completed: None, answering: BTreeSet::new(), told_at: 0, session };
             self.sessions.insert(entry.session.id.clone(), entry);
         }
     }
 
-    /// Adds a session that was just made: it has no message, so all its local ids are known.
+    /// Adds a session that was just made: it has no message and no completed request that is not known.
     pub fn create(&mut self, session: Session) {
         let id = session.id.clone();
         self.take_up(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds { known: HashMap::new(), complete: true });
+            entry.completed = Some(BTreeMap::new());
         }
     }
 

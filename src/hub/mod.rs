@@ -1,8 +1,8 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
-//! Use cases over the ports: [`sessions`], [`messages`], [`machines`], [`workspace`] for REST, [`sockets`] and [`cli`]
-//! for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
+//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`permissions`], [`messages`], [`machines`],
+//! [`workspace`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
 //! is durable.
 
 pub mod cli;
@@ -14,12 +14,15 @@ pub mod liveness;
 pub mod machines;
 pub mod memory;
 pub mod messages;
+pub mod permissions;
 pub mod ports;
+pub mod presence;
 pub mod rpc;
 pub mod schedule;
 pub mod sessions;
 pub mod sockets;
 pub mod subscribers;
+pub mod updates;
 pub mod workspace;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -268,7 +268,7 @@ impl Hub {
         let Some(id) = id else { return Ok(Named::Nothing) };
         let loaded = match kind {
             Kind::Machine => self.load_machine(&id).await,
-            Kind::Session | Kind::Subscription => self.load_session(&id).await,
+            Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
         };
         match loaded {
             Ok(()) => Ok(Named::Owned(id)),

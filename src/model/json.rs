@@ -30,6 +30,11 @@ impl Json {
         self.0.get()
     }
 
+    /// The value as a member of a [`JsonObject`].
+    pub fn raw(&self) -> &RawValue {
+        &self.0
+    }
+
     /// Whether the value is the literal `null`.
     pub fn is_null(&self) -> bool {
         self.text() == "null"
@@ -109,6 +114,23 @@ impl<'a> JsonObject<'a> {
             Some((_, old)) => *old = value,
             None => self.0.push((name.to_owned(), value)),
         }
+    }
+
+    /// Adds a member at the end without looking for one of its name.
+    pub fn push(&mut self, name: &str, value: &'a RawValue) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    /// Takes a member out; all of its occurrences go.
+    pub fn remove(&mut self, name: &str) -> Option<&'a RawValue> {
+        let value = self.get(name)?;
+        self.0.retain(|(key, _)| key != name);
+        Some(value)
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The object as one JSON value again.

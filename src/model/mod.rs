@@ -1,5 +1,6 @@
 //! The nouns of the service and the rules on them. Knows nothing of transport, storage or the runtime.
 
+pub mod agent_state;
 pub mod event;
 pub mod ids;
 pub mod json;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::agent_state;
 use super::json::{Json, JsonObject};
 use super::namespace::Namespace;
 use super::todo;
@@ -53,6 +54,7 @@ pub struct Session {
     pub mode: Option<ControlMode>,
     pub metadata: Option<Json>,
     pub metadata_version: u64,
+    /// Without `completedRequests`, which are kept apart (see [`agent_state`]).
     pub agent_state: Option<Json>,
     pub agent_state_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,21 +106,10 @@ impl Session {
             created_at: self.created_at,
             metadata: self.metadata.as_ref().and_then(Json::read),
             todo_progress: self.todos.as_ref().and_then(Json::read::<Vec<todo::TodoItem>>).map(|t| todo::progress(&t)),
-            pending_requests_count: self.pending_requests(),
+            pending_requests_count: agent_state::pending(self.agent_state.as_ref()).len(),
             permission_mode: self.permission_mode.as_deref(),
             model_mode: self.model_mode.as_deref(),
         })
-    }
-
-    /// How many permission requests wait for an answer.
-    pub fn pending_requests(&self) -> usize {
-        #[derive(Deserialize)]
-        struct Requests<'a> {
-            #[serde(borrow)]
-            requests: Option<JsonObject<'a>>,
-        }
-        let requests = self.agent_state.as_ref().and_then(Json::read::<Requests<'_>>).and_then(|s| s.requests);
-        requests.map_or(0, |r| r.members().count())
     }
 
     /// The metadata with another `name`, all the rest as its author wrote it.

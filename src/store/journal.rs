@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{Statement, Value, sql};
+use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -45,9 +46,19 @@ pub struct Journal<O> {
     sessions: BTreeMap<String, Extent>,
     machines: BTreeSet<String>,
     messages: Vec<(String, Message)>,
+    completed: Vec<CompletedRequest>,
     bytes: usize,
     outcomes: Vec<O>,
     in_flight: bool,
+}
+
+/// A permission request that was answered, or whose entry changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedRequest {
+    pub session_id: String,
+    pub request_id: String,
+    pub completed_at: u64,
+    pub value: Json,
 }
 
 impl<O> Default for Journal<O> {
@@ -57,6 +68,7 @@ impl<O> Default for Journal<O> {
             sessions: BTreeMap::new(),
             machines: BTreeSet::new(),
             messages: Vec::new(),
+            completed: Vec::new(),
             bytes: 0,
             outcomes: Vec::new(),
             in_flight: false,
@@ -82,10 +94,17 @@ impl<O> Journal<O> {
         self.session(session, Extent::Counters);
     }
 
+    /// Notes a completed permission request of a session that is noted too.
+    pub fn completed(&mut self, request: CompletedRequest) {
+        self.bytes += request.value.text().len();
+        self.completed.push(request);
+    }
+
     /// Notes that a session is deleted, and forgets what was noted of it before.
     pub fn delete_session(&mut self, id: &str) {
         self.sessions.remove(id);
         self.messages.retain(|(session, _)| session != id);
+        self.completed.retain(|request| request.session_id != id);
         self.deleted.insert(id.to_owned());
     }
 
@@ -155,6 +174,7 @@ impl<O> Journal<O> {
         self.sessions.clear();
         self.machines.clear();
         self.messages.clear();
+        self.completed.clear();
         self.bytes = 0;
     }
 
@@ -179,6 +199,7 @@ impl<O> Journal<O> {
         add(sql::UPSERT_SESSIONS, rows(changed(Extent::Whole).map(SessionRow::of)), true);
         add(sql::TOUCH_SESSIONS, rows(changed(Extent::Counters).map(TouchRow::of)), true);
         add(sql::INSERT_MESSAGES, rows(self.messages.iter().map(MessageRow::of)), false);
+        add(sql::UPSERT_COMPLETED, rows(self.completed.iter().map(CompletedRow::of)), false);
         add(
             sql::UPSERT_MACHINES,
             rows(self.machines.iter().filter_map(|id| memory.machine(id)).map(MachineRow::of)),
@@ -298,6 +319,21 @@ impl<'a> MessageRow<'a> {
     fn of((session_id, m): &'a (String, Message)) -> Self {
         let local_id = m.local_id.as_deref();
         Self { session_id, seq: m.seq, id: &m.id, local_id, created_at: m.created_at, content: m.content.text() }
+    }
+}
+
+#[derive(Serialize)]
+struct CompletedRow<'a> {
+    session_id: &'a str,
+    request_id: &'a str,
+    completed_at: u64,
+    value: &'a str,
+}
+
+impl<'a> CompletedRow<'a> {
+    fn of(r: &'a CompletedRequest) -> Self {
+        let value = r.value.text();
+        Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
     }
 }
 

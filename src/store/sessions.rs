@@ -1,6 +1,7 @@
 //! Reading sessions, and what a session's local ids stand for.
 
 use super::{Columns, Database, DbError, Row, Statement, Value, sql};
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 
@@ -61,6 +62,21 @@ pub async fn local_ids(db: &dyn Database, session: &str, limit: u64) -> Result<V
 pub async fn by_local_id(db: &dyn Database, session: &str, id: &str) -> Result<Option<MessageRef>, DbError> {
     let statement = Statement::new(sql::MESSAGE_BY_LOCAL_ID, [Value::from(session), id.into()]);
     Ok(super::query(db, statement).await?.pop().map(|row| local_id(row).1))
+}
+
+/// The completed permission requests of a session: id, time, entry.
+pub async fn completed(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+) -> Result<Vec<(String, u64, Json)>, DbError> {
+    let statement = Statement::new(sql::COMPLETED_OF_SESSION, [session.into(), namespace.as_ref().into()]);
+    let rows = super::query(db, statement).await?;
+    let entry = |row: Row| {
+        let mut columns = Columns::of(row);
+        Some((columns.text(), columns.number(), columns.json()?))
+    };
+    Ok(rows.into_iter().filter_map(entry).collect())
 }
 
 fn local_id(row: Row) -> (String, MessageRef) {

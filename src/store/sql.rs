@@ -39,7 +39,19 @@ SELECT value ->> 'session_id', value ->> 'seq', value ->> 'id', value ->> 'local
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
 
-/// Sessions with their messages (by cascade). `?1`: JSON array of ids, `?2`: namespace.
+/// Completed permission requests, those that changed. `?1`: JSON array of rows.
+pub const UPSERT_COMPLETED: &str = "
+INSERT INTO completed_requests (session_id, request_id, completed_at, value)
+SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at', value ->> 'value'
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
+
+/// `?1`: session, `?2`: namespace.
+pub const COMPLETED_OF_SESSION: &str = "
+SELECT request_id, completed_at, value FROM completed_requests
+WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+
+/// Sessions with their messages and completed requests (by cascade). `?1`: JSON array of ids, `?2`: namespace.
 pub const DELETE_SESSIONS: &str = "
 DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 

@@ -122,7 +122,9 @@ impl Sqlite {
     pub fn release(&self) {
         let mut script = lock(&self.script);
         script.held = None;
-        script.waiting.drain(..).for_each(|waiting| drop(waiting.send(())));
+        for waiting in script.waiting.drain(..) {
+            let _ = waiting.send(());
+        }
     }
 
     /// How many answers are held back at the moment.
@@ -146,6 +148,7 @@ impl Sqlite {
     }
 
     fn commit(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+        check_limits(statements)?;
         let to_error = |error: rusqlite::Error| DbError::from_message(error.to_string());
         let mut connection = lock(&self.connection);
         // What fails in between is rolled back when the transaction is dropped.
@@ -210,6 +213,17 @@ impl Database for Sqlite {
             Ok(joined)
         })
     }
+}
+
+/// D1 refuses what SQLite would take: more than 100 parameters, and texts of more than 2 MB.
+fn check_limits(statements: &[Statement]) -> Result<(), DbError> {
+    for Statement { sql, params } in statements {
+        let too_long = |param: &Value| matches!(param, Value::Text(text) if text.len() > 2_000_000);
+        if params.len() > 100 || sql.len() > 100_000 || params.iter().any(too_long) {
+            return Err(DbError::from_message("string or blob too big: SQLITE_TOOBIG".into()));
+        }
+    }
+    Ok(())
 }
 
 fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqlite::Result<Vec<Row>> {

@@ -1,0 +1,170 @@
+//! Answers to an agent's permission requests. The CLI hears first; once it acknowledged, the request moves to the
+//! completed ones, unless the CLI moved it there itself. Of two answers at once one wins.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Error, Kind};
+use super::rpc::{Owner, RpcError};
+use super::{Hub, State};
+use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
+use crate::model::json::Json;
+use crate::model::mode::{Flavor, PermissionMode};
+
+/// An answer as the web gives it.
+#[derive(Debug, Default)]
+pub struct PermissionAnswer {
+    pub approved: bool,
+    /// A permission mode for future requests.
+    pub mode: Option<String>,
+    pub allow_tools: Option<Vec<String>>,
+    pub decision: Option<Decision>,
+    pub answers: Option<Json>,
+    /// Why the person denied.
+    pub reason: Option<String>,
+}
+
+/// The params of RPC `permission`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    id: &'a str,
+    approved: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allow_tools: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<Decision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl Hub {
+    /// Answers a pending permission request of an active session.
+    pub async fn answer_permission(
+        self: &Arc<Self>,
+        id: &str,
+        request: &str,
+        answer: PermissionAnswer,
+    ) -> Result<(), Error> {
+        self.load_session(id).await?;
+        self.check_mode(id, answer.mode.as_deref())?;
+        self.claim(id, request)?;
+        let told = self.tell_permission(id, request, &answer).await;
+        let waiter = {
+            let mut state = self.state();
+            if let Some(entry) = state.memory.entry_mut(id) {
+                entry.answering.remove(request);
+            }
+            told?;
+            self.complete(&mut state, id, request, answer)?;
+            state.wait()
+        };
+        self.durable(waiter).await
+    }
+
+    fn check_mode(&self, id: &str, mode: Option<&str>) -> Result<(), Error> {
+        let Some(mode) = mode else { return Ok(()) };
+        let state = self.state();
+        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let flavor = Flavor::from_metadata(entry.session.facts().flavor().as_deref());
+        let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
+        if !flavor.accepts_permission_mode(known) {
+            let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
+            let message = format!("Field `mode`: this session's agent takes only {}.", valid.join(", "));
+            return Err(Error::field("mode", message));
+        }
+        Ok(())
+    }
+
+    /// Takes the right to answer a request: it waits, and nobody else's answer is on its way.
+    fn claim(&self, id: &str, request: &str) -> Result<(), Error> {
+        let mut state = self.state();
+        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+        if !entry.session.active {
+            return Err(Error::SessionInactive);
+        }
+        let pending = agent_state::pending(entry.session.agent_state.as_ref());
+        if !pending.iter().any(|id| id == request) || !entry.answering.insert(request.to_owned()) {
+            return Err(Error::Missing(Kind::Request));
+        }
+        Ok(())
+    }
+
+    async fn tell_permission(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
+        let params = Params {
+            id: request,
+            approved: answer.approved,
+            mode: answer.mode.as_deref(),
+            allow_tools: answer.allow_tools.as_deref(),
+            decision: answer.decision,
+            answers: answer.answers.as_ref(),
+            reason: answer.reason.as_deref(),
+        };
+        let params = serde_json::to_string(&params).unwrap_or_default();
+        match self.call(&Owner::Session(id.to_owned()), "permission", &params).await {
+            Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
+            // The CLI acknowledged, with a word that says nothing more.
+            Err(RpcError::BadAnswer(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn complete(&self, state: &mut State, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
+        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+        if answer.approved && answer.mode.is_some() {
+            entry.session.permission_mode.clone_from(&answer.mode);
+        }
+        let (status, usual) = match answer.approved {
+            true => (Status::Approved, Decision::Approved),
+            false => (Status::Denied, Decision::Denied),
+        };
+        let answer = Answer {
+            completed_at: self.rt.now(),
+            status,
+            reason: answer.reason,
+            mode: answer.mode.or_else(|| entry.session.permission_mode.clone()),
+            decision: Some(answer.decision.unwrap_or(usual)),
+            allow_tools: answer.allow_tools,
+            answers: answer.answers,
+        };
+        let moved = entry.session.agent_state.as_ref().and_then(|base| agent_state::complete(base, request, &answer));
+        if let Some((base, completed)) = moved {
+            let parts = Parts { base: Some(base), completed: vec![(request.to_owned(), completed)] };
+            self.set_agent_state(state, id, parts, None)?;
+        }
+        Ok(())
+    }
+
+    /// The session is over: nobody will act on an answer any more, so what waits is canceled.
+    pub(super) fn cancel_pending(&self, state: &mut State, id: &str) {
+        let Some(mut base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.clone()) else { return };
+        let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
+        let mut completed = Vec::new();
+        for request in agent_state::pending(Some(&base)) {
+            if let Some((left, entry)) = agent_state::complete(&base, &request, &answer) {
+                base = left;
+                completed.push((request, entry));
+            }
+        }
+        if !completed.is_empty() {
+            // The session is in memory, which is all that could be missing.
+            let _ = self.set_agent_state(state, id, Parts { base: Some(base), completed }, None);
+        }
+    }
+}
+
+/// What a CLI says when it did not take an answer.
+fn refusal(result: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Outcome {
+        success: Option<bool>,
+        error: Option<String>,
+    }
+    let outcome: Outcome = serde_json::from_str(result).ok()?;
+    (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
+}

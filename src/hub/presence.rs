@@ -1,0 +1,131 @@
+//! The life of sessions by the signs that CLIs give: alive, thinking, ended, or silent for too long.
+//! A keep-alive writes nothing to the database: only changes are persisted.
+
+use std::sync::Arc;
+
+use super::commit::Outcome;
+use super::error::Error;
+use super::liveness::sign_time;
+use super::rpc::Owner;
+use super::updates::Changes;
+use super::{Hub, State, note_key};
+use crate::model::event::Event;
+use crate::model::session::Session;
+use crate::store::journal::Extent;
+use crate::wire::cli::SessionAlive;
+
+/// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
+const TELL_EVERY_MS: u64 = 10_000;
+
+impl Hub {
+    /// Moves a clock of life, and the alarm and the notebook with it where needed.
+    pub(super) fn sign(&self, state: &mut State, owner: Owner, at: u64) {
+        if state.liveness.sign(owner.clone(), at) {
+            self.rt.note(&note_key(&owner), &at.to_string());
+        }
+        let next = state.liveness.next_deadline();
+        self.want_alarm(state, next);
+    }
+
+    /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
+    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive) -> Result<(), Error> {
+        let now = self.rt.now();
+        let Some(at) = sign_time(alive.time, now) else { return Ok(()) };
+        self.load_session(&alive.sid).await?;
+        let changed = {
+            let mut state = self.state();
+            self.sign(&mut state, Owner::Session(alive.sid.clone()), at);
+            let Some(entry) = state.memory.entry_mut(&alive.sid) else { return Ok(()) };
+            let changed = apply_alive(&mut entry.session, &alive, now);
+            let tell = changed || now >= entry.told_at + TELL_EVERY_MS;
+            if tell {
+                entry.told_at = now;
+                let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
+                if changed {
+                    state.journal.session(&alive.sid, Extent::Counters);
+                    state.journal.then(Outcome::Publish(event));
+                } else if !state.journal.busy() {
+                    // Nothing durable changed, so nothing has to be waited for.
+                    self.publish(&mut state, event);
+                }
+            }
+            changed
+        };
+        if changed {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// `session-end`, or the clock ran out: the session is inactive.
+    pub async fn session_ended(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_session(id).await?;
+        {
+            let mut state = self.state();
+            let owner = Owner::Session(id.to_owned());
+            state.liveness.stop(&owner);
+            let now = self.rt.now();
+            let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
+            let s = &mut entry.session;
+            if !s.active && !s.thinking {
+                self.rt.unnote(&note_key(&owner));
+                return Ok(());
+            }
+            s.thinking_at = if s.thinking { now } else { s.thinking_at };
+            (s.active, s.thinking, s.updated_at) = (false, false, now);
+            let event = Event::session_updated(id, &Changes::presence(s));
+            state.journal.session(id, Extent::Counters);
+            state.journal.then(Outcome::Publish(event));
+            state.journal.then(Outcome::Departed(owner));
+            self.cancel_pending(&mut state, id);
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// The clocks that ran out. One whose session can't be read now stays, and is tried again with the next alarm.
+    pub(super) async fn expire_lives(self: &Arc<Self>, now: u64) {
+        let expired = self.state().liveness.expired(now);
+        for owner in expired {
+            let ended = match &owner {
+                Owner::Session(id) => self.session_ended(id).await,
+                Owner::Machine(id) => self.machine_ended(id).await,
+            };
+            match ended {
+                Err(Error::Missing(_) | Error::Foreign(_)) => {
+                    self.state().liveness.stop(&owner);
+                    self.rt.unnote(&note_key(&owner));
+                }
+                Err(_) => {
+                    let mut state = self.state();
+                    self.sign(&mut state, owner, now);
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+/// Takes over what an alive event says; answers whether anything changed that must be persisted and told at once.
+fn apply_alive(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
+    s.active_at = now;
+    let mut changed = !std::mem::replace(&mut s.active, true);
+    if let Some(thinking) = alive.thinking.filter(|thinking| *thinking != s.thinking) {
+        (s.thinking, s.thinking_at, changed) = (thinking, now, true);
+    }
+    let mut take = |held: &mut Option<String>, said: &Option<String>| {
+        if said.is_some() && held != said {
+            held.clone_from(said);
+            changed = true;
+        }
+    };
+    take(&mut s.permission_mode, &alive.permission_mode);
+    take(&mut s.model_mode, &alive.model_mode);
+    if alive.mode.is_some() && s.mode != alive.mode {
+        (s.mode, changed) = (alive.mode, true);
+    }
+    if changed {
+        s.updated_at = now;
+    }
+    changed
+}

@@ -1,0 +1,226 @@
+/** What web clients hear, over the event stream (SSE) and over the event socket: who hears what, and nothing twice or never. */
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+/** The two channels, which carry the same events. */
+const CHANNELS = { stream: 'sse', socket: 'socket' };
+
+/** Opens a feed that ends with the test, and waits until it stands. */
+async function follow(t, web, channel, query, options) {
+  const feed = await web[CHANNELS[channel]](query, options);
+  t.after(() => feed.close());
+  await feed.greeting();
+  return feed;
+}
+
+/** Comes back to a channel after the event that was heard last. */
+function comeBack(t, web, channel, query, lastEventId) {
+  const inHeader = channel === 'stream';
+  return follow(t, web, channel, inHeader ? query : { ...query, lastEventId }, inHeader ? { lastEventId } : {});
+}
+
+const types = (feed) => feed.all.map(({ type }) => type);
+
+for (const channel of Object.keys(CHANNELS)) {
+  describe(`the ${channel}`, () => {
+    test('begins with connection-changed, and lets in whoever shows a token in the header or in the query', async (t) => {
+      const { body } = await hub.web('begin').post('/api/auth', { accessToken: hub.token('begin') });
+      for (const token of [hub.token('begin'), body.token]) {
+        for (const tokenInQuery of [true, false]) {
+          const feed = await follow(t, hub.web('begin', token), channel, { all: 'true' }, { tokenInQuery });
+          const [first] = feed.all;
+          assert.equal(first.type, 'connection-changed');
+          assert.deepEqual([first.data.status, first.data.resume], ['connected', 'ok']);
+          assert.match(first.data.subscriptionId, /^[0-9a-f-]{36}$/);
+          assert.equal(typeof first.eventId, 'string');
+          if (channel === 'stream') {
+            assert.match(feed.headers['content-type'], /^text\/event-stream/);
+            assert.match(feed.headers['cache-control'], /no-store/);
+          }
+        }
+      }
+    });
+
+    test('carries a message to the agent and the agent’s answer back', async (t) => {
+      const { session, cli } = await liveSession(t, hub, { namespace: channel, tag: 'conversation' });
+      const web = hub.web(channel);
+      const feed = await follow(t, web, channel, { sessionId: session.id });
+      const { body } = await web.post(`/api/sessions/${session.id}/messages`, { text: 'How are you?', localId: 'q' });
+
+      const asked = await cli.update('new-message');
+      assert.deepEqual([asked.sid, asked.message.content.content.text], [session.id, 'How are you?']);
+      const ack = await cli.say(session.id, { role: 'agent', content: 'Fine.' }, 'a');
+
+      const question = await feed.event('message-received');
+      assert.deepEqual(question.message, {
+        id: body.message.id,
+        seq: 1,
+        localId: 'q',
+        createdAt: body.message.createdAt,
+        content: { role: 'user', content: { type: 'text', text: 'How are you?' }, meta: { sentFrom: 'web' } },
+      });
+      const answer = await feed.event('message-received');
+      assert.deepEqual(
+        [answer.sessionId, answer.message.id, answer.message.seq, answer.message.localId, answer.message.content],
+        [session.id, ack.id, 2, 'a', { role: 'agent', content: 'Fine.' }],
+      );
+    });
+
+    test('tells of a session from its making to its end', async (t) => {
+      const web = hub.web(`life ${channel}`.replace(' ', '-'));
+      const feed = await follow(t, web, channel, { all: 'true' });
+      const session = await web.session({ tag: 'life' });
+      const added = await feed.event('session-added', session.id);
+      assert.equal(added.data.id, session.id);
+      await web.patch(`/api/sessions/${session.id}`, { name: 'Named' });
+      const { data } = await feed.update({ metadataVersion: 2 });
+      assert.equal(data.metadata.name, 'Named');
+      await web.delete(`/api/sessions/${session.id}`);
+      await feed.event('session-removed', session.id);
+      assert.deepEqual(types(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
+    });
+
+    test('tells of a machine', async (t) => {
+      const namespace = `machine-${channel}`;
+      const web = hub.web(namespace);
+      const feed = await follow(t, web, channel, { machineId: (await web.machine({ id: `m-${channel}` })).id });
+      const cli = await connectCli(t, hub, { namespace, auth: { machineId: `m-${channel}` } });
+      await cli.ask('machine-alive', { machineId: `m-${channel}`, time: Date.now() });
+      const { machineId, data } = await feed.event('machine-updated');
+      assert.deepEqual([machineId, data.active], [`m-${channel}`, true]);
+      const update = { machineId, expectedVersion: 1, runnerState: { status: 'busy' } };
+      assert.equal((await cli.ask('machine-update-state', update)).result, 'success');
+      const changed = (await feed.event('machine-updated')).data;
+      assert.deepEqual([changed.runnerState, changed.runnerStateVersion], [{ status: 'busy' }, 2]);
+    });
+
+    test('lets each client hear what it asked for and nothing else', async (t) => {
+      const namespace = `filters-${channel}`;
+      const web = hub.web(namespace);
+      const one = await liveSession(t, hub, { namespace, tag: 'one' });
+      const two = await liveSession(t, hub, { namespace, tag: 'two' });
+      await web.machine({ id: namespace });
+      const feeds = {
+        all: await follow(t, web, channel, { all: 'true' }),
+        one: await follow(t, web, channel, { sessionId: one.session.id }),
+        two: await follow(t, web, channel, { sessionId: two.session.id }),
+        machine: await follow(t, web, channel, { machineId: namespace }),
+        allAndOne: await follow(t, web, channel, { all: 'true', sessionId: one.session.id }),
+      };
+      await one.cli.say(one.session.id, { n: 1 });
+      await two.cli.say(two.session.id, { n: 2 });
+      await web.patch(`/api/sessions/${one.session.id}`, { name: 'One' });
+      await web.machine({ id: namespace, metadata: { displayName: 'M' } });
+      await web.patch(`/api/sessions/${two.session.id}`, { name: 'Two' });
+      // Events come in order, so what a client has not heard before its last one it will never hear.
+      const last = { all: two.session.id, one: null, two: two.session.id, machine: null, allAndOne: two.session.id };
+      for (const [name, sessionId] of Object.entries(last)) {
+        if (sessionId) await feeds[name].event('session-updated', sessionId);
+      }
+      await feeds.one.event('session-updated', one.session.id);
+      await feeds.machine.event('machine-updated');
+
+      const heard = (feed) => feed.all.slice(1).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
+      const [message1, message2] = [one, two].map(({ session }) => ['message-received', session.id]);
+      const [update1, update2] = [one, two].map(({ session }) => ['session-updated', session.id]);
+      const machine = ['machine-updated', namespace];
+      assert.deepEqual(heard(feeds.all), [update1, machine, update2], 'everything but the conversations');
+      assert.deepEqual(heard(feeds.one), [message1, update1]);
+      assert.deepEqual(heard(feeds.two), [message2, update2]);
+      assert.deepEqual(heard(feeds.machine), [machine]);
+      assert.deepEqual(heard(feeds.allAndOne), [message1, update1, machine, update2]);
+    });
+
+    test('gives a client that comes back what it missed, in order, before what happens now', async (t) => {
+      const { session, cli } = await liveSession(t, hub, { namespace: `back-${channel}`, tag: 'back' });
+      const web = hub.web(`back-${channel}`);
+      const query = { sessionId: session.id };
+      const feed = await follow(t, web, channel, query);
+      await cli.say(session.id, { n: 1 });
+      const heard = await feed.event('message-received');
+      feed.close();
+      for (let n = 2; n <= 4; n += 1) await cli.say(session.id, { n });
+
+      const again = await comeBack(t, web, channel, query, heard.eventId);
+      assert.equal((await again.greeting()).data.resume, 'ok');
+      await cli.say(session.id, { n: 5 });
+      await again.next(({ message }) => message?.seq === 5, 'the message sent after the return');
+      const numbers = again.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
+      assert.deepEqual(numbers, [2, 3, 4, 5]);
+      const ids = [...feed.all, ...again.all.slice(1)].map(({ eventId }) => eventId);
+      assert.ok(ids.every((id) => typeof id === 'string' && id !== ''), 'every event has an id');
+      assert.equal(new Set(ids).size, ids.length, 'no two events share one');
+
+      // Whoever is cut off right after the greeting goes on from there.
+      const [greeting] = again.all;
+      const third = await comeBack(t, web, channel, query, greeting.eventId);
+      assert.equal((await third.next(({ type }) => type === 'message-received', 'the first missed message')).message.seq, 2);
+    });
+
+    test('owns up to a gap when it does not know the last event', async (t) => {
+      const web = hub.web(`gap-${channel}`);
+      const feed = await follow(t, web, channel, { all: 'true' });
+      await web.session({ tag: 'gap' });
+      const { eventId } = await feed.event('session-added');
+      for (const unknown of ['nonsense', '0', `${eventId}0`]) {
+        const back = await comeBack(t, web, channel, { all: 'true' }, unknown);
+        assert.equal((await back.greeting()).data.resume, 'gap', unknown);
+      }
+      const elsewhere = await comeBack(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
+      assert.equal((await elsewhere.greeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
+      const fresh = await follow(t, web, channel, { all: 'true' });
+      assert.equal((await fresh.greeting()).data.resume, 'ok', 'who was never here has missed nothing');
+    });
+  });
+}
+
+describe('agent state', () => {
+  test('reaches the web with a permission request in it', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'state', tag: 'state' });
+    const web = hub.web('state');
+    const feeds = [await follow(t, web, 'stream', { all: 'true' }), await follow(t, web, 'socket', { sessionId: session.id })];
+    const agentState = { requests: { r1: { tool: 'shell', arguments: { command: 'ls' }, createdAt: 1 } }, completedRequests: {} };
+    await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
+    for (const feed of feeds) assert.deepEqual((await feed.update({ agentStateVersion: 2 })).data.agentState, agentState);
+  });
+});
+
+describe('visibility', () => {
+  test('is set for a subscription, and 404 for one that is gone or another namespace’s', async (t) => {
+    const web = hub.web('visible');
+    for (const channel of Object.keys(CHANNELS)) {
+      const feed = await follow(t, web, channel, { all: 'true', visibility: 'hidden' });
+      const { subscriptionId } = (await feed.greeting()).data;
+      const set = (body, asker = web) => asker.post('/api/visibility', body);
+      assert.deepEqual((await set({ subscriptionId, visibility: 'visible' })).body, { ok: true });
+      assert.deepEqual((await set({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
+      assert.equal((await set({ subscriptionId, visibility: 'half' })).status, 400);
+      assert.equal((await set({ subscriptionId })).status, 400);
+      for (const refused of [
+        await set({ subscriptionId: 'nobody', visibility: 'visible' }),
+        await set({ subscriptionId, visibility: 'visible' }, hub.web('others')),
+      ]) {
+        assert.deepEqual([refused.status, refused.body.code], [404, 'subscription_not_found']);
+      }
+    }
+    assert.equal((await web.get('/api/events?visibility=perhaps')).status, 400);
+  });
+});
+
+describe('a heartbeat', { concurrency: true }, () => {
+  for (const channel of Object.keys(CHANNELS)) {
+    test(`comes on the ${channel} within every half minute, with an id to come back to`, async (t) => {
+      const web = hub.web(`heart-${channel}`);
+      const feed = await follow(t, web, channel, { all: 'true' });
+      const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', 45_000);
+      const back = await comeBack(t, web, channel, { all: 'true' }, eventId);
+      assert.equal((await back.greeting()).data.resume, 'ok');
+    });
+  }
+});

@@ -1,0 +1,89 @@
+/** A CLI that says very much at once: nothing is lost, nothing changes its place. */
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { within } from './lib/await.mjs';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const COUNT = 5_000;
+const KILOBYTE = 1024;
+const PATIENCE_MS = 120_000;
+
+/** A message that is 1 KB as JSON and tells its place. */
+function content(n) {
+  const bare = { role: 'agent', n, fill: '' };
+  return { ...bare, fill: 'x'.repeat(KILOBYTE - JSON.stringify(bare).length) };
+}
+
+const places = (messages) => messages.map(({ content: { n } }) => n);
+const seqs = (messages) => messages.map(({ seq }) => seq);
+const upTo = (count, from = 1) => Array.from({ length: count }, (_, at) => at + from);
+
+for (const way of ['connect', 'header']) {
+  test(`5,000 messages emitted at once arrive whole and in order (token by ${way})`, async (t) => {
+    const namespace = `ingest-${way}`;
+    const web = hub.web(namespace);
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', way });
+    const watcher = await connectCli(t, hub, { namespace, way, auth: { sessionId: session.id } });
+    const feed = await web.socket({ sessionId: session.id });
+    t.after(() => feed.close());
+    await feed.greeting();
+
+    const acks = await within(
+      Promise.all(upTo(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` }))),
+      'all acknowledgements',
+      PATIENCE_MS,
+    );
+    assert.ok(acks.every(({ ok }) => ok === true));
+    assert.deepEqual(acks.map(({ seq }) => seq), upTo(COUNT), 'seq follows the order of sending, without a gap');
+    assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
+
+    const forwards = await web.history(session.id);
+    assert.deepEqual(seqs(forwards), upTo(COUNT));
+    assert.deepEqual(places(forwards), upTo(COUNT));
+    assert.deepEqual(forwards.map(({ id }) => id), acks.map(({ id }) => id));
+    assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
+
+    const backwards = [];
+    for (let before = ''; before !== null; ) {
+      const { body } = await web.get(`/api/sessions/${session.id}/messages?limit=200${before && `&beforeSeq=${before}`}`);
+      backwards.push(...body.messages);
+      before = body.page.nextBeforeSeq;
+    }
+    assert.deepEqual(seqs(backwards), upTo(COUNT).reverse());
+    assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.seq, COUNT);
+
+    // Those who watched heard the same, in the same order.
+    const last = ({ payload }) => payload?.body?.message?.seq === COUNT;
+    await watcher.events.next(last, 'the last message at the other socket', PATIENCE_MS);
+    assert.deepEqual(places(watcher.events.all.map(({ payload }) => payload.body.message)), upTo(COUNT));
+    await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', PATIENCE_MS);
+    assert.deepEqual(places(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), upTo(COUNT));
+
+    // Sent once more, as after a lost connection, they are the same messages.
+    const again = await Promise.all(upTo(100, COUNT - 99).map((n) => cli.say(session.id, content(n), `l-${n}`)));
+    assert.deepEqual(again, acks.slice(-100));
+    assert.equal((await cli.say(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
+  });
+}
+
+test('messages of the web and of two CLIs at once share one row of numbers', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'mixed', tag: 'mixed' });
+  const second = await connectCli(t, hub, { namespace: 'mixed', auth: { sessionId: session.id } });
+  const web = hub.web('mixed');
+  await Promise.all([
+    ...upTo(200).map((n) => cli.say(session.id, { from: 'first', n })),
+    ...upTo(200).map((n) => second.say(session.id, { from: 'second', n })),
+    ...upTo(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
+  ]);
+  const history = await web.history(session.id);
+  assert.deepEqual(seqs(history), upTo(450));
+  for (const from of ['first', 'second']) {
+    const own = history.filter(({ content: said }) => said.from === from);
+    assert.deepEqual(places(own), upTo(200), `the ${from} one's order is kept`);
+  }
+});

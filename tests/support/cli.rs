@@ -1,0 +1,175 @@
+//! A CLI, as far as the hub can tell: Socket.IO text frames over the fake socket. Packets are written and read here by
+//! hand, so that the hub's own codec is not tested against itself.
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::runtime::Frame;
+use super::socket::Socket;
+
+/// What a CLI hears.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    Open(Value),
+    Ping,
+    Connected(Value),
+    Refused(Value),
+    Event { name: String, arg: Value, ack: Option<u64> },
+    Ack { id: u64, arg: Value },
+}
+
+/// Reads a frame of the hub; what is none of the above is a mistake of the hub.
+pub fn read(text: &str) -> Heard {
+    let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
+    if text == "2" {
+        return Heard::Ping;
+    }
+    if let Some(handshake) = text.strip_prefix('0') {
+        return Heard::Open(json(handshake));
+    }
+    let (kind, rest) = text.split_at(2);
+    let rest = rest.strip_prefix('/').map_or(rest, |named| named.split_once(',').map_or("", |(_, rest)| rest));
+    let (digits, payload) = rest.split_at(rest.find(['[', '{']).unwrap_or(rest.len()));
+    let ack = (!digits.is_empty()).then(|| digits.parse().unwrap());
+    match (kind, ack) {
+        ("40", None) => Heard::Connected(json(payload)),
+        ("44", None) => Heard::Refused(json(payload)),
+        ("42", ack) => {
+            let mut args: Vec<Value> = serde_json::from_value(json(payload)).unwrap();
+            let name = args.remove(0).as_str().unwrap().to_owned();
+            Heard::Event { name, arg: args.pop().unwrap_or(Value::Null), ack }
+        }
+        ("43", Some(id)) => Heard::Ack { id, arg: json(payload)[0].clone() },
+        _ => panic!("a CLI does not understand {text}"),
+    }
+}
+
+/// A call of the hub.
+#[derive(Debug)]
+pub struct Request {
+    pub ack: u64,
+    pub method: String,
+    pub params: Value,
+}
+
+/// A CLI.
+pub struct Cli {
+    pub socket: Socket,
+    next_ack: u64,
+}
+
+impl Cli {
+    /// Opens a socket and sends CONNECT; what the hub makes of it is yet to be heard.
+    pub fn connecting(world: &World, auth: &Value) -> Self {
+        let socket = world.open_cli(false);
+        socket.send(format!("40/cli,{auth}"));
+        Self { socket, next_ack: 0 }
+    }
+
+    /// A connected CLI.
+    pub async fn connect(world: &World, mut auth: Value) -> Self {
+        auth["token"] = json!(world.token());
+        let mut cli = Self::connecting(world, &auth);
+        assert!(matches!(cli.hear().await, Heard::Open(_)));
+        let connected = cli.hear().await;
+        assert!(matches!(connected, Heard::Connected(_)), "{connected:?}");
+        cli
+    }
+
+    /// The next thing heard.
+    pub async fn hear(&mut self) -> Heard {
+        read(&self.socket.text().await)
+    }
+
+    /// Sends an event.
+    pub fn emit(&self, name: &str, payload: &Value) {
+        self.socket.send(format!("42/cli,{}", json!([name, payload])));
+    }
+
+    /// Sends an event that asks for an acknowledgement; answers its id.
+    pub fn emit_asking(&mut self, name: &str, payload: &Value) -> u64 {
+        self.emit_raw(name, &payload.to_string())
+    }
+
+    /// The same with a payload of exactly this text.
+    pub fn emit_raw(&mut self, name: &str, payload: &str) -> u64 {
+        let ack = self.next_ack;
+        self.next_ack += 1;
+        self.socket.send(format!("42/cli,{ack}[{},{payload}]", json!(name)));
+        ack
+    }
+
+    /// Sends an event and waits for its acknowledgement.
+    pub async fn ask(&mut self, name: &str, payload: &Value) -> Value {
+        let id = self.emit_asking(name, payload);
+        self.acknowledged(id).await
+    }
+
+    /// The acknowledgement of an event.
+    pub async fn acknowledged(&mut self, wanted: u64) -> Value {
+        let what = format!("the acknowledgement {wanted}");
+        self.socket
+            .find(&what, |frame| match frame {
+                Frame::Text(text) => match read(text) {
+                    Heard::Ack { id, arg } if id == wanted => Some(arg),
+                    _ => None,
+                },
+                Frame::Closed { .. } => None,
+            })
+            .await
+    }
+
+    /// The next event of this name.
+    pub async fn event(&mut self, wanted: &str) -> Value {
+        let what = format!("the event {wanted}");
+        self.socket
+            .find(&what, |frame| match frame {
+                Frame::Text(text) => match read(text) {
+                    Heard::Event { name, arg, ack: None } if name == wanted => Some(arg),
+                    _ => None,
+                },
+                Frame::Closed { .. } => None,
+            })
+            .await
+    }
+
+    /// The next call of the hub.
+    pub async fn request(&mut self) -> Request {
+        let heard = self.socket.find("a call", |frame| match frame {
+            Frame::Text(text) => match read(text) {
+                Heard::Event { name, arg, ack: Some(ack) } if name == "rpc-request" => Some((ack, arg)),
+                _ => None,
+            },
+            Frame::Closed { .. } => None,
+        });
+        let (ack, arg) = heard.await;
+        let params = serde_json::from_str(arg["params"].as_str().expect("params is JSON inside a string")).unwrap();
+        Request { ack, method: arg["method"].as_str().unwrap().to_owned(), params }
+    }
+
+    /// Answers a call: the result is JSON inside a JSON string.
+    pub fn answer(&self, request: &Request, result: &Value) {
+        self.answer_raw(request, &json!(result.to_string()).to_string());
+    }
+
+    /// Answers a call with an argument of exactly this text.
+    pub fn answer_raw(&self, request: &Request, argument: &str) {
+        self.socket.send(format!("43/cli,{}[{argument}]", request.ack));
+    }
+
+    /// Registers a method.
+    pub async fn register(&mut self, method: &str) {
+        assert_eq!(self.ask("rpc-register", &json!({"method": method})).await, json!({"ok": true}));
+    }
+
+    /// Says that a session is alive now.
+    pub async fn alive(&mut self, world: &World, session: &str) {
+        let alive = json!({"sid": session, "time": world.now()});
+        assert_eq!(self.ask("session-alive", &alive).await, json!({"ok": true}));
+    }
+
+    /// Sends a message and waits for its acknowledgement.
+    pub async fn message(&mut self, session: &str, text: &str) -> Value {
+        self.ask("message", &json!({"sid": session, "message": {"role": "agent", "content": text}})).await
+    }
+}

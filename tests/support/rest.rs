@@ -1,0 +1,83 @@
+//! REST requests to the object's router.
+
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use session_gateway_hub::http::{finish, router};
+use tower::ServiceExt;
+
+use super::World;
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Reply {
+    /// Reads an answer whole.
+    pub async fn of(response: axum::response::Response) -> Self {
+        let (parts, body) = finish(response).await.into_parts();
+        Self { status: parts.status, headers: parts.headers, text: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    /// The body.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("not JSON ({e}): {self:?}"))
+    }
+
+    /// The body of a 200.
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        self.json()
+    }
+
+    /// Fails unless the answer refuses with this status and code, in the shape that every refusal has.
+    pub fn refuses(&self, status: u16, code: &str) -> Value {
+        let body = self.json();
+        assert_eq!((self.status.as_u16(), body["code"].as_str()), (status, Some(code)), "{self:?}");
+        assert!(body["error"].as_str().is_some_and(|sentence| sentence.len() > 10), "{self:?}");
+        assert_eq!(self.headers["content-type"], "application/json");
+        assert_eq!(self.headers["cache-control"], "no-store");
+        body
+    }
+}
+
+/// An answer that may be waited for later.
+pub struct Awaited(tokio::task::JoinHandle<Reply>);
+
+impl Awaited {
+    /// Whether the answer is there.
+    pub fn is_here(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// The answer. A wait that nothing can end fails at once.
+    pub async fn reply(self) -> Reply {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(1), self.0).await;
+        answer.expect("the answer never comes").unwrap()
+    }
+}
+
+impl World {
+    /// Sends a request; its answer may be waited for later.
+    pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Awaited {
+        let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
+        let router = router(self.hub());
+        Awaited(tokio::spawn(async move { Reply::of(router.oneshot(request).await.unwrap()).await }))
+    }
+
+    /// Sends a request and waits for its answer.
+    pub async fn request(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Reply {
+        self.start(method, path, body).reply().await
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.request("GET", path, "").await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.request("POST", path, body.to_string()).await
+    }
+}

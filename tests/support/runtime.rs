@@ -1,0 +1,216 @@
+//! The runtime port in memory: a clock that stands until a test moves it, sockets whose frames can be read, an alarm
+//! that a test rings, a notebook that outlives the hub.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::channel::{mpsc, oneshot};
+use futures::future::BoxFuture;
+use session_gateway_hub::hub::ports::{ConnId, Runtime};
+
+/// When every test begins: five seconds after a whole minute, so heartbeats beat after 25 s and pings after 55 s.
+pub const START: u64 = 1_800_000_005_000;
+
+/// What a client hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    Text(String),
+    Closed { code: u16, reason: String },
+}
+
+/// A socket as its client knows it, whatever number it has in the hub at the moment.
+pub type SocketKey = usize;
+
+struct Socket {
+    key: SocketKey,
+    frames: mpsc::UnboundedSender<Frame>,
+    attachment: String,
+}
+
+#[derive(Default)]
+struct Inner {
+    now: u64,
+    seed: u64,
+    last_conn: ConnId,
+    last_key: SocketKey,
+    sockets: BTreeMap<ConnId, Socket>,
+    alarm: Option<u64>,
+    notes: BTreeMap<String, String>,
+    sleepers: Vec<(u64, oneshot::Sender<()>)>,
+    tasks: Vec<tokio::task::AbortHandle>,
+}
+
+/// The runtime of one object.
+pub struct FakeRuntime(Mutex<Inner>);
+
+impl FakeRuntime {
+    pub fn new() -> Self {
+        Self(Mutex::new(Inner { now: START, seed: 0x9e37_79b9_7f4a_7c15, ..Inner::default() }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a socket; its frames come out of the receiver.
+    pub fn open(&self) -> (SocketKey, ConnId, mpsc::UnboundedReceiver<Frame>) {
+        let (frames, receiver) = mpsc::unbounded();
+        let mut inner = self.inner();
+        inner.last_conn += 1;
+        inner.last_key += 1;
+        let (conn, key) = (inner.last_conn, inner.last_key);
+        inner.sockets.insert(conn, Socket { key, frames, attachment: String::new() });
+        (key, conn, receiver)
+    }
+
+    /// The number under which the hub knows a socket now; `None` once it is closed.
+    pub fn conn(&self, key: SocketKey) -> Option<ConnId> {
+        self.inner().sockets.iter().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
+    }
+
+    /// What the hub attached to a socket.
+    pub fn attachment(&self, key: SocketKey) -> String {
+        let inner = self.inner();
+        inner.sockets.values().find(|socket| socket.key == key).map(|s| s.attachment.clone()).unwrap_or_default()
+    }
+
+    /// Puts another attachment on a socket, as an older hub might have left it.
+    pub fn set_attachment(&self, key: SocketKey, attachment: &str) {
+        if let Some(socket) = self.inner().sockets.values_mut().find(|socket| socket.key == key) {
+            socket.attachment = attachment.to_owned();
+        }
+    }
+
+    /// A client is gone.
+    pub fn forget(&self, conn: ConnId) {
+        self.inner().sockets.remove(&conn);
+    }
+
+    /// The object was evicted: its tasks are gone, and what is left of its sockets is their attachments. A woken object
+    /// numbers them anew.
+    pub fn evict(&self) -> Vec<(ConnId, String)> {
+        let mut inner = self.inner();
+        inner.tasks.drain(..).for_each(|task| task.abort());
+        inner.sleepers.clear();
+        let sockets = std::mem::take(&mut inner.sockets);
+        let mut attachments = Vec::new();
+        // The platform promises no order.
+        for (_, socket) in sockets.into_iter().rev() {
+            inner.last_conn += 1;
+            let conn = inner.last_conn;
+            attachments.push((conn, socket.attachment.clone()));
+            inner.sockets.insert(conn, socket);
+        }
+        attachments
+    }
+
+    /// What the alarm is set to.
+    pub fn alarm(&self) -> Option<u64> {
+        self.inner().alarm
+    }
+
+    /// The alarm goes off: it is set no more.
+    pub fn take_alarm(&self) -> Option<u64> {
+        self.inner().alarm.take()
+    }
+
+    /// Moves the clock on and wakes whoever slept until then. The alarm is left alone.
+    pub fn set_now(&self, now: u64) {
+        let mut inner = self.inner();
+        inner.now = now;
+        let (due, waiting) = std::mem::take(&mut inner.sleepers).into_iter().partition(|(at, _)| *at <= now);
+        inner.sleepers = waiting;
+        let due: Vec<(u64, oneshot::Sender<()>)> = due;
+        for (_, sleeper) in due {
+            let _ = sleeper.send(());
+        }
+    }
+
+    /// How many wait for the clock.
+    pub fn sleeping(&self) -> usize {
+        self.inner().sleepers.len()
+    }
+
+    /// The notebook.
+    pub fn notebook(&self) -> BTreeMap<String, String> {
+        self.inner().notes.clone()
+    }
+}
+
+impl Runtime for FakeRuntime {
+    fn now(&self) -> u64 {
+        self.inner().now
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        let mut inner = self.inner();
+        for byte in bytes {
+            inner.seed ^= inner.seed << 13;
+            inner.seed ^= inner.seed >> 7;
+            inner.seed ^= inner.seed << 17;
+            *byte = inner.seed.to_le_bytes()[3];
+        }
+    }
+
+    fn send(&self, to: &[ConnId], text: &str) {
+        let inner = self.inner();
+        for socket in to.iter().filter_map(|conn| inner.sockets.get(conn)) {
+            let _ = socket.frames.unbounded_send(Frame::Text(text.to_owned()));
+        }
+    }
+
+    fn attach(&self, conn: ConnId, attachment: &str) {
+        assert!(attachment.len() <= 16_384, "the platform takes no attachment of {} bytes", attachment.len());
+        if let Some(socket) = self.inner().sockets.get_mut(&conn) {
+            socket.attachment = attachment.to_owned();
+        }
+    }
+
+    fn close(&self, conn: ConnId, code: u16, reason: &str) {
+        assert!(reason.len() <= 123, "a close frame has room for 123 bytes of reason");
+        if let Some(socket) = self.inner().sockets.remove(&conn) {
+            let _ = socket.frames.unbounded_send(Frame::Closed { code, reason: reason.to_owned() });
+        }
+    }
+
+    fn set_alarm(&self, at: u64) {
+        self.inner().alarm = Some(at);
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        let handle = tokio::spawn(task).abort_handle();
+        let mut inner = self.inner();
+        inner.tasks.retain(|task| !task.is_finished());
+        inner.tasks.push(handle);
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
+        if ms == 0 {
+            return Box::pin(tokio::task::yield_now());
+        }
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.inner();
+        let until = inner.now + ms;
+        inner.sleepers.push((until, sender));
+        Box::pin(async move {
+            // A sleeper of an object that was evicted never wakes.
+            if receiver.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
+    fn note(&self, key: &str, value: &str) {
+        self.inner().notes.insert(key.to_owned(), value.to_owned());
+    }
+
+    fn unnote(&self, key: &str) {
+        self.inner().notes.remove(key);
+    }
+
+    fn notes(&self, prefix: &str) -> Vec<(String, String)> {
+        let inner = self.inner();
+        let of_prefix = inner.notes.iter().filter(|(key, _)| key.starts_with(prefix));
+        of_prefix.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
