@@ -13,7 +13,8 @@ use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::{ControlMode, Session};
 use session_gateway_hub::store::history::{Page, Range, page};
-use session_gateway_hub::store::journal::{Extent, Journal, MAX_CONTENT_BYTES, Snapshot};
+use session_gateway_hub::store::journal::{Extent, Journal, Snapshot};
+use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use session_gateway_hub::store::sessions::{self, Found, MessageRef};
 use session_gateway_hub::store::{Database, DbError, Value, machines, secrets};
 use support::sqlite::Sqlite;
@@ -475,7 +476,7 @@ fn errors_of_d1_are_sorted_by_what_to_do_about_them() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_tag_and_local_id_is_found_again(tag in "\\PC{1,40}|[\\x00-\\x1f\"\\\\]{1,8}", local in any::<String>()) {

@@ -17,6 +17,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::store::machines as store;
+use crate::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
 use crate::store::sessions::Found;
 use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
 
@@ -104,9 +105,9 @@ impl Hub {
         if id.is_empty() || id.len() > MAX_MACHINE_ID {
             return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID} bytes.")));
         }
-        check_size("metadata", &metadata)?;
+        check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
         if let Some(runner_state) = &runner_state {
-            check_size("runnerState", runner_state)?;
+            check_size("runnerState", runner_state, MAX_STATE_BYTES)?;
         }
         match self.load_machine(id).await {
             Ok(()) | Err(Error::Missing(_)) => {}
@@ -183,7 +184,10 @@ impl Hub {
         if part == MachinePart::Metadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));
         }
-        check_size(if part == MachinePart::Metadata { "metadata" } else { "runnerState" }, &value)?;
+        match part {
+            MachinePart::Metadata => check_size("metadata", &value, MAX_METADATA_BYTES)?,
+            MachinePart::RunnerState => check_size("runnerState", &value, MAX_STATE_BYTES)?,
+        }
         self.load_machine(id).await?;
         {
             let mut state = self.state();

@@ -16,6 +16,7 @@ use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::todo;
 use crate::store::journal::Extent;
+use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, MessageRef};
 use crate::wire::cli::UpdateBody;
 
@@ -47,7 +48,7 @@ impl Hub {
         draft: Draft,
         reply: impl FnOnce(&MessageRef) -> Option<Outcome>,
     ) -> Result<MessageRef, Error> {
-        check_size("message", &draft.content)?;
+        check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
         if draft.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
             return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
         }
@@ -118,6 +119,8 @@ impl Hub {
             ids.remember(local_id.clone(), found.clone());
         }
         let todos = draft.from.and_then(|_| todo::extract(draft.content.text())).and_then(|t| Json::of(&t).ok());
+        // A list that does not fit is no list to show; the message itself is kept.
+        let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
         if let Some(todos) = todos {
             entry.session.todos = Some(todos);
             let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };

@@ -12,7 +12,8 @@ use crate::model::agent_state::Parts;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{Session, check_metadata};
-use crate::store::journal::{Extent, MAX_CONTENT_BYTES};
+use crate::store::journal::Extent;
+use crate::store::rows::MAX_METADATA_BYTES;
 use crate::store::sessions::{self as store, Found};
 
 /// The longest session name, in Unicode code points (spec "Limits").
@@ -99,7 +100,7 @@ impl Hub {
         check_tag(&new.tag)?;
         check_metadata(&new.metadata)
             .map_err(|field| Error::field(field, format!("Field `{field}` must be a text.")))?;
-        check_size("metadata", &new.metadata)?;
+        check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
         let complete = {
             let state = self.state();
@@ -181,9 +182,7 @@ fn check_tag(tag: &str) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn check_size(what: &'static str, value: &Json) -> Result<(), Error> {
-    if value.text().len() > MAX_CONTENT_BYTES {
-        return Err(Error::TooLarge { what, limit: MAX_CONTENT_BYTES });
-    }
-    Ok(())
+/// Refuses what would not fit its row.
+pub(super) fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), Error> {
+    if value.text().len() > limit { Err(Error::TooLarge { what, limit }) } else { Ok(()) }
 }

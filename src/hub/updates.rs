@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::{CompletedRequest, Extent};
+use crate::store::rows::{MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
 use crate::store::sessions as store;
 use crate::wire::cli::{UpdateBody, Versioned};
 
@@ -99,7 +100,7 @@ impl Hub {
         reply: Reply<'_>,
     ) -> Result<(), Error> {
         check_metadata(&value).map_err(|f| Error::field(f, format!("Field `{f}` must be a text.")))?;
-        check_size("metadata", &value)?;
+        check_size("metadata", &value, MAX_METADATA_BYTES)?;
         self.load_session(id).await?;
         {
             let mut state = self.state();
@@ -257,8 +258,8 @@ impl State {
 /// A state taken apart, each part small enough for its row.
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
     let parts = agent_state::split(value).map_err(|e| Error::field("agentState", e.to_string()))?;
-    parts.base.iter().try_for_each(|base| check_size("agentState", base))?;
-    parts.completed.iter().try_for_each(|(_, entry)| check_size("agentState", entry))?;
+    parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
+    parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_CONTENT_BYTES))?;
     Ok(parts)
 }
 

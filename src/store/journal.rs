@@ -7,20 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use super::{Statement, Value, sql};
+use super::rows::{CompletedRow, IdRow, MachineRow, MessageRow, SessionRow, TouchRow, Writer};
+use super::{Statement, sql};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
-
-/// The largest JSON parameter that a statement carries: half of D1's 2 MB a value, so that one more row always fits.
-const MAX_PARAM_BYTES: usize = 1_000_000;
-
-/// The largest message content that fits a D1 row (2 MB) with room for its other columns and for escaping.
-pub const MAX_CONTENT_BYTES: usize = 1_900_000;
 
 /// How much of a session changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,190 +173,18 @@ impl<O> Journal<O> {
 
     /// Deletions go first (a tag may be taken anew), then sessions, then the messages that refer to them.
     fn statements(&self, namespace: &Namespace, memory: &impl Snapshot) -> Vec<Statement> {
-        let namespace = Value::from(namespace.as_ref());
-        let mut statements = Vec::new();
-        let mut add = |sql, params: Vec<String>, with_namespace: bool| {
-            for rows in params {
-                let mut params = vec![Value::Text(rows)];
-                if with_namespace {
-                    params.push(namespace.clone());
-                }
-                statements.push(Statement { sql, params });
-            }
-        };
         let changed = |wanted: Extent| {
             let of_extent = self.sessions.iter().filter(move |(_, extent)| **extent == wanted);
             of_extent.filter_map(|(id, _)| memory.session(id))
         };
-        add(sql::DELETE_SESSIONS, rows(self.deleted.iter()), true);
-        add(sql::UPSERT_SESSIONS, rows(changed(Extent::Whole).map(SessionRow::of)), true);
-        add(sql::TOUCH_SESSIONS, rows(changed(Extent::Counters).map(TouchRow::of)), true);
-        add(sql::INSERT_MESSAGES, rows(self.messages.iter().map(MessageRow::of)), false);
-        add(sql::UPSERT_COMPLETED, rows(self.completed.iter().map(CompletedRow::of)), false);
-        add(
-            sql::UPSERT_MACHINES,
-            rows(self.machines.iter().filter_map(|id| memory.machine(id)).map(MachineRow::of)),
-            true,
-        );
-        statements
-    }
-}
-
-/// Rows as JSON arrays, each small enough for one parameter.
-fn rows<T: Serialize>(items: impl Iterator<Item = T>) -> Vec<String> {
-    let mut arrays = Vec::new();
-    let mut array = String::new();
-    for item in items {
-        let row = serde_json::to_string(&item).unwrap_or_default();
-        if !array.is_empty() && array.len() + row.len() > MAX_PARAM_BYTES {
-            array.push(']');
-            arrays.push(std::mem::take(&mut array));
-        }
-        array.push(if array.is_empty() { '[' } else { ',' });
-        array.push_str(&row);
-    }
-    if !array.is_empty() {
-        array.push(']');
-        arrays.push(array);
-    }
-    arrays
-}
-
-#[derive(Serialize)]
-struct SessionRow<'a> {
-    id: &'a str,
-    tag: &'a str,
-    seq: u64,
-    created_at: u64,
-    updated_at: u64,
-    active_at: u64,
-    thinking_at: u64,
-    active: bool,
-    thinking: bool,
-    mode: Option<&'static str>,
-    metadata: Option<&'a str>,
-    metadata_version: u64,
-    agent_state: Option<&'a str>,
-    agent_state_version: u64,
-    todos: Option<&'a str>,
-    permission_mode: Option<&'a str>,
-    model_mode: Option<&'a str>,
-}
-
-impl<'a> SessionRow<'a> {
-    fn of(s: &'a Session) -> Self {
-        Self {
-            id: &s.id,
-            tag: &s.tag,
-            seq: s.seq,
-            created_at: s.created_at,
-            updated_at: s.updated_at,
-            active_at: s.active_at,
-            thinking_at: s.thinking_at,
-            active: s.active,
-            thinking: s.thinking,
-            mode: s.mode.map(|m| m.as_str()),
-            metadata: s.metadata.as_ref().map(|j| j.text()),
-            metadata_version: s.metadata_version,
-            agent_state: s.agent_state.as_ref().map(|j| j.text()),
-            agent_state_version: s.agent_state_version,
-            todos: s.todos.as_ref().map(|j| j.text()),
-            permission_mode: s.permission_mode.as_deref(),
-            model_mode: s.model_mode.as_deref(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct TouchRow<'a> {
-    id: &'a str,
-    seq: u64,
-    updated_at: u64,
-    active_at: u64,
-    thinking_at: u64,
-    active: bool,
-    thinking: bool,
-    mode: Option<&'static str>,
-    permission_mode: Option<&'a str>,
-    model_mode: Option<&'a str>,
-}
-
-impl<'a> TouchRow<'a> {
-    fn of(s: &'a Session) -> Self {
-        Self {
-            id: &s.id,
-            seq: s.seq,
-            updated_at: s.updated_at,
-            active_at: s.active_at,
-            thinking_at: s.thinking_at,
-            active: s.active,
-            thinking: s.thinking,
-            mode: s.mode.map(|m| m.as_str()),
-            permission_mode: s.permission_mode.as_deref(),
-            model_mode: s.model_mode.as_deref(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct MessageRow<'a> {
-    session_id: &'a str,
-    seq: u64,
-    id: &'a str,
-    local_id: Option<&'a str>,
-    created_at: u64,
-    content: &'a str,
-}
-
-impl<'a> MessageRow<'a> {
-    fn of((session_id, m): &'a (String, Message)) -> Self {
-        let local_id = m.local_id.as_deref();
-        Self { session_id, seq: m.seq, id: &m.id, local_id, created_at: m.created_at, content: m.content.text() }
-    }
-}
-
-#[derive(Serialize)]
-struct CompletedRow<'a> {
-    session_id: &'a str,
-    request_id: &'a str,
-    completed_at: u64,
-    value: &'a str,
-}
-
-impl<'a> CompletedRow<'a> {
-    fn of(r: &'a CompletedRequest) -> Self {
-        let value = r.value.text();
-        Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
-    }
-}
-
-#[derive(Serialize)]
-struct MachineRow<'a> {
-    id: &'a str,
-    seq: u64,
-    created_at: u64,
-    updated_at: u64,
-    active: bool,
-    active_at: u64,
-    metadata: Option<&'a str>,
-    metadata_version: u64,
-    runner_state: Option<&'a str>,
-    runner_state_version: u64,
-}
-
-impl<'a> MachineRow<'a> {
-    fn of(m: &'a Machine) -> Self {
-        Self {
-            id: &m.id,
-            seq: m.seq,
-            created_at: m.created_at,
-            updated_at: m.updated_at,
-            active: m.active,
-            active_at: m.active_at,
-            metadata: m.metadata.as_ref().map(|j| j.text()),
-            metadata_version: m.metadata_version,
-            runner_state: m.runner_state.as_ref().map(|j| j.text()),
-            runner_state_version: m.runner_state_version,
-        }
+        let machines = self.machines.iter().filter_map(|id| memory.machine(id));
+        let mut writer = Writer::new(namespace);
+        writer.add(sql::DELETE_SESSIONS, self.deleted.iter().map(|id| IdRow(id)));
+        writer.add(sql::UPSERT_SESSIONS, changed(Extent::Whole).map(SessionRow::of));
+        writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
+        writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
+        writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
+        writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
+        writer.statements
     }
 }

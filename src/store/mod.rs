@@ -4,6 +4,7 @@
 pub mod history;
 pub mod journal;
 pub mod machines;
+pub mod rows;
 pub mod secrets;
 pub mod sessions;
 pub mod sql;

@@ -2,14 +2,14 @@
 //! rows, whatever D1's limit of 100 parameters, and one crossing of the border to JavaScript.
 //! Every statement carries the namespace, or a session whose owner the statement itself checks.
 
-/// Sessions written whole. `?1`: JSON array of rows, `?2`: namespace.
+/// Sessions written whole. `?1`: JSON array of rows, `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todos.
 pub const UPSERT_SESSIONS: &str = "
 INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
   metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode)
 SELECT value ->> 'id', ?2, value ->> 'tag', value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
   value ->> 'active_at', value ->> 'thinking_at', value ->> 'active', value ->> 'thinking', value ->> 'mode',
-  value ->> 'metadata', value ->> 'metadata_version', value ->> 'agent_state', value ->> 'agent_state_version',
-  value ->> 'todos', value ->> 'permission_mode', value ->> 'model_mode'
+  coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version', coalesce(?4, value ->> 'agent_state'),
+  value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'), value ->> 'permission_mode', value ->> 'model_mode'
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   tag = excluded.tag, seq = excluded.seq, updated_at = excluded.updated_at, active_at = excluded.active_at,
@@ -30,19 +30,23 @@ FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
 
 /// Messages. A batch that is sent again after a lost answer finds its own rows and leaves them; another message under
-/// the same seq breaks the NOT NULL of `id`, and with it the batch: two writers can never mix their histories.
-/// `?1`: JSON array of rows.
+/// the same seq breaks the NOT NULL of `id`, and with it the batch: two writers can never mix their histories. So does a
+/// session of another namespace. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large content.
 pub const INSERT_MESSAGES: &str = "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
-SELECT value ->> 'session_id', value ->> 'seq', value ->> 'id', value ->> 'local_id', value ->> 'created_at',
-  value ->> 'content'
+SELECT value ->> 'session_id', value ->> 'seq',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2) THEN value ->> 'id' END,
+  value ->> 'local_id', value ->> 'created_at', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
 
-/// Completed permission requests, those that changed. `?1`: JSON array of rows.
+/// Completed permission requests, those that changed. A session of another namespace breaks the NOT NULL of `value`.
+/// `?1`: JSON array of rows, `?2`: namespace, `?3`: a large value.
 pub const UPSERT_COMPLETED: &str = "
 INSERT INTO completed_requests (session_id, request_id, completed_at, value)
-SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at', value ->> 'value'
+SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    THEN coalesce(?3, value ->> 'value') END
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
 
@@ -55,13 +59,13 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 pub const DELETE_SESSIONS: &str = "
 DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// Machines written whole. `?1`: JSON array of rows, `?2`: namespace.
+/// Machines written whole. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
 pub const UPSERT_MACHINES: &str = "
 INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
   runner_state, runner_state_version)
 SELECT value ->> 'id', ?2, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
-  value ->> 'active_at', value ->> 'metadata', value ->> 'metadata_version', value ->> 'runner_state',
-  value ->> 'runner_state_version'
+  value ->> 'active_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
+  coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version'
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,

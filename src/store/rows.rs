@@ -1,0 +1,263 @@
+//! Rows on their way into the database: many of them as one JSON parameter, large texts as parameters of their own.
+
+use serde::Serialize;
+
+use super::journal::CompletedRequest;
+use super::{Statement, Value};
+use crate::model::machine::Machine;
+use crate::model::message::Message;
+use crate::model::namespace::Namespace;
+use crate::model::session::Session;
+
+/// The largest JSON parameter with several rows, in bytes: half of D1's 2 MB a value, so that one more row always fits.
+const MAX_PARAM_BYTES: usize = 1_000_000;
+
+/// A row with more text than this is bound alone, in bytes: inside JSON a text can double its size by escaping.
+const LARGE_ROW_BYTES: usize = 250_000;
+
+/// The largest message content, in bytes: it fits a D1 row (2 MB) with room for the other columns.
+pub const MAX_CONTENT_BYTES: usize = 1_900_000;
+
+/// The largest metadata of a session or machine, in bytes. Together with the other limits below it fits a row.
+pub const MAX_METADATA_BYTES: usize = 600_000;
+
+/// The largest agent state (without its completed requests) or runner state, in bytes.
+pub const MAX_STATE_BYTES: usize = 1_000_000;
+
+/// The largest todo list, in bytes.
+pub const MAX_TODOS_BYTES: usize = 250_000;
+
+/// A row of a statement whose parameters are `?1`: rows as a JSON array, `?2`: namespace, then one for each large text,
+/// NULL when the text stands in the row.
+pub trait Row<'a>: Serialize {
+    /// The texts that can be large, in the order of the statement's parameters.
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        Vec::new()
+    }
+}
+
+/// Makes statements from rows.
+pub struct Writer {
+    namespace: Value,
+    pub statements: Vec<Statement>,
+}
+
+impl Writer {
+    /// A writer for a namespace.
+    pub fn new(namespace: &Namespace) -> Self {
+        Self { namespace: namespace.as_ref().into(), statements: Vec::new() }
+    }
+
+    /// Writes rows, as few statements as the limits allow, in their order.
+    pub fn add<'a, R: Row<'a>>(&mut self, sql: &'static str, rows: impl Iterator<Item = R>) {
+        let mut array = String::new();
+        let mut larges = 0;
+        for mut row in rows {
+            let large = row.large();
+            larges = large.len();
+            if large.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
+                let texts = large.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
+                self.flush(sql, &mut array, vec![Value::Null; larges]);
+                push(&mut array, &row);
+                self.flush(sql, &mut array, texts);
+                continue;
+            }
+            push(&mut array, &row);
+            if array.len() > MAX_PARAM_BYTES {
+                self.flush(sql, &mut array, vec![Value::Null; larges]);
+            }
+        }
+        self.flush(sql, &mut array, vec![Value::Null; larges]);
+    }
+
+    fn flush(&mut self, sql: &'static str, array: &mut String, texts: Vec<Value>) {
+        if array.is_empty() {
+            return;
+        }
+        array.push(']');
+        let mut params = vec![Value::Text(std::mem::take(array)), self.namespace.clone()];
+        params.extend(texts);
+        self.statements.push(Statement { sql, params });
+    }
+}
+
+fn push<R: Serialize>(array: &mut String, row: &R) {
+    array.push(if array.is_empty() { '[' } else { ',' });
+    // Rows hold texts, numbers and flags only, which always serialize.
+    array.push_str(&serde_json::to_string(row).unwrap_or_default());
+}
+
+/// An id alone.
+#[derive(Serialize)]
+pub struct IdRow<'a>(pub &'a str);
+
+impl<'a> Row<'a> for IdRow<'a> {}
+impl<'a> Row<'a> for TouchRow<'a> {}
+
+/// A session, whole.
+#[derive(Serialize)]
+pub struct SessionRow<'a> {
+    id: &'a str,
+    tag: &'a str,
+    seq: u64,
+    created_at: u64,
+    updated_at: u64,
+    active_at: u64,
+    thinking_at: u64,
+    active: bool,
+    thinking: bool,
+    mode: Option<&'static str>,
+    metadata: Option<&'a str>,
+    metadata_version: u64,
+    agent_state: Option<&'a str>,
+    agent_state_version: u64,
+    todos: Option<&'a str>,
+    permission_mode: Option<&'a str>,
+    model_mode: Option<&'a str>,
+}
+
+impl<'a> SessionRow<'a> {
+    pub fn of(s: &'a Session) -> Self {
+        Self {
+            id: &s.id,
+            tag: &s.tag,
+            seq: s.seq,
+            created_at: s.created_at,
+            updated_at: s.updated_at,
+            active_at: s.active_at,
+            thinking_at: s.thinking_at,
+            active: s.active,
+            thinking: s.thinking,
+            mode: s.mode.map(|m| m.as_str()),
+            metadata: s.metadata.as_ref().map(|j| j.text()),
+            metadata_version: s.metadata_version,
+            agent_state: s.agent_state.as_ref().map(|j| j.text()),
+            agent_state_version: s.agent_state_version,
+            todos: s.todos.as_ref().map(|j| j.text()),
+            permission_mode: s.permission_mode.as_deref(),
+            model_mode: s.model_mode.as_deref(),
+        }
+    }
+}
+
+/// The small columns of a session.
+#[derive(Serialize)]
+pub struct TouchRow<'a> {
+    id: &'a str,
+    seq: u64,
+    updated_at: u64,
+    active_at: u64,
+    thinking_at: u64,
+    active: bool,
+    thinking: bool,
+    mode: Option<&'static str>,
+    permission_mode: Option<&'a str>,
+    model_mode: Option<&'a str>,
+}
+
+impl<'a> TouchRow<'a> {
+    pub fn of(s: &'a Session) -> Self {
+        Self {
+            id: &s.id,
+            seq: s.seq,
+            updated_at: s.updated_at,
+            active_at: s.active_at,
+            thinking_at: s.thinking_at,
+            active: s.active,
+            thinking: s.thinking,
+            mode: s.mode.map(|m| m.as_str()),
+            permission_mode: s.permission_mode.as_deref(),
+            model_mode: s.model_mode.as_deref(),
+        }
+    }
+}
+
+/// A message.
+#[derive(Serialize)]
+pub struct MessageRow<'a> {
+    session_id: &'a str,
+    seq: u64,
+    id: &'a str,
+    local_id: Option<&'a str>,
+    created_at: u64,
+    content: Option<&'a str>,
+}
+
+impl<'a> MessageRow<'a> {
+    pub fn of(session_id: &'a str, m: &'a Message) -> Self {
+        let local_id = m.local_id.as_deref();
+        Self { session_id, seq: m.seq, id: &m.id, local_id, created_at: m.created_at, content: Some(m.content.text()) }
+    }
+}
+
+/// A completed permission request.
+#[derive(Serialize)]
+pub struct CompletedRow<'a> {
+    session_id: &'a str,
+    request_id: &'a str,
+    completed_at: u64,
+    value: Option<&'a str>,
+}
+
+impl<'a> CompletedRow<'a> {
+    pub fn of(r: &'a CompletedRequest) -> Self {
+        let value = Some(r.value.text());
+        Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
+    }
+}
+
+/// A machine.
+#[derive(Serialize)]
+pub struct MachineRow<'a> {
+    id: &'a str,
+    seq: u64,
+    created_at: u64,
+    updated_at: u64,
+    active: bool,
+    active_at: u64,
+    metadata: Option<&'a str>,
+    metadata_version: u64,
+    runner_state: Option<&'a str>,
+    runner_state_version: u64,
+}
+
+impl<'a> MachineRow<'a> {
+    pub fn of(m: &'a Machine) -> Self {
+        Self {
+            id: &m.id,
+            seq: m.seq,
+            created_at: m.created_at,
+            updated_at: m.updated_at,
+            active: m.active,
+            active_at: m.active_at,
+            metadata: m.metadata.as_ref().map(|j| j.text()),
+            metadata_version: m.metadata_version,
+            runner_state: m.runner_state.as_ref().map(|j| j.text()),
+            runner_state_version: m.runner_state_version,
+        }
+    }
+}
+
+impl<'a> Row<'a> for SessionRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.metadata, &mut self.agent_state, &mut self.todos]
+    }
+}
+
+impl<'a> Row<'a> for MessageRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
+impl<'a> Row<'a> for CompletedRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.value]
+    }
+}
+
+impl<'a> Row<'a> for MachineRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.metadata, &mut self.runner_state]
+    }
+}
