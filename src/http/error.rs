@@ -93,6 +93,8 @@ impl From<Error> for Refusal {
             Error::CliUnreachable(_) => (StatusCode::SERVICE_UNAVAILABLE, "cli_unreachable"),
             Error::RpcTimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "rpc_timeout"),
             Error::CliRefused(_) => (StatusCode::SERVICE_UNAVAILABLE, "cli_refused"),
+            Error::NotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
+            Error::CheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),

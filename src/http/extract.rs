@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::RequestExt;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -76,8 +75,8 @@ impl FromRequestParts<Arc<Hub>> for QueryString {
 impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
     type Rejection = Refusal;
     async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, Refusal> {
-        let bytes = request.with_limited_body().into_body();
-        let bytes = axum::body::to_bytes(bytes, MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))?;
+        let bytes =
+            axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
         Ok(Self(read_body(text)?))
     }

@@ -1,15 +1,85 @@
-//! `/api/machines`.
+//! `/api/machines`: those that are online, and what can be asked of them.
 
 use std::sync::Arc;
 
 use axum::extract::State;
+use serde::Deserialize;
 
 use super::JsonText;
 use super::error::Refusal;
+use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
+use crate::hub::error::Error;
+use crate::hub::spawn::SpawnParams;
+use crate::model::mode::AgentKind;
 
-/// `GET /api/machines`: those that are online.
+/// How many paths one check may name (spec "Limits").
+const MAX_PATHS: usize = 1000;
+
+/// `GET /api/machines`.
 pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
     let machines = hub.online_machines().await?;
     Ok(JsonText::wrapped("machines", &machines)?)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spawn {
+    directory: String,
+    agent: Option<AgentKind>,
+    model: Option<String>,
+    yolo: Option<bool>,
+    session_type: Option<SessionType>,
+    worktree_name: Option<String>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum SessionType {
+    Simple,
+    Worktree,
+}
+
+/// `POST /api/machines/:id/spawn`.
+pub async fn spawn(
+    State(hub): State<Arc<Hub>>,
+    OwnedMachine(id): OwnedMachine,
+    JsonBody(body): JsonBody<Spawn>,
+) -> Result<JsonText, Refusal> {
+    if body.directory.trim().is_empty() {
+        return Err(Error::field("directory", "Field `directory` must not be empty.").into());
+    }
+    let named = body.worktree_name.as_ref().is_some_and(|name| !name.trim().is_empty());
+    if body.session_type == Some(SessionType::Worktree) && !named {
+        let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
+        return Err(Error::field("worktreeName", message).into());
+    }
+    let params = SpawnParams {
+        directory: body.directory,
+        agent: body.agent.unwrap_or(AgentKind::Alpha).as_str().to_owned(),
+        model: body.model,
+        yolo: body.yolo,
+        session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),
+        worktree_name: body.worktree_name,
+    };
+    let spawned = hub.spawn(&id, &params).await?;
+    let text = serde_json::to_string(&spawned).map_err(|e| Error::Unavailable(e.to_string()))?;
+    Ok(JsonText(text))
+}
+
+#[derive(Deserialize)]
+pub struct Paths {
+    paths: Vec<String>,
+}
+
+/// `POST /api/machines/:id/paths/exists`.
+pub async fn paths_exist(
+    State(hub): State<Arc<Hub>>,
+    OwnedMachine(id): OwnedMachine,
+    JsonBody(body): JsonBody<Paths>,
+) -> Result<JsonText, Refusal> {
+    if !(1..=MAX_PATHS).contains(&body.paths.len()) {
+        return Err(Error::field("paths", format!("Field `paths` must name 1 to {MAX_PATHS} paths.")).into());
+    }
+    Ok(JsonText(hub.paths_exist(&id, &body.paths).await?))
 }

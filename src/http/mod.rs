@@ -10,6 +10,7 @@ pub mod error;
 pub mod events;
 pub mod extract;
 pub mod history;
+pub mod lifecycle;
 pub mod machines;
 pub mod messages;
 pub mod permissions;
@@ -37,6 +38,11 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", get(sessions::show).patch(sessions::rename).delete(sessions::delete))
         .route("/api/sessions/{id}/messages", get(history::web).post(messages::send))
+        .route("/api/sessions/{id}/abort", post(lifecycle::abort))
+        .route("/api/sessions/{id}/switch", post(lifecycle::switch))
+        .route("/api/sessions/{id}/archive", post(lifecycle::archive))
+        .route("/api/sessions/{id}/permission-mode", post(lifecycle::permission_mode))
+        .route("/api/sessions/{id}/model", post(lifecycle::model))
         .route("/api/sessions/{id}/permissions/{requestId}/approve", post(permissions::approve))
         .route("/api/sessions/{id}/permissions/{requestId}/deny", post(permissions::deny))
         .route("/api/sessions/{id}/git-status", get(workspace::git_status))
@@ -48,6 +54,8 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions/{id}/slash-commands", get(workspace::slash_commands))
         .route("/api/sessions/{id}/skills", get(workspace::skills))
         .route("/api/machines", get(machines::list))
+        .route("/api/machines/{id}/spawn", post(machines::spawn))
+        .route("/api/machines/{id}/paths/exists", post(machines::paths_exist))
         .route("/api/visibility", post(events::visibility))
         .route("/cli/sessions", post(cli::put_session))
         .route("/cli/sessions/{id}", get(cli::session))

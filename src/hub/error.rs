@@ -50,6 +50,10 @@ pub enum Error {
     RpcTimedOut(String),
     #[error("The CLI refused: {0}")]
     CliRefused(String),
+    #[error("The CLI did not apply the mode: {0}")]
+    NotApplied(String),
+    #[error("The paths could not be checked: {0}")]
+    CheckFailed(String),
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     #[error(

@@ -1,7 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
-//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`permissions`], [`messages`], [`machines`],
+//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`modes`], [`permissions`], [`messages`], [`machines`],
 //! [`workspace`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
 //! is durable.
 
@@ -10,10 +10,12 @@ pub mod commit;
 pub mod connections;
 pub mod error;
 pub mod fanout;
+pub mod lifecycle;
 pub mod liveness;
 pub mod machines;
 pub mod memory;
 pub mod messages;
+pub mod modes;
 pub mod permissions;
 pub mod ports;
 pub mod presence;
@@ -21,6 +23,7 @@ pub mod rpc;
 pub mod schedule;
 pub mod sessions;
 pub mod sockets;
+pub mod spawn;
 pub mod subscribers;
 pub mod updates;
 pub mod workspace;
@@ -164,10 +167,15 @@ impl Hub {
 
     /// Calls a method of a CLI and waits for its answer, as JSON text.
     pub async fn call(&self, owner: &Owner, method: &str, params: &str) -> Answer {
+        self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
+    }
+
+    /// Calls a method with a time limit of its own, in milliseconds.
+    pub async fn call_within(&self, owner: &Owner, method: &str, params: &str, limit: u64) -> Answer {
         let call = {
             let mut state = self.state();
             let ack = self.fresh_ack_id(&state.rpc);
-            let deadline = self.rt.now() + self.config.rpc_timeout_ms;
+            let deadline = self.rt.now() + limit;
             let call = state.rpc.call(owner, method, ack, deadline)?;
             self.want_alarm(&mut state, Some(deadline));
             let request = crate::wire::cli::rpc_request(&call.name, params);

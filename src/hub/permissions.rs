@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::error::{Error, Kind};
-use super::rpc::{Owner, RpcError};
 use super::{Hub, State};
 use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
 use crate::model::json::Json;
-use crate::model::mode::{Flavor, PermissionMode};
 
 /// An answer as the web gives it.
 #[derive(Debug, Default)]
@@ -52,7 +50,7 @@ impl Hub {
         answer: PermissionAnswer,
     ) -> Result<(), Error> {
         self.load_session(id).await?;
-        self.check_mode(id, answer.mode.as_deref())?;
+        answer.mode.iter().try_for_each(|mode| self.check_permission_mode(id, mode))?;
         self.claim(id, request)?;
         let told = self.tell_permission(id, request, &answer).await;
         let waiter = {
@@ -65,20 +63,6 @@ impl Hub {
             state.wait()
         };
         self.durable(waiter).await
-    }
-
-    fn check_mode(&self, id: &str, mode: Option<&str>) -> Result<(), Error> {
-        let Some(mode) = mode else { return Ok(()) };
-        let state = self.state();
-        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        let flavor = Flavor::from_metadata(entry.session.facts().flavor().as_deref());
-        let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
-        if !flavor.accepts_permission_mode(known) {
-            let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
-            let message = format!("Field `mode`: this session's agent takes only {}.", valid.join(", "));
-            return Err(Error::field("mode", message));
-        }
-        Ok(())
     }
 
     /// Takes the right to answer a request: it waits, and nobody else's answer is on its way.
@@ -105,13 +89,7 @@ impl Hub {
             answers: answer.answers.as_ref(),
             reason: answer.reason.as_deref(),
         };
-        let params = serde_json::to_string(&params).unwrap_or_default();
-        match self.call(&Owner::Session(id.to_owned()), "permission", &params).await {
-            Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
-            // The CLI acknowledged, with a word that says nothing more.
-            Err(RpcError::BadAnswer(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.order(id, "permission", &params).await
     }
 
     fn complete(&self, state: &mut State, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
@@ -156,15 +134,4 @@ impl Hub {
             let _ = self.set_agent_state(state, id, Parts { base: Some(base), completed }, None);
         }
     }
-}
-
-/// What a CLI says when it did not take an answer.
-fn refusal(result: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Outcome {
-        success: Option<bool>,
-        error: Option<String>,
-    }
-    let outcome: Outcome = serde_json::from_str(result).ok()?;
-    (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
 }

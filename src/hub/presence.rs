@@ -34,6 +34,10 @@ impl Hub {
         self.load_session(&alive.sid).await?;
         let changed = {
             let mut state = self.state();
+            // An archived session comes back to life when a CLI asks for it by its tag, not by a CLI that lingers.
+            if state.memory.entry(&alive.sid).is_none_or(|entry| entry.session.facts().archived()) {
+                return Ok(());
+            }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), at);
             let Some(entry) = state.memory.entry_mut(&alive.sid) else { return Ok(()) };
             let changed = apply_alive(&mut entry.session, &alive, now);

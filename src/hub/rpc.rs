@@ -125,6 +125,17 @@ fn extract(pending: &mut BTreeMap<u64, Pending>, over: impl Fn(&Pending) -> bool
     ids.into_iter().filter_map(|id| pending.remove(&id)).collect()
 }
 
+/// What a result says when the CLI did not do what it was told.
+pub fn refusal(result: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Outcome {
+        success: Option<bool>,
+        error: Option<String>,
+    }
+    let outcome: Outcome = serde_json::from_str(result).ok()?;
+    (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
+}
+
 /// The result is a JSON object inside a JSON string; a CLI that acknowledges with the object itself is understood too.
 fn read_answer(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();

@@ -102,29 +102,33 @@ impl Hub {
             .map_err(|field| Error::field(field, format!("Field `{field}` must be a text.")))?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
-        let complete = {
-            let state = self.state();
-            if let Some(entry) = state.memory.by_tag(&new.tag) {
-                return Ok(entry.session.id.clone());
-            }
-            state.memory.complete
-        };
-        self.settled().await?;
-        let held = if complete { None } else { store::by_tag(&*self.db, &self.config.namespace, &new.tag).await? };
-        let waiter = {
+        if self.state().memory.by_tag(&new.tag).is_none() {
+            self.settled().await?;
+            let held = store::by_tag(&*self.db, &self.config.namespace, &new.tag).await?;
+            held.into_iter().for_each(|session| self.take_up(&mut self.state(), session));
+        }
+        let (id, waiter) = {
             let mut state = self.state();
-            if let Some(session) = held {
-                self.take_up(&mut state, session);
-            }
             // Somebody else may have made it while the database was asked.
-            if let Some(entry) = state.memory.by_tag(&new.tag) {
-                return Ok(entry.session.id.clone());
-            }
-            let id = self.create(&mut state, new, agent_state);
-            (state.wait(), id)
+            let id = match state.memory.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
+                Some(id) => self.revive(&mut state, &id, &new.metadata)?,
+                None => self.create(&mut state, new, agent_state),
+            };
+            (id, state.wait())
         };
-        self.durable(waiter.0).await?;
-        Ok(waiter.1)
+        self.durable(waiter).await?;
+        Ok(id)
+    }
+
+    /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
+    fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
+        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        if entry.session.facts().archived() {
+            let metadata =
+                entry.session.metadata_for_new_life(metadata).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            self.set_metadata(state, id, metadata, None)?;
+        }
+        Ok(id.to_owned())
     }
 
     fn create(&self, state: &mut State, new: NewSession, agent_state: Parts) -> String {

@@ -119,6 +119,17 @@ impl Session {
         object.set("name", &value);
         object.to_json()
     }
+
+    /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
+    /// brings one.
+    pub fn metadata_for_new_life(&self, given: &Json) -> Result<Json, serde_json::Error> {
+        let old = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+        let mut new = JsonObject::parse(given.text()).unwrap_or_default();
+        if let (Some(name), None) = (old.get("name"), new.get("name")) {
+            new.set("name", name);
+        }
+        new.to_json()
+    }
 }
 
 /// The metadata fields that the hub acts upon; a missing or ill-typed field reads as `None`.

@@ -79,7 +79,7 @@ impl World {
 
     /// A namespace on a database.
     pub fn of(namespace: &str, db: Arc<Sqlite>) -> Self {
-        let rt = Arc::new(FakeRuntime::new());
+        let rt = Arc::new(FakeRuntime::new(namespace));
         let namespace = Namespace::parse(namespace).unwrap();
         let object = Object { rt: Arc::clone(&rt), db: Arc::clone(&db), namespace, hub: Mutex::new(None) };
         object.wake(Vec::new());

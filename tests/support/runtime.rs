@@ -44,8 +44,10 @@ struct Inner {
 pub struct FakeRuntime(Mutex<Inner>);
 
 impl FakeRuntime {
-    pub fn new() -> Self {
-        Self(Mutex::new(Inner { now: START, seed: 0x9e37_79b9_7f4a_7c15, ..Inner::default() }))
+    /// A runtime whose random bytes depend on the name only.
+    pub fn new(name: &str) -> Self {
+        let seed = name.bytes().fold(0x9e37_79b9_7f4a_7c15, |seed: u64, byte| (seed ^ u64::from(byte)).rotate_left(9));
+        Self(Mutex::new(Inner { now: START, seed, ..Inner::default() }))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

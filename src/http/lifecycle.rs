@@ -1,0 +1,75 @@
+//! `POST /api/sessions/:id/` abort, switch, archive, permission-mode, model.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{JsonBody, OwnedSession};
+use crate::hub::Hub;
+use crate::hub::modes::Setting;
+
+type Answer = Result<JsonText, Refusal>;
+
+#[derive(Deserialize)]
+pub struct Reason {
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub struct PermissionMode {
+    mode: String,
+}
+
+#[derive(Deserialize)]
+pub struct Model {
+    model: String,
+}
+
+/// `POST /api/sessions/:id/abort`.
+pub async fn abort(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<Reason>,
+) -> Answer {
+    hub.abort(&id, body.reason.as_deref()).await?;
+    Ok(JsonText::ok())
+}
+
+/// `POST /api/sessions/:id/switch`.
+pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Answer {
+    hub.switch_to_remote(&id).await?;
+    Ok(JsonText::ok())
+}
+
+/// `POST /api/sessions/:id/archive`.
+pub async fn archive(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<Reason>,
+) -> Answer {
+    hub.archive(&id, body.reason.as_deref()).await?;
+    Ok(JsonText::ok())
+}
+
+/// `POST /api/sessions/:id/permission-mode`.
+pub async fn permission_mode(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<PermissionMode>,
+) -> Answer {
+    hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
+    Ok(JsonText::ok())
+}
+
+/// `POST /api/sessions/:id/model`.
+pub async fn model(
+    State(hub): State<Arc<Hub>>,
+    OwnedSession(id): OwnedSession,
+    JsonBody(body): JsonBody<Model>,
+) -> Answer {
+    hub.set_mode(&id, Setting::Model(body.model)).await?;
+    Ok(JsonText::ok())
+}

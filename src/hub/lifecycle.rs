@@ -1,0 +1,125 @@
+//! The life of a session as the web steers it: abort, switch to remote, archive. See spec "States and transitions".
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::Hub;
+use super::error::{Error, Kind};
+use super::rpc::{Owner, RpcError, refusal};
+use super::updates::Changes;
+use crate::model::event::Event;
+use crate::model::json::{Json, JsonObject};
+use crate::model::session::ControlMode;
+use crate::store::journal::Extent;
+
+/// How long a CLI may take to end itself when its session is archived, in milliseconds (decisions.md).
+const KILL_MS: u64 = 5_000;
+/// Why a session was archived, unless the web says otherwise.
+const DEFAULT_REASON: &str = "Archived by user";
+
+#[derive(Serialize)]
+struct Abort<'a> {
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Switch {
+    to: ControlMode,
+}
+
+impl Hub {
+    /// Stops what the agent does; the session is inactive until its CLI reports itself alive again.
+    pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+        self.require_active(id).await?;
+        self.order(id, "abort", &Abort { reason: reason.unwrap_or("Aborted by user") }).await?;
+        self.session_ended(id).await?;
+        self.settled().await
+    }
+
+    /// Takes control from the terminal: the web can send messages again.
+    pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.require_active(id).await?;
+        self.order(id, "switch", &Switch { to: ControlMode::Remote }).await?;
+        let waiter = {
+            let mut state = self.state();
+            let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+            entry.session.mode = Some(ControlMode::Remote);
+            let event = Event::session_updated(id, &Changes::presence(&entry.session));
+            state.journal.session(id, Extent::Counters);
+            state.journal.then(super::commit::Outcome::Publish(event));
+            state.wait()
+        };
+        self.durable(waiter).await
+    }
+
+    /// Archives a session in any state. The CLI of an active one is asked to end itself first, as far as it answers.
+    pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+        self.load_session(id).await?;
+        if self.is_active(id) {
+            // Best effort: a CLI that is gone or does not listen keeps no session from being archived.
+            let _ = self.call_within(&Owner::Session(id.to_owned()), "killSession", "{}", KILL_MS).await;
+        }
+        self.session_ended(id).await?;
+        let waiter = {
+            let mut state = self.state();
+            self.cancel_pending(&mut state, id);
+            let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+            let metadata = archived(entry.session.metadata.as_ref(), reason.unwrap_or(DEFAULT_REASON), self.rt.now());
+            self.set_metadata(&mut state, id, metadata.map_err(|e| Error::InvalidBody(e.to_string()))?, None)?;
+            state.wait()
+        };
+        self.durable(waiter).await
+    }
+
+    /// The session is in memory and active.
+    pub(super) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_session(id).await?;
+        if self.is_active(id) { Ok(()) } else { Err(Error::SessionInactive) }
+    }
+
+    fn is_active(&self, id: &str) -> bool {
+        self.state().memory.entry(id).is_some_and(|entry| entry.session.active)
+    }
+
+    /// Tells a session's CLI to do something; any acknowledgement counts, save one that says it failed.
+    pub(super) async fn order<T: Serialize>(&self, id: &str, method: &str, params: &T) -> Result<(), Error> {
+        let params = serde_json::to_string(params).unwrap_or_default();
+        match self.call(&Owner::Session(id.to_owned()), method, &params).await {
+            Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
+            // The CLI acknowledged, with a word that says nothing more.
+            Err(RpcError::BadAnswer(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The metadata of an archived session.
+fn archived(metadata: Option<&Json>, reason: &str, now: u64) -> Result<Json, serde_json::Error> {
+    let fields: [(&str, Box<RawValue>); 4] = [
+        ("lifecycleState", serde_json::value::to_raw_value("archived")?),
+        ("lifecycleStateSince", serde_json::value::to_raw_value(&now)?),
+        ("archivedBy", serde_json::value::to_raw_value("web")?),
+        ("archiveReason", serde_json::value::to_raw_value(reason)?),
+    ];
+    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    for (name, value) in &fields {
+        object.set(name, value);
+    }
+    object.to_json()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archiving_keeps_every_other_field() {
+        let metadata = Json::parse(r#"{"path":"/w","lifecycleState":"running","x":1.50}"#).unwrap();
+        assert_eq!(
+            archived(Some(&metadata), "done", 7).unwrap().text(),
+            r#"{"path":"/w","lifecycleState":"archived","x":1.50,"lifecycleStateSince":7,"archivedBy":"web","archiveReason":"done"}"#
+        );
+    }
+}

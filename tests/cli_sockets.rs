@@ -1,0 +1,481 @@
+//! A CLI's socket from its first frame to its last: CONNECT, events with and without acknowledgement, updates.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::cli::{Cli, Heard, read};
+use support::runtime::Frame;
+use support::{World, quiet};
+
+/// A raw socket that has heard its open packet.
+async fn opened(world: &World, authenticated: bool) -> support::socket::Socket {
+    let mut socket = world.open_cli(authenticated);
+    assert!(matches!(read(&socket.text().await), Heard::Open(_)));
+    socket
+}
+
+/// What CONNECT with this packet brings on a fresh socket.
+async fn connect(world: &World, authenticated: bool, packet: &str) -> Heard {
+    let mut socket = opened(world, authenticated).await;
+    socket.send(packet);
+    read(&socket.text().await)
+}
+
+fn refusal(heard: &Heard) -> &str {
+    match heard {
+        Heard::Refused(data) => data["message"].as_str().unwrap(),
+        other => panic!("expected a CONNECT_ERROR, but heard {other:?}"),
+    }
+}
+
+async fn live() -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.session("/work").await;
+    let cli = world.live_cli(&session).await;
+    quiet().await;
+    (world, session, cli)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_greets_with_an_open_packet_that_the_official_client_understands() {
+    let world = World::new();
+    let Heard::Open(handshake) = read(&world.open_cli(false).text().await) else { panic!() };
+    assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
+    let (interval, timeout) = (handshake["pingInterval"].as_u64().unwrap(), handshake["pingTimeout"].as_u64().unwrap());
+    assert!(interval >= 25_000 && interval + timeout < 1 << 31, "{handshake}");
+    assert!(handshake["maxPayload"].as_u64().unwrap() >= 1_000_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_token_connects_wherever_it_stands() {
+    let world = World::new();
+    let connected = |heard| matches!(heard, Heard::Connected(data) if data["sid"].is_string());
+    let auth = |auth: Value| format!("40/cli,{auth}");
+    assert!(connected(connect(&world, false, &auth(json!({"token": "secret:team"}))).await));
+    let everything = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
+    assert!(connected(connect(&world, false, &auth(everything)).await));
+    assert!(connected(connect(&world, false, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
+    assert!(connected(connect(&world, true, "40/cli,").await), "it came with the upgrade");
+    assert!(connected(connect(&world, true, "40/cli,{}").await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_connect_is_refused_with_a_reason() {
+    let world = World::new();
+    let table = [
+        ("40/cli,", "Invalid token"),
+        ("40/cli,{}", "Invalid token"),
+        (r#"40/cli,{"token":"wrong"}"#, "Invalid token"),
+        (r#"40/cli,{"token":"secret:team","namespace":"other"}"#, "Invalid namespace: the token is for another one"),
+        (r#"40/cli,{"token":"secret:other"}"#, "Invalid token: it is for another namespace"),
+        ("40", "Invalid namespace"),
+        (r#"40{"token":"secret:team"}"#, "Invalid namespace"),
+        (r#"40/web,{"token":"secret:team"}"#, "Invalid namespace"),
+    ];
+    for (packet, message) in table {
+        assert_eq!(refusal(&connect(&world, false, packet).await), message, "{packet}");
+    }
+    for wrong in [r#"{"token":5}"#, r#"{"token":"secret:team","sessionId":5}"#] {
+        let heard = connect(&world, false, &format!("40/cli,{wrong}")).await;
+        assert!(refusal(&heard).starts_with("Invalid auth"), "{heard:?}");
+    }
+    for malformed in ["40/cli,[]", "40/cli,{", "40/cli,\"secret:team\""] {
+        let heard = connect(&world, false, malformed).await;
+        assert!(!refusal(&heard).is_empty(), "{malformed}: {heard:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_client_may_try_again_on_the_same_socket() {
+    let world = World::new();
+    let mut socket = opened(&world, false).await;
+    socket.send(r#"40/cli,{"token":"wrong"}"#);
+    assert_eq!(refusal(&read(&socket.text().await)), "Invalid token");
+    socket.send(r#"40/cli,{"token":"secret:team"}"#);
+    assert!(matches!(read(&socket.text().await), Heard::Connected(_)));
+    socket.send(r#"40/cli,{"token":"secret:team"}"#);
+    socket.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_before_connect_is_refused_and_does_nothing() {
+    let world = World::new();
+    let session = world.session("/work").await;
+    let mut socket = opened(&world, true).await;
+    socket.send(format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#));
+    assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
+    socket.send("43/cli,0[]");
+    assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
+    assert_eq!(world.shown(&session).await["seq"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_names_what_is_not_its_own_is_told_so_and_hears_nothing_of_it() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    let foreign = neighbour.session("/theirs").await;
+    neighbour.machine("their-box").await;
+    let cases = [
+        (json!({"sessionId": foreign}), "access-denied", "session", foreign.clone()),
+        (json!({"sessionId": "none"}), "not-found", "session", "none".into()),
+        (json!({"machineId": "their-box"}), "access-denied", "machine", "their-box".into()),
+        (json!({"machineId": "none"}), "not-found", "machine", "none".into()),
+    ];
+    for (auth, code, scope, id) in cases {
+        let mut cli = Cli::connect(&world, auth).await;
+        let error = cli.event("error").await;
+        assert_eq!((&error["code"], &error["scope"], &error["id"]), (&json!(code), &json!(scope), &json!(id)));
+        assert!(error["message"].is_string());
+        let refused = cli.ask("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
+        assert_eq!(refused["code"], "access-denied");
+        assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}), "the socket lives on");
+    }
+    let owner = neighbour.live_cli(&foreign).await;
+    let mut spy = Cli::connect(&world, json!({"sessionId": foreign})).await;
+    spy.event("error").await;
+    neighbour.post(&format!("/api/sessions/{foreign}/messages"), &json!({"text": "secret"})).await.ok();
+    spy.socket.heard_nothing().await;
+    drop(owner);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_on_foreign_or_unknown_ids_are_refused_and_the_socket_lives_on() {
+    let (world, _, mut cli) = live().await;
+    let neighbour = world.neighbour();
+    let foreign = neighbour.session("/theirs").await;
+    neighbour.machine("their-box").await;
+    for (session, machine, code) in [(foreign.as_str(), "their-box", "access-denied"), ("none", "none", "not-found")] {
+        let events = [
+            ("message", json!({"sid": session, "message": {}})),
+            ("session-alive", json!({"sid": session, "time": world.now()})),
+            ("session-end", json!({"sid": session, "time": world.now()})),
+            ("machine-alive", json!({"machineId": machine, "time": world.now()})),
+        ];
+        for (name, payload) in events {
+            let refused = cli.ask(name, &payload).await;
+            assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!(code)), "{name}");
+            assert_eq!(cli.event("error").await["code"], code, "{name}");
+            cli.emit(name, &payload);
+            assert_eq!(cli.event("error").await["code"], code, "{name}");
+        }
+        let metadata = json!({"path": "/", "host": "h"});
+        let updates = [
+            ("update-metadata", json!({"sid": session, "expectedVersion": 1, "metadata": metadata})),
+            ("update-state", json!({"sid": session, "expectedVersion": 1, "agentState": {}})),
+            ("machine-update-metadata", json!({"machineId": machine, "expectedVersion": 1, "metadata": {}})),
+            ("machine-update-state", json!({"machineId": machine, "expectedVersion": 1, "runnerState": {}})),
+        ];
+        for (name, payload) in updates {
+            let refused = cli.ask(name, &payload).await;
+            assert_eq!(refused["result"], "error", "{name}: {refused}");
+            assert!(refused["reason"].is_string());
+            assert_eq!(cli.event("error").await["code"], code, "{name}");
+        }
+    }
+    cli.socket.heard_nothing().await;
+    assert_eq!(neighbour.shown(&foreign).await["active"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_events_are_answered_and_the_socket_lives_on() {
+    let (world, session, mut cli) = live().await;
+    let events = [
+        ("message", json!({"message": {}})),
+        ("message", json!({"sid": session})),
+        ("message", json!({"sid": session, "message": 1, "localId": 5})),
+        ("message", json!({"sid": session, "message": 1, "localId": ""})),
+        ("message", json!([])),
+        ("session-alive", json!({"sid": session})),
+        ("session-alive", json!({"sid": session, "time": "now"})),
+        ("session-alive", json!({"sid": session, "time": 1, "thinking": "yes"})),
+        ("session-alive", json!({"sid": session, "time": 1, "mode": "sideways"})),
+        ("session-end", json!({"time": 1})),
+        ("machine-alive", json!({"time": 1})),
+        ("rpc-register", json!({"method": 5})),
+        ("rpc-register", json!({})),
+        ("rpc-unregister", json!(null)),
+        ("no-such-event", json!({})),
+    ];
+    for (name, payload) in events {
+        let refused = cli.ask(name, &payload).await;
+        assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("bad-payload")), "{name} {payload}");
+        assert!(refused["error"].is_string());
+        cli.socket.heard_nothing().await;
+        cli.emit(name, &payload);
+        assert_eq!(cli.event("error").await["code"], "bad-payload", "{name} {payload}");
+    }
+    let updates = [
+        ("update-metadata", json!({"sid": session, "expectedVersion": 1})),
+        ("update-metadata", json!({"sid": session, "expectedVersion": 1, "metadata": {"path": "/"}})),
+        ("update-metadata", json!({"sid": session, "expectedVersion": 1, "metadata": null})),
+        ("update-metadata", json!({"sid": session, "metadata": {"path": "/", "host": "h"}})),
+        ("update-state", json!({"sid": session, "expectedVersion": "1", "agentState": {}})),
+        ("update-state", json!({"sid": session, "expectedVersion": 1, "agentState": []})),
+        ("machine-update-metadata", json!({"machineId": 5, "expectedVersion": 1, "metadata": {}})),
+        ("machine-update-state", json!({"machineId": "m", "expectedVersion": 1})),
+    ];
+    for (name, payload) in updates {
+        let refused = cli.ask(name, &payload).await;
+        assert_eq!(refused["result"], "error", "{name} {payload}: {refused}");
+        assert!(refused["reason"].is_string());
+    }
+    let shown = world.shown(&session).await;
+    assert_eq!((&shown["seq"], &shown["metadataVersion"], &shown["agentStateVersion"]), (&json!(0), &json!(1), &json!(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_packets_are_answered_and_the_socket_lives_on() {
+    let (_world, _, mut cli) = live().await;
+    for frame in ["", "x", "9", "42/cli,", "42/cli,{}", "42/cli,[]", "42/cli,[5]", "42/cli,[\"a\"", "43/cli,[]", "48", "\u{1F980}"]
+    {
+        cli.socket.send(frame);
+        assert_eq!(cli.event("error").await["code"], "bad-packet", "{frame:?}");
+    }
+    for (frame, ack) in [("42/cli,7[5]", 7), ("42/cli,8", 8), (r#"451-/cli,9["message",{"_placeholder":true,"num":0}]"#, 9)] {
+        cli.socket.send(frame);
+        let refused = cli.acknowledged(ack).await;
+        assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("bad-packet")), "{frame}");
+    }
+    cli.socket.send_binary();
+    assert_eq!(cli.event("error").await["code"], "binary-unsupported");
+    cli.socket.send("6");
+    cli.socket.send("3");
+    cli.socket.heard_nothing().await;
+    cli.socket.send("2probe");
+    assert_eq!(cli.socket.text().await, "3probe");
+    assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_a_namespace_that_was_not_joined_does_nothing() {
+    let (world, session, mut cli) = live().await;
+    for namespace in ["", "/other,"] {
+        cli.socket.send(format!(r#"42{namespace}["message",{{"sid":"{session}","message":{{}}}}]"#));
+    }
+    quiet().await;
+    drop(cli.socket.rest().await);
+    assert_eq!(world.shown(&session).await["seq"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_without_acknowledgement_take_effect_in_silence() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let metadata = json!({"path": "/work", "host": "box", "name": "new"});
+    cli.emit("message", &json!({"sid": session, "message": {"n": 1}}));
+    cli.emit("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata}));
+    cli.emit("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {"controlledByUser": true}}));
+    cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
+    cli.emit("machine-alive", &json!({"machineId": "m", "time": world.now()}));
+    cli.emit("machine-update-state", &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"pid": 1}}));
+    cli.emit("rpc-register", &json!({"method": "readFile"}));
+    cli.emit("ping", &Value::Null);
+    cli.socket.heard_nothing().await;
+    let shown = world.shown(&session).await;
+    assert_eq!((&shown["seq"], &shown["thinking"], &shown["metadata"]), (&json!(1), &json!(true), &metadata));
+    assert_eq!((&shown["metadataVersion"], &shown["agentStateVersion"]), (&json!(2), &json!(2)));
+    let machine = world.get("/api/machines").await.ok()["machines"][0].clone();
+    assert_eq!((&machine["runnerState"], &machine["runnerStateVersion"]), (&json!({"pid": 1}), &json!(2)));
+    cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
+    cli.socket.heard_nothing().await;
+    assert_eq!(world.shown(&session).await["active"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_versioned_update_that_comes_too_late_is_told_what_stands_now() {
+    let (world, session, mut cli) = live().await;
+    let mut rival = world.cli(&session).await;
+    let update = |version: u64, n: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"n": n}});
+    let won = cli.ask("update-state", &update(1, 1)).await;
+    assert_eq!(won, json!({"result": "success", "version": 2, "agentState": {"n": 1}}));
+    let lost = rival.ask("update-state", &update(1, 2)).await;
+    assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "agentState": {"n": 1}}));
+    let cleared = json!({"sid": session, "expectedVersion": 2, "agentState": null});
+    assert_eq!(
+        rival.ask("update-state", &cleared).await,
+        json!({"result": "success", "version": 3, "agentState": null})
+    );
+    world.machine("m").await;
+    let machine = |version: u64| json!({"machineId": "m", "expectedVersion": version, "metadata": {"host": "new"}});
+    assert_eq!(cli.ask("machine-update-metadata", &machine(1)).await["version"], 2);
+    let lost = rival.ask("machine-update-metadata", &machine(1)).await;
+    assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "metadata": {"host": "new"}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_reach_the_other_sockets_of_a_session_and_no_one_else() {
+    let (world, session, mut cli) = live().await;
+    let other = world.session("/other").await;
+    world.machine("m").await;
+    let mut second = world.cli(&session).await;
+    let mut stranger = world.cli(&other).await;
+    let mut runner = world.runner("m").await;
+
+    let seq = cli.message(&session, "hello").await["seq"].clone();
+    let update = second.event("update").await;
+    let expected = json!({"t": "new-message", "sid": session, "message": {
+        "id": update["body"]["message"]["id"], "seq": seq, "localId": null, "createdAt": world.now(),
+        "content": {"role": "agent", "content": "hello"},
+    }});
+    assert_eq!(update["body"], expected);
+    assert!(update["id"].is_string() && update["seq"].is_u64() && update["createdAt"] == world.now(), "{update}");
+
+    let metadata = json!({"path": "/work", "host": "box", "x": 1});
+    cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
+    let later = second.event("update").await;
+    assert_eq!(
+        later["body"],
+        json!({"t": "update-session", "sid": session, "metadata": {"version": 2, "value": metadata}, "agentState": null})
+    );
+    assert!(later["seq"].as_u64() > update["seq"].as_u64());
+    cli.ask("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {"a": 1}})).await;
+    assert_eq!(
+        second.event("update").await["body"],
+        json!({"t": "update-session", "sid": session, "metadata": null, "agentState": {"version": 2, "value": {"a": 1}}})
+    );
+    cli.ask("machine-update-state", &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"b": 1}})).await;
+    assert_eq!(
+        runner.event("update").await["body"],
+        json!({"t": "update-machine", "machineId": "m", "metadata": null, "runnerState": {"version": 2, "value": {"b": 1}}})
+    );
+    for silent in [&mut cli, &mut stranger, &mut second, &mut runner] {
+        silent.socket.heard_nothing().await;
+    }
+    // What the web does is news to every socket of the session.
+    world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
+    for hearer in [&mut cli, &mut second] {
+        assert_eq!(hearer.event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
+    }
+    stranger.socket.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_that_ask_for_a_tag_at_once_get_one_session() {
+    let world = World::new();
+    let mut web = world.web("all=true").await;
+    let body = json!({"tag": "/work", "metadata": {"path": "/work", "host": "box"}}).to_string();
+    let asked: Vec<_> = (0..10).map(|_| world.start("POST", "/cli/sessions", body.clone())).collect();
+    let mut ids = Vec::new();
+    for answer in asked {
+        ids.push(answer.reply().await.ok()["session"]["id"].clone());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
+    assert_eq!(web.types().await, ["session-added"]);
+    let neighbours = world.neighbour().session("/work").await;
+    assert_ne!(ids[0], neighbours.as_str(), "a tag is a namespace's own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_with_a_local_id_is_taken_once_however_often_and_wherever_it_comes() {
+    let (world, session, mut cli) = live().await;
+    let mut second = world.cli(&session).await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    let message = json!({"sid": session, "message": {"n": 1}, "localId": "l1"});
+    let at_once = [cli.emit_asking("message", &message), cli.emit_asking("message", &message)];
+    let of_second = second.emit_asking("message", &message);
+    let first = cli.acknowledged(at_once[0]).await;
+    assert_eq!((&first["ok"], &first["seq"]), (&json!(true), &json!(1)));
+    assert_eq!(cli.acknowledged(at_once[1]).await, first);
+    assert_eq!(second.acknowledged(of_second).await, first);
+    let of_web = world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "x", "localId": "l1"})).await;
+    assert_eq!(of_web.ok()["message"]["id"], first["id"]);
+    assert_eq!(web.types().await.iter().filter(|t| *t == "message-received").count(), 1);
+    // The same local id in another session is another message.
+    let other = world.session("/other").await;
+    assert_eq!(cli.ask("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
+    // It is remembered in the database, not in memory.
+    world.sleep_and_wake().await;
+    assert_eq!(cli.ask("message", &message).await, first);
+    assert_eq!(world.shown(&session).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_kept_to_the_letter_and_a_json_string_is_unwrapped() {
+    let (world, session, mut cli) = live().await;
+    let content = r#"{"z":12345678901234567890,"a":1.50,"__proto__":{"é":"\ud83e\udd80"}}"#;
+    let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
+    cli.acknowledged(ack).await;
+    let wrapped = json!({"sid": session, "message": content});
+    cli.ask("message", &wrapped).await;
+    cli.ask("message", &json!({"sid": session, "message": "just words"})).await;
+    let page = world.get(&format!("/api/sessions/{session}/messages")).await;
+    assert_eq!(page.text.matches(content).count(), 2, "{}", page.text);
+    assert_eq!(page.json()["messages"][0]["content"], "just words");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_too_large_for_the_database_is_refused_and_the_socket_lives_on() {
+    let (world, session, mut cli) = live().await;
+    let refused = cli.message(&session, &"x".repeat(2_000_000)).await;
+    assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("too-large")));
+    assert_eq!(cli.message(&session, "small").await["seq"], 1);
+    assert_eq!(world.shown(&session).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_thousand_messages_at_once_are_all_kept_in_order() {
+    let (world, session, mut cli) = live().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    let before = world.db.writes();
+    let text = "x".repeat(1_000);
+    let acks: Vec<u64> = (1..=5_000)
+        .map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n, "text": text}})))
+        .collect();
+    let frames = cli.socket.rest().await;
+    let heard: Vec<(u64, u64)> = frames
+        .iter()
+        .map(|frame| match frame {
+            Frame::Text(text) => match read(text) {
+                Heard::Ack { id, arg } => (id, arg["seq"].as_u64().unwrap()),
+                other => panic!("{other:?}"),
+            },
+            closed => panic!("{closed:?}"),
+        })
+        .collect();
+    let expected: Vec<(u64, u64)> = acks.into_iter().zip(1..).collect();
+    assert_eq!(heard, expected);
+    let events = web.events().await;
+    let seqs: Vec<u64> = events.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
+    assert!(seqs.into_iter().eq(1..=5_000));
+    let mut after = 0;
+    while after < 5_000 {
+        let page = world.get(&format!("/cli/sessions/{session}/messages?afterSeq={after}")).await.ok();
+        for message in page["messages"].as_array().unwrap() {
+            after += 1;
+            assert_eq!((&message["seq"], &message["content"]["n"]), (&json!(after), &json!(after)));
+        }
+    }
+    assert!(world.db.writes() - before < 200, "{} batches for 5,000 messages", world.db.writes() - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_goodbye_is_let_go() {
+    let world = World::new();
+    let session = world.session("/work").await;
+    for farewell in ["41/cli,", "1"] {
+        let mut cli = world.cli(&session).await;
+        cli.register("readFile").await;
+        cli.socket.send(farewell);
+        assert_eq!(cli.socket.closed().await, 1000);
+        let read = world.get(&format!("/api/sessions/{session}/file?path=a")).await.ok();
+        assert_eq!(read["error"], "No handler registered for readFile");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_closes_while_its_connect_is_checked_leaves_nothing_behind() {
+    let world = World::new();
+    let session = world.session("/work").await;
+    world.sleep_and_wake().await;
+    world.db.hold(support::sqlite::On::Reads);
+    let cli = Cli::connecting(&world, &json!({"token": "secret:team", "sessionId": session}));
+    quiet().await;
+    cli.socket.close();
+    world.db.release();
+    world.pass(30_000).await;
+    assert_eq!(world.rt.alarm(), None, "there is nobody to ping");
+}
