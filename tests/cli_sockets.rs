@@ -222,18 +222,34 @@ async fn malformed_events_are_answered_and_the_socket_lives_on() {
         assert!(refused["reason"].is_string());
     }
     let shown = world.shown(&session).await;
-    assert_eq!((&shown["seq"], &shown["metadataVersion"], &shown["agentStateVersion"]), (&json!(0), &json!(1), &json!(1)));
+    assert_eq!(
+        (&shown["seq"], &shown["metadataVersion"], &shown["agentStateVersion"]),
+        (&json!(0), &json!(1), &json!(1))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn broken_packets_are_answered_and_the_socket_lives_on() {
     let (_world, _, mut cli) = live().await;
-    for frame in ["", "x", "9", "42/cli,", "42/cli,{}", "42/cli,[]", "42/cli,[5]", "42/cli,[\"a\"", "43/cli,[]", "48", "\u{1F980}"]
-    {
+    for frame in [
+        "",
+        "x",
+        "9",
+        "42/cli,",
+        "42/cli,{}",
+        "42/cli,[]",
+        "42/cli,[5]",
+        "42/cli,[\"a\"",
+        "43/cli,[]",
+        "48",
+        "\u{1F980}",
+    ] {
         cli.socket.send(frame);
         assert_eq!(cli.event("error").await["code"], "bad-packet", "{frame:?}");
     }
-    for (frame, ack) in [("42/cli,7[5]", 7), ("42/cli,8", 8), (r#"451-/cli,9["message",{"_placeholder":true,"num":0}]"#, 9)] {
+    for (frame, ack) in
+        [("42/cli,7[5]", 7), ("42/cli,8", 8), (r#"451-/cli,9["message",{"_placeholder":true,"num":0}]"#, 9)]
+    {
         cli.socket.send(frame);
         let refused = cli.acknowledged(ack).await;
         assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("bad-packet")), "{frame}");

@@ -138,7 +138,10 @@ async fn a_session_ends_30_seconds_after_its_last_sign_of_life() {
     let data = update(&mut web).await;
     assert_eq!((&data["active"], &data["thinking"]), (&json!(false), &json!(false)));
     let shown = world.shown(&session).await;
-    assert_eq!((&shown["active"], &shown["thinking"], &shown["thinkingAt"]), (&json!(false), &json!(false), &json!(world.now())));
+    assert_eq!(
+        (&shown["active"], &shown["thinking"], &shown["thinkingAt"]),
+        (&json!(false), &json!(false), &json!(world.now()))
+    );
     assert_eq!(world.db.number("SELECT active + thinking FROM sessions"), 0, "it is persisted");
     assert!(cli.socket.is_open(), "the transport is another matter");
     say(&world, &mut cli, &session, json!({})).await;

@@ -59,7 +59,11 @@ async fn slash_commands_are_asked_for_the_sessions_own_agent() {
     let request = cli.request().await;
     assert_eq!((request.method.as_str(), &request.params), ("listSlashCommands", &json!({"agent": "gamma"})));
     cli.answer(&request, &json!({"success": false, "error": "no such agent"}));
-    assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "no such agent"}), "a failure is a result too");
+    assert_eq!(
+        call.reply().await.ok(),
+        json!({"success": false, "error": "no such agent"}),
+        "a failure is a result too"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,18 +173,18 @@ async fn a_method_can_only_be_registered_under_what_the_socket_named() {
     let other = world.session("/other").await;
     let mut spy = world.cli(&other).await;
     let mut bare = world.bare_cli().await;
-    for (cli, name) in [
-        (&mut spy, format!("{session}:readFile")),
-        (&mut spy, format!("{session}:")),
-        (&mut spy, String::new()),
-        (&mut spy, format!("{other}:")),
-        (&mut bare, "readFile".into()),
-        (&mut bare, format!("{session}:readFile")),
-    ] {
-        let refused = cli.ask("rpc-register", &json!({"method": name})).await;
-        assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
-        cli.emit("rpc-register", &json!({"method": name}));
-        assert_eq!(cli.event("error").await["code"], "access-denied", "{name}");
+    let of_others = [format!("{session}:readFile"), format!("{session}:"), String::new(), format!("{other}:")];
+    let of_nobody = ["readFile".to_owned(), format!("{session}:readFile")];
+    for (cli, names) in [(&mut spy, &of_others[..]), (&mut bare, &of_nobody)] {
+        for name in names {
+            let refused = cli.ask("rpc-register", &json!({"method": name})).await;
+            assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
+            // An id at fault is told as an event too, with an acknowledgement and without.
+            cli.emit("rpc-register", &json!({"method": name}));
+            for _ in 0..2 {
+                assert_eq!(cli.event("error").await["code"], "access-denied", "{name}");
+            }
+        }
     }
     owner.register("readFile").await;
     let call = start(&world, &session, "file?path=a");

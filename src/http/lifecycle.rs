@@ -1,14 +1,15 @@
-//! `POST /api/sessions/:id/` abort, switch, archive, permission-mode, model.
+//! `POST /api/sessions/:id/` abort, switch, resume, archive, permission-mode, model.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::JsonText;
 use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
+use crate::hub::error::Error;
 use crate::hub::modes::Setting;
 
 type Answer = Result<JsonText, Refusal>;
@@ -42,6 +43,18 @@ pub async fn abort(
 pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Answer {
     hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
+}
+
+/// `POST /api/sessions/:id/resume`.
+pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Answer {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Resumed {
+        success: bool,
+        session_id: String,
+    }
+    let resumed = Resumed { success: true, session_id: hub.resume(&id).await? };
+    Ok(JsonText(serde_json::to_string(&resumed).map_err(|e| Error::Unavailable(e.to_string()))?))
 }
 
 /// `POST /api/sessions/:id/archive`.

@@ -40,6 +40,7 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions/{id}/messages", get(history::web).post(messages::send))
         .route("/api/sessions/{id}/abort", post(lifecycle::abort))
         .route("/api/sessions/{id}/switch", post(lifecycle::switch))
+        .route("/api/sessions/{id}/resume", post(lifecycle::resume))
         .route("/api/sessions/{id}/archive", post(lifecycle::archive))
         .route("/api/sessions/{id}/permission-mode", post(lifecycle::permission_mode))
         .route("/api/sessions/{id}/model", post(lifecycle::model))

@@ -50,6 +50,12 @@ pub enum Error {
     RpcTimedOut(String),
     #[error("The CLI refused: {0}")]
     CliRefused(String),
+    #[error("No machine is online that could resume the session. Start a runner on its machine.")]
+    NoMachineOnline,
+    #[error("The session can't be resumed: its metadata holds no agent-side session id.")]
+    ResumeUnavailable,
+    #[error("The session did not become active in time after the machine was asked to resume it.")]
+    ResumeFailed,
     #[error("The CLI did not apply the mode: {0}")]
     NotApplied(String),
     #[error("The paths could not be checked: {0}")]

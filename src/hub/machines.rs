@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
-use super::liveness::sign_time;
+use super::liveness::is_fresh;
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::sessions::check_size;
@@ -48,7 +48,8 @@ struct Changes<'a> {
 }
 
 impl Hub {
-    async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
+    /// Sees to it that the namespace's machines are in memory.
+    pub(super) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
         if self.state().memory.machines().is_some() {
             return Ok(());
         }
@@ -137,11 +138,13 @@ impl Hub {
     /// `machine-alive`: a sign of life.
     pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive) -> Result<(), Error> {
         let now = self.rt.now();
-        let Some(at) = sign_time(alive.time, now) else { return Ok(()) };
+        if !is_fresh(alive.time, now) {
+            return Ok(());
+        }
         self.load_machine(&alive.machine_id).await?;
         {
             let mut state = self.state();
-            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), at);
+            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), now);
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use futures::channel::oneshot;
+
 use crate::model::agent_state;
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -85,6 +87,10 @@ pub struct Entry {
     pub completed: Option<BTreeMap<String, (u64, Json)>>,
     /// The requests whose answer is on its way to the CLI.
     pub answering: BTreeSet<String>,
+    /// Whether a machine was asked to bring it back: its CLI may then report an archived session alive.
+    pub resuming: bool,
+    /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
+    pub merging: Option<Vec<oneshot::Sender<()>>>,
     /// When its presence (activity, times) was last told to web clients.
     pub told_at: u64,
 }
@@ -139,8 +145,16 @@ impl Memory {
         if !self.sessions.contains_key(&session.id) {
             self.by_tag.insert(session.tag.clone(), session.id.clone());
             self.list = None;
-            let entry =
-                Entry { line: None, local_ids: None, completed: None, answering: BTreeSet::new(), told_at: 0, session };
+            let entry = Entry {
+                line: None,
+                local_ids: None,
+                completed: None,
+                answering: BTreeSet::new(),
+                resuming: false,
+                merging: None,
+                told_at: 0,
+                session,
+            };
             self.sessions.insert(entry.session.id.clone(), entry);
         }
     }

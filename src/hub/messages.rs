@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::channel::oneshot;
+
 use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::memory::{LocalIds, MAX_LOCAL_IDS, Seen};
@@ -39,6 +41,8 @@ enum Taken {
     NeedsLocalIds,
     /// The local id is older than what memory holds, or new.
     NeedsLookUp,
+    /// The session is being merged with another one, and its numbers with it.
+    NeedsPeace(oneshot::Receiver<()>),
 }
 
 impl Hub {
@@ -59,6 +63,8 @@ impl Hub {
                 Taken::Done(message) => break message,
                 Taken::NeedsSession => self.load_session(&draft.session).await?,
                 Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
+                // Whoever merges lets go of all that wait, however it ended.
+                Taken::NeedsPeace(peace) => peace.await.unwrap_or(()),
                 Taken::NeedsLookUp => {
                     self.look_up(&draft).await?;
                     looked_up = true;
@@ -78,7 +84,7 @@ impl Hub {
         if !self.state().memory.entry(&draft.session).is_some_and(|entry| entry.session.active) {
             return Err(Error::SessionInactive);
         }
-        let (sender, receiver) = futures::channel::oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let message = self.append(draft, |_| Some(Outcome::Waiter(sender))).await?;
         self.durable(receiver).await?;
         Ok(message)
@@ -86,7 +92,12 @@ impl Hub {
 
     fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
         let mut state = self.state();
-        let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
+        let Some(entry) = state.memory.entry_mut(&draft.session) else { return Ok(Taken::NeedsSession) };
+        if let Some(waiting) = &mut entry.merging {
+            let (sender, receiver) = oneshot::channel();
+            waiting.push(sender);
+            return Ok(Taken::NeedsPeace(receiver));
+        }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
                 None => return Ok(Taken::NeedsLocalIds),

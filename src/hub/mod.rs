@@ -1,7 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
-//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`modes`], [`permissions`], [`messages`], [`machines`],
+//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`], [`permissions`], [`messages`], [`machines`],
 //! [`workspace`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
 //! is durable.
 
@@ -19,6 +19,7 @@ pub mod modes;
 pub mod permissions;
 pub mod ports;
 pub mod presence;
+pub mod resume;
 pub mod rpc;
 pub mod schedule;
 pub mod sessions;
@@ -69,6 +70,7 @@ struct State {
     schedule: Schedule,
     memory: Memory,
     journal: Journal<Outcome>,
+    watches: Vec<resume::Watch>,
 }
 
 impl Hub {
@@ -88,6 +90,7 @@ impl Hub {
             schedule: Schedule::starting(now),
             memory: Memory::default(),
             journal: Journal::default(),
+            watches: Vec::new(),
         };
         let mut peers: Vec<(ConnId, Peer)> = Vec::with_capacity(sockets.len());
         for (conn, attachment) in sockets {
@@ -154,6 +157,7 @@ impl Hub {
         let now = self.rt.now();
         let beats = self.state().schedule.ring(now);
         self.state().rpc.expire(now);
+        self.state().expire_watches(now);
         self.expire_opening(now);
         if beats.ping {
             self.ping_clis(now);
@@ -204,7 +208,10 @@ impl State {
         let clis = self.connections.clis().next().map(|_| next_beat(now, PING_MS));
         let web = self.connections.subscriptions().next().map(|_| next_beat(now, HEARTBEAT_MS));
         let opening = self.connections.opening().map(|(_, since)| since + OPENING_MS).min();
-        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline()].into_iter().flatten().min()
+        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::commit::Outcome;
 use super::error::Error;
-use super::liveness::sign_time;
+use super::liveness::is_fresh;
 use super::rpc::Owner;
 use super::updates::Changes;
 use super::{Hub, State, note_key};
@@ -30,15 +30,22 @@ impl Hub {
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
     pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive) -> Result<(), Error> {
         let now = self.rt.now();
-        let Some(at) = sign_time(alive.time, now) else { return Ok(()) };
+        if !is_fresh(alive.time, now) {
+            return Ok(());
+        }
         self.load_session(&alive.sid).await?;
-        let changed = {
+        let tell = {
             let mut state = self.state();
-            // An archived session comes back to life when a CLI asks for it by its tag, not by a CLI that lingers.
-            if state.memory.entry(&alive.sid).is_none_or(|entry| entry.session.facts().archived()) {
-                return Ok(());
+            let Some(entry) = state.memory.entry(&alive.sid) else { return Ok(()) };
+            if entry.session.facts().archived() {
+                // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers.
+                if !entry.resuming {
+                    return Ok(());
+                }
+                let metadata = entry.session.metadata_in_use(now).map_err(|e| Error::InvalidBody(e.to_string()))?;
+                self.set_metadata(&mut state, &alive.sid, metadata, None)?;
             }
-            self.sign(&mut state, Owner::Session(alive.sid.clone()), at);
+            self.sign(&mut state, Owner::Session(alive.sid.clone()), now);
             let Some(entry) = state.memory.entry_mut(&alive.sid) else { return Ok(()) };
             let changed = apply_alive(&mut entry.session, &alive, now);
             let tell = changed || now >= entry.told_at + TELL_EVERY_MS;
@@ -47,15 +54,14 @@ impl Hub {
                 let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
                 if changed {
                     state.journal.session(&alive.sid, Extent::Counters);
-                    state.journal.then(Outcome::Publish(event));
-                } else if !state.journal.busy() {
-                    // Nothing durable changed, so nothing has to be waited for.
-                    self.publish(&mut state, event);
                 }
+                // It shows counters that may still be on their way to the database: it waits for what is under way.
+                state.journal.then(Outcome::Publish(event));
             }
-            changed
+            state.tell_active(&alive.sid, &alive.sid);
+            tell
         };
-        if changed {
+        if tell {
             self.flush();
         }
         Ok(())

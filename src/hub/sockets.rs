@@ -162,10 +162,7 @@ impl Hub {
         match engineio::decode(frame) {
             Ok(engineio::Packet::Message(text)) => self.handle_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
-            Ok(engineio::Packet::Close) => {
-                self.rt.close(conn, 1000, "");
-                self.on_close(conn);
-            }
+            Ok(engineio::Packet::Close) => self.hang_up(conn),
             // A web client's own keep-alive text, and packets without meaning here.
             Ok(_) => {}
             Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
@@ -193,30 +190,34 @@ impl Hub {
         };
         let packet = match socketio::decode(text) {
             Ok(packet) => packet,
+            Err(error) if opening.is_some() => {
+                let namespace = error.namespace().unwrap_or(NAMESPACE);
+                return self.rt.send(&[conn], &socketio::connect_error(namespace, &format!("{error}.")));
+            }
             Err(error) => return self.refuse_packet(conn, &error),
         };
         match (packet, opening) {
             (Packet::Connect { namespace, auth }, Some(opening)) => self.connect(conn, &opening, namespace, auth).await,
+            (Packet::Disconnect { .. }, Some(_)) => self.hang_up(conn),
+            (packet, Some(_)) => {
+                let refusal = "Not connected: send a CONNECT packet first";
+                self.rt.send(&[conn], &socketio::connect_error(packet.namespace(), refusal));
+            }
             (Packet::Connect { namespace, .. }, None) if namespace != NAMESPACE => {
                 self.rt.send(&[conn], &socketio::connect_error(namespace, "Invalid namespace"));
             }
+            // What is said in a namespace that was not joined is said to nobody.
+            (packet, None) if packet.namespace() != NAMESPACE => {}
             (Packet::Event { ack, name, args, .. }, None) => self.on_event(conn, ack, &name, &args).await,
             (Packet::Ack { id, args, .. }, None) => self.state().rpc.resolve(conn, id, &args),
-            (Packet::Disconnect { .. }, _) => {
-                self.rt.close(conn, 1000, "");
-                self.on_close(conn);
-            }
+            (Packet::Disconnect { .. }, None) => self.hang_up(conn),
             (Packet::Connect { .. } | Packet::ConnectError { .. }, None) => {}
-            (
-                Packet::Event { namespace, .. }
-                | Packet::Ack { namespace, .. }
-                | Packet::ConnectError { namespace, .. },
-                Some(_),
-            ) => {
-                self.rt
-                    .send(&[conn], &socketio::connect_error(namespace, "Not connected: send a CONNECT packet first"));
-            }
         }
+    }
+
+    fn hang_up(&self, conn: ConnId) {
+        self.rt.close(conn, 1000, "");
+        self.on_close(conn);
     }
 
     /// A packet that can't be read: its sender hears why, as the acknowledgement where it asked for one.
@@ -252,6 +253,10 @@ impl Hub {
         let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
         {
             let mut state = self.state();
+            // It may have gone while the database was asked.
+            if state.connections.get(conn).is_none() {
+                return;
+            }
             self.put_peer(&mut state, conn, Peer::Cli(cli));
             self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_MS)));
         }

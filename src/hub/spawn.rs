@@ -59,7 +59,7 @@ impl Hub {
 }
 
 /// CLIs answer `{success, sessionId?, error?}` or `{type: "success", sessionId}` / `{type: "error", errorMessage}`.
-fn read_spawned(answer: &str) -> Spawned {
+pub(super) fn read_spawned(answer: &str) -> Spawned {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Result {

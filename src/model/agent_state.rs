@@ -77,8 +77,8 @@ pub fn join<'a>(
     for (id, value) in completed {
         entries.push(id, value.raw());
     }
-    if base.is_none() && entries.is_empty() {
-        return Ok(None);
+    if entries.is_empty() {
+        return Ok(base.cloned());
     }
     let entries = entries.to_json()?;
     let mut object = base.and_then(|base| JsonObject::parse(base.text())).unwrap_or_default();

@@ -120,6 +120,18 @@ impl Session {
         object.to_json()
     }
 
+    /// The metadata of a session that was archived and is in use again.
+    pub fn metadata_in_use(&self, now: u64) -> Result<Json, serde_json::Error> {
+        let running = serde_json::value::to_raw_value("running")?;
+        let since = serde_json::value::to_raw_value(&now)?;
+        let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+        object.set("lifecycleState", &running);
+        object.set("lifecycleStateSince", &since);
+        object.remove("archivedBy");
+        object.remove("archiveReason");
+        object.to_json()
+    }
+
     /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
     /// brings one.
     pub fn metadata_for_new_life(&self, given: &Json) -> Result<Json, serde_json::Error> {

@@ -145,6 +145,11 @@ impl<O> Journal<O> {
         !std::mem::replace(&mut self.in_flight, true)
     }
 
+    /// Gives the right to write back.
+    pub fn release(&mut self) {
+        self.in_flight = false;
+    }
+
     /// Takes all that is noted as one batch, or gives the claim back when there is nothing.
     pub fn take(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<(Vec<Statement>, Vec<O>)> {
         if self.idle() {

@@ -79,6 +79,15 @@ pub async fn completed(
     Ok(rows.into_iter().filter_map(entry).collect())
 }
 
+/// Puts the messages and completed requests of `old` in front of `new`'s and removes `old`. Answers `new` as it is then.
+pub async fn merge(db: &dyn Database, namespace: &Namespace, old: &str, new: &str) -> Result<Option<Session>, DbError> {
+    let params = [old.into(), new.into(), namespace.as_ref().into()];
+    let mut batch: Vec<Statement> = sql::MERGE.iter().map(|sql| Statement::new(sql, params.clone())).collect();
+    batch.push(Statement::new(sql::SESSION_BY_ID, [new.into(), namespace.as_ref().into()]));
+    let row = db.batch(batch).await?.pop().and_then(|mut rows| rows.pop());
+    Ok(row.map(|row| from_row(namespace, row)))
+}
+
 fn local_id(row: Row) -> (String, MessageRef) {
     let mut columns = Columns::of(row);
     let local_id = columns.text();

@@ -133,3 +133,27 @@ pub const OFFER_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2
 
 /// `?1`: name.
 pub const SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
+
+/// Merging two sessions, in this order: `?1` the session that goes, `?2` the one that stays, `?3` their namespace.
+/// Messages that both have (by local id) stay where they were first; those of the session that goes come first, and the
+/// numbers are gapless again. A batch that is sent again after a lost answer changes nothing any more.
+pub const MERGE: [&str; 7] = [
+    "DELETE FROM messages WHERE session_id = ?2
+       AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    // Negative numbers keep the two histories apart for a moment.
+    "UPDATE messages SET seq = -seq WHERE session_id = ?2
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE messages SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE messages SET seq = moved.seq
+     FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq DESC)
+             + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2 AND seq > 0) AS seq
+           FROM messages WHERE session_id = ?2 AND seq < 0) AS moved
+     WHERE messages.session_id = ?2 AND messages.seq = moved.old AND ?1 IS NOT NULL AND ?3 IS NOT NULL",
+    "UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE sessions SET seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2)
+     WHERE id = ?2 AND namespace = ?3 AND ?1 IS NOT NULL",
+    "DELETE FROM sessions WHERE id = ?1 AND namespace = ?3 AND ?2 IS NOT NULL",
+];

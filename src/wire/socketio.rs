@@ -59,6 +59,19 @@ pub enum Packet<'a> {
     },
 }
 
+impl<'a> Packet<'a> {
+    /// The namespace that the packet is for.
+    pub fn namespace(&self) -> &'a str {
+        match self {
+            Self::Connect { namespace, .. }
+            | Self::Disconnect { namespace }
+            | Self::Event { namespace, .. }
+            | Self::Ack { namespace, .. }
+            | Self::ConnectError { namespace, .. } => namespace,
+        }
+    }
+}
+
 /// The types of packet, as the first character of a packet tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

@@ -69,7 +69,7 @@ export class Hub {
     return namespace === undefined ? SECRET : `${SECRET}:${namespace}`;
   }
 
-  /** A client that shows this namespace's access token, or `token`. */
+  /** A client that shows this namespace's access token, or `token`, or none when that is null. */
   web(namespace, token = this.token(namespace)) {
     return new Web({ url: this.url, token });
   }

@@ -40,6 +40,11 @@ function json(body) {
   }
 }
 
+/** @returns {Answer} */
+function answer(asked, { statusCode, headers }, received) {
+  return { asked, status: statusCode, headers, text: received, body: json(received) };
+}
+
 const UPGRADE = {
   connection: 'Upgrade',
   upgrade: 'websocket',
@@ -49,6 +54,7 @@ const UPGRADE = {
 
 /**
  * @typedef {object} Answer
+ * @property {string} asked method and path, for messages
  * @property {number} status
  * @property {http.IncomingHttpHeaders} headers
  * @property {string} text
@@ -56,7 +62,7 @@ const UPGRADE = {
  */
 
 export class Web {
-  /** @param {{url: string, token?: string}} options */
+  /** @param {{url: string, token: string | null}} options without a token it shows none */
   constructor({ url, token }) {
     this.url = url;
     this.token = token;
@@ -72,8 +78,7 @@ export class Web {
   async request(method, path, { headers = {}, body, raw = body === undefined ? undefined : JSON.stringify(body) } = {}) {
     const type = raw === undefined ? {} : { 'content-type': 'application/json' };
     const response = await open(this.url, method, path, { headers: { ...this.#authorization(), ...type, ...headers }, body: raw });
-    const received = await text(response);
-    return { status: response.statusCode, headers: response.headers, text: received, body: json(received) };
+    return answer(`${method} ${path}`, response, await text(response));
   }
 
   get = (path, options) => this.request('GET', path, options);
@@ -117,10 +122,9 @@ export class Web {
     const response = await open(this.url, 'GET', path, { headers: { ...UPGRADE, ...own, ...headers } });
     if (response.upgraded) {
       response.upgraded.destroy();
-      return { status: response.statusCode, headers: response.headers, text: '', body: undefined };
+      return answer(`upgrade of ${path}`, response, '');
     }
-    const received = await text(response);
-    return { status: response.statusCode, headers: response.headers, text: received, body: json(received) };
+    return answer(`upgrade of ${path}`, response, await text(response));
   }
 
   /**
@@ -162,7 +166,7 @@ export class Web {
   }
 
   #authorization() {
-    return this.token === undefined ? {} : { authorization: `Bearer ${this.token}` };
+    return this.token === null ? {} : { authorization: `Bearer ${this.token}` };
   }
 }
 

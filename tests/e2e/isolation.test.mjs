@@ -1,0 +1,333 @@
+/** Namespaces know nothing of each other, nobody comes in without a token, and every refusal says what is wrong. */
+
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { ROOT, SECRET, startHub } from './lib/hub.mjs';
+import { Lifetime } from './lib/lifetime.mjs';
+
+const hub = await startHub({ vars: { CORS_ORIGINS: 'https://console.example' } });
+const strictHub = await startHub({ vars: { REQUIRE_NAMESPACE_TOKENS: 'true' } });
+const emptyHub = await startHub({ schema: false });
+after(() => Promise.all([hub.stop(), strictHub.stop(), emptyHub.stop()]));
+
+/**
+ * The routes of the hub as its own router names them, so that none can be added without passing these tests.
+ * @type {{path: string, methods: string[]}[]}
+ */
+const ROUTES = [...readFileSync(path.join(ROOT, 'src', 'http', 'mod.rs'), 'utf8').matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].map(
+  ([, route, handlers]) => ({
+    path: route,
+    methods: [...handlers.matchAll(/\b(get|post|patch|put|delete)\(/g)].map(([, method]) => method.toUpperCase()),
+  }),
+);
+const CALLS = ROUTES.flatMap(({ path: route, methods }) => methods.map((method) => ({ method, route })));
+const SESSION_CALLS = CALLS.filter(({ route }) => /\/sessions\/\{/.test(route));
+const MACHINE_CALLS = CALLS.filter(({ route }) => /\/machines\/\{/.test(route));
+
+const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
+
+/** A route with an id in it; further parameters stand for things that are nowhere. */
+const filled = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
+
+const tokenOf = (namespace) => createHmac('sha256', SECRET).update(`namespace:${namespace}`).digest('base64url');
+
+function assertRefusal(answer, status, code) {
+  assert.equal(answer.status, status, `${answer.asked}: ${answer.text}`);
+  assert.equal(typeof answer.body?.error, 'string', `${answer.asked}: ${answer.text}`);
+  assert.ok(answer.body.error.length > 10, 'a sentence for a person');
+  assert.match(answer.body.code, /^[a-z]+(_[a-z]+)*$/);
+  if (code !== undefined) assert.equal(answer.body.code, code);
+  assert.match(answer.headers['content-type'], /^application\/json/);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+}
+
+test('the routes that these tests go through are those of the hub', () => {
+  assert.ok(SESSION_CALLS.length >= 15 && MACHINE_CALLS.length >= 1, JSON.stringify(CALLS));
+  assert.ok(ROUTES.every(({ methods }) => methods.length > 0), JSON.stringify(ROUTES));
+});
+
+describe('a second namespace', () => {
+  const suite = new Lifetime();
+  const own = hub.web('own');
+  let session;
+  let machine;
+  let cli;
+  let strangers;
+
+  before(async () => {
+    ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/work/private' }));
+    machine = await own.machine({ id: 'm-private' });
+    await cli.ask('machine-alive', { machineId: machine.id, time: Date.now() });
+    await cli.say(session.id, { secret: 'of the first namespace' });
+    await cli.serve('gitStatus', () => assert.fail('a call of another namespace'));
+    const { body } = await hub.web('other').post('/api/auth', { accessToken: hub.token('other') });
+    strangers = { 'an access token': hub.web('other'), 'a JWT': hub.web('other', body.token) };
+  });
+  after(() => suite.end());
+
+  test('sees nothing in its lists', async () => {
+    for (const stranger of Object.values(strangers)) {
+      assert.deepEqual((await stranger.get('/api/sessions?archived=include')).body, { sessions: [] });
+      assert.deepEqual((await stranger.get('/api/machines')).body, { machines: [] });
+    }
+  });
+
+  test('gets 403 on every route of a session or machine, and no word of what is in it', async () => {
+    for (const [what, stranger] of Object.entries(strangers)) {
+      for (const [calls, id] of [[SESSION_CALLS, session.id], [MACHINE_CALLS, machine.id]]) {
+        for (const { method, route } of calls.filter((call) => what === 'an access token' || call.route.startsWith('/api/'))) {
+          const answer = await stranger.request(method, filled(route, id), method === 'GET' ? {} : { body: {} });
+          assertRefusal(answer, 403, 'forbidden');
+          assert.doesNotMatch(answer.text, /private|secret/, `${method} ${route}`);
+        }
+      }
+    }
+  });
+
+  test('gets 403 on ids in the event query, and on a machine’s id that is taken', async () => {
+    const stranger = strangers['an access token'];
+    for (const query of [`sessionId=${session.id}`, `machineId=${machine.id}`, `all=true&sessionId=${session.id}`]) {
+      assertRefusal(await stranger.get(`/api/events?${query}`), 403, 'forbidden');
+      assertRefusal(await stranger.upgrade(`/api/events?${query}`), 403, 'forbidden');
+    }
+    const takeover = await stranger.post('/cli/machines', { id: machine.id, metadata: { host: 'mine', platform: 'x' } });
+    assertRefusal(takeover, 403, 'forbidden');
+    assert.deepEqual((await own.get('/cli/machines/m-private')).body.machine.metadata, machine.metadata);
+  });
+
+  test('may have a session of the same tag, which is its own', async () => {
+    const same = await strangers['an access token'].session({ tag: '/work/private' });
+    assert.notEqual(same.id, session.id);
+    assert.equal(same.namespace, 'other');
+    await strangers['an access token'].delete(`/api/sessions/${same.id}`);
+  });
+
+  test('is refused in every event of its CLIs, and nothing comes of them', async (t) => {
+    const intruder = await connectCli(t, hub, { namespace: 'other', auth: { sessionId: session.id, machineId: machine.id } });
+    const refused = [await intruder.error(), await intruder.error()];
+    assert.deepEqual(refused.map(({ code, scope, id }) => [code, scope, id]).sort(), [
+      ['access-denied', 'machine', machine.id],
+      ['access-denied', 'session', session.id],
+    ]);
+    const was = (await own.get(`/api/sessions/${session.id}`)).body;
+    const knownMachine = (await own.get(`/cli/machines/${machine.id}`)).body;
+    for (const [name, payload] of [
+      ['message', { sid: session.id, message: { hello: 1 } }],
+      ['update-metadata', { sid: session.id, expectedVersion: 1, metadata: { path: '/x', host: 'x' } }],
+      ['update-state', { sid: session.id, expectedVersion: 1, agentState: {} }],
+      ['session-alive', { sid: session.id, time: Date.now(), thinking: true }],
+      ['session-end', { sid: session.id, time: Date.now() }],
+      ['machine-alive', { machineId: machine.id, time: Date.now() }],
+      ['machine-update-metadata', { machineId: machine.id, expectedVersion: 1, metadata: {} }],
+      ['machine-update-state', { machineId: machine.id, expectedVersion: 1, runnerState: {} }],
+      ['rpc-register', { method: `${session.id}:gitStatus` }],
+      ['rpc-register', { method: `${machine.id}:spawnSession` }],
+    ]) {
+      const ack = await intruder.ask(name, payload);
+      assert.ok(ack.ok === false || ack.result === 'error', `${name}: ${JSON.stringify(ack)}`);
+      assert.doesNotMatch(JSON.stringify(ack), /private|secret/, name);
+      assert.equal((await intruder.error()).code, 'access-denied', name);
+    }
+    assert.deepEqual((await own.get(`/api/sessions/${session.id}`)).body, was);
+    assert.deepEqual((await own.get(`/cli/machines/${machine.id}`)).body, knownMachine);
+    assert.equal((await own.history(session.id)).length, 1);
+  });
+
+  test('hears no event of the first', async (t) => {
+    const feeds = [await hub.web('other').sse({ all: 'true' }), await hub.web('other').socket({ all: 'true' })];
+    t.after(() => feeds.forEach((feed) => feed.close()));
+    for (const feed of feeds) await feed.greeting();
+    await cli.say(session.id, { n: 1 });
+    await own.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
+    const marker = await hub.web('other').session({ tag: 'marker' });
+    for (const feed of feeds) {
+      await feed.event('session-added', marker.id);
+      assert.deepEqual(feed.all.map(({ type }) => type), ['connection-changed', 'session-added']);
+    }
+  });
+});
+
+describe('an id that is nowhere', () => {
+  test('is 404 on every route', async () => {
+    const web = hub.web('own');
+    for (const id of ['00000000-0000-7000-8000-000000000000', 'nobody', '%', "' OR 1=1 --", '🙂']) {
+      for (const { method, route } of [...SESSION_CALLS, ...MACHINE_CALLS]) {
+        const answer = await web.request(method, filled(route, id), method === 'GET' ? {} : { body: {} });
+        assertRefusal(answer, 404, route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found');
+      }
+      assertRefusal(await web.get(`/api/events?sessionId=${encodeURIComponent(id)}`), 404, 'session_not_found');
+      assertRefusal(await web.upgrade(`/api/events?machineId=${encodeURIComponent(id)}`), 404, 'machine_not_found');
+    }
+  });
+});
+
+describe('authentication', () => {
+  test('gives a JWT for a good access token, and says why not for a bad one', async () => {
+    const before = Date.now();
+    const { status, body, headers } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
+    assert.equal(status, 200);
+    assert.deepEqual([body.namespace, typeof body.user.id, typeof body.user.firstName], ['own', 'number', 'string']);
+    assert.equal(headers['cache-control'], 'no-store');
+    const [header, claims] = body.token.split('.', 2).map((part) => JSON.parse(Buffer.from(part, 'base64url')));
+    assert.equal(header.alg, 'HS256');
+    assert.deepEqual([claims.ns, claims.uid, claims.exp - claims.iat], ['own', body.user.id, 15 * 60]);
+    assert.ok(Math.abs(body.expiresAt - before - 15 * 60_000) < 60_000);
+
+    const auth = (options) => hub.web('own').request('POST', '/api/auth', options);
+    const plain = (await auth({ body: { accessToken: SECRET } })).body;
+    assert.equal(plain.namespace, 'default', 'no suffix means the default namespace');
+    for (const accessToken of ['wrong', `${SECRET}x:own`, 'wrong:own', '', `${SECRET}:`, `${SECRET}:bad name`, `${SECRET}:${'n'.repeat(65)}`]) {
+      const refused = await auth({ body: { accessToken } });
+      assertRefusal(refused, 401);
+      assert.equal(refused.headers['www-authenticate'], 'Bearer');
+    }
+    for (const options of [{ body: {} }, { body: { accessToken: 5 } }, { raw: '{' }, { raw: '[]' }, { raw: 'null' }]) {
+      assertRefusal(await auth(options), 400);
+    }
+  });
+
+  test('is asked for on every route, with WWW-Authenticate', async () => {
+    const { body } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
+    const [head, claims, signature] = body.token.split('.');
+    const unsigned = Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url');
+    const forged = Buffer.from(JSON.stringify({ uid: 1, ns: 'own', iat: 1, exp: 9_999_999_999 })).toString('base64url');
+    const bad = [null, '', 'wrong', 'wrong:own', `${unsigned}.${claims}.`, `${head}.${forged}.${signature}`, `${head}.${claims}.`];
+    for (const token of bad) {
+      for (const { method, route } of CALLS) {
+        const answer = await hub.web('own', token).request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+        assertRefusal(answer, 401);
+        assert.equal(answer.headers['www-authenticate'], 'Bearer', `${method} ${route}`);
+      }
+      assertRefusal(await hub.web('own', token).get('/api/events?all=true'), 401);
+      assertRefusal(await hub.web('own', token).upgrade('/api/events?all=true'), 401);
+    }
+    for (const { method, route } of CALLS.filter((call) => call.route.startsWith('/cli/'))) {
+      const answer = await hub.web('own', body.token).request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+      assertRefusal(answer, 401);
+    }
+    for (const authorization of [`Basic ${hub.token('own')}`, hub.token('own'), `bearer ${hub.token('own')}`]) {
+      const { status } = await hub.web('own').get('/api/sessions', { headers: { authorization } });
+      assert.equal(status, authorization.startsWith('bearer ') ? 200 : 401, authorization.split(' ')[0]);
+    }
+    const elsewhere = await hub.web('own', null).get(`/api/sessions?token=${encodeURIComponent(hub.token('own'))}`);
+    assertRefusal(elsewhere, 401);
+  });
+
+  test('takes a namespace’s own token for that namespace alone', async (t) => {
+    const token = `${tokenOf('tenant')}:tenant`;
+    for (const on of [hub, strictHub]) {
+      const web = on.web('tenant', token);
+      assert.equal((await web.session({ tag: 'tenant' })).namespace, 'tenant');
+      assert.equal((await web.get('/api/sessions')).body.sessions.length, 1);
+      assert.equal((await web.post('/api/auth', { accessToken: token })).body.namespace, 'tenant');
+      assertRefusal(await on.web('own', `${tokenOf('tenant')}:own`).get('/api/sessions'), 401);
+      assertRefusal(await on.web('own', tokenOf('tenant')).get('/api/sessions'), 401);
+      const cli = await connectCli(t, on, { namespace: 'tenant', token });
+      assert.equal(cli.socket.connected, true);
+    }
+    for (const shared of [SECRET, `${SECRET}:tenant`]) {
+      assertRefusal(await strictHub.web('tenant', shared).get('/api/sessions'), 401);
+      await assert.rejects(connectCli(t, strictHub, { token: shared }), /Invalid token/);
+    }
+  });
+
+  test('is limited per address, and says when to try again', async (t) => {
+    const limited = await startHub();
+    t.after(() => limited.stop());
+    const tries = await Promise.all(
+      Array.from({ length: 60 }, () => limited.web().post('/api/auth', { accessToken: 'guess' })),
+    );
+    const refused = tries.filter(({ status }) => status === 429);
+    assert.ok(refused.length > 0 && refused.length < 60, `${refused.length} of 60`);
+    for (const answer of refused) {
+      assertRefusal(answer, 429);
+      assert.ok(Number(answer.headers['retry-after']) > 0);
+    }
+    assert.ok(tries.every(({ status }) => status === 401 || status === 429));
+    assert.equal((await limited.web().get('/api/sessions')).status, 200, 'who has a token is not concerned');
+  });
+});
+
+describe('every answer', () => {
+  test('may not be stored, and health needs no token', async () => {
+    const { status, body, headers } = await hub.web('own', null).get('/health');
+    assert.deepEqual([status, body.status, body.protocolVersion, typeof body.version], [200, 'ok', 1, 'string']);
+    assert.equal(headers['cache-control'], 'no-store');
+    for (const place of ['/api/sessions', '/api/machines', '/nothing', '/api/nothing']) {
+      assert.equal((await hub.web('own').get(place)).headers['cache-control'], 'no-store', place);
+    }
+    assert.equal((await hub.web('own').post('/cli/sessions', { tag: 't', metadata: { path: '/', host: 'h' } })).headers['cache-control'], 'no-store');
+  });
+
+  test('to an unknown route is 404, and to a wrong method 405 with the right ones', async () => {
+    const web = hub.web('own');
+    for (const place of ['/', '/nothing', '/api', '/api/nothing', '/cli', '/cli/nothing', '/api/sessions/x/nothing', '/apix', '/API/sessions']) {
+      assertRefusal(await web.get(place), 404, 'not_found');
+    }
+    const others = [
+      { path: '/health', methods: ['GET'] },
+      { path: '/api/auth', methods: ['POST'] },
+      { path: '/api/events', methods: ['GET'] },
+    ];
+    for (const { path: route, methods } of [...ROUTES, ...others]) {
+      for (const method of METHODS.filter((one) => !methods.includes(one))) {
+        const answer = await web.request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+        assertRefusal(answer, 405, 'method_not_allowed');
+        const allowed = answer.headers.allow.split(/\s*,\s*/);
+        for (const known of methods) assert.ok(allowed.includes(known), `${route} allows ${answer.headers.allow}`);
+        assert.equal(allowed.includes(method), false, route);
+      }
+    }
+  });
+
+  test('tells a browser of a listed origin that it may read it, and others nothing', async () => {
+    const preflight = (place, origin) =>
+      hub.web('own', null).request('OPTIONS', place, {
+        headers: { origin, 'access-control-request-method': 'PATCH', 'access-control-request-headers': 'authorization' },
+      });
+    for (const place of ['/api/sessions', '/api/auth', '/api/events', '/cli/sessions', '/api/sessions/any']) {
+      const { status, headers } = await preflight(place, 'https://console.example');
+      assert.equal(status, 204);
+      assert.equal(headers['access-control-allow-origin'], 'https://console.example');
+      for (const method of ['GET', 'POST', 'PATCH', 'DELETE', 'OPTIONS']) {
+        assert.ok(headers['access-control-allow-methods'].includes(method), method);
+      }
+      for (const header of ['authorization', 'content-type', 'last-event-id']) {
+        assert.ok(headers['access-control-allow-headers'].toLowerCase().includes(header), header);
+      }
+      assert.match(headers.vary, /origin/i);
+      const foreign = await preflight(place, 'https://evil.example');
+      assert.equal('access-control-allow-origin' in foreign.headers, false);
+    }
+    const listed = { headers: { origin: 'https://console.example' } };
+    assert.equal((await hub.web('own').get('/api/sessions', listed)).headers['access-control-allow-origin'], 'https://console.example');
+    const refused = await hub.web('own', 'wrong').get('/api/sessions', listed);
+    assert.deepEqual([refused.status, refused.headers['access-control-allow-origin']], [401, 'https://console.example']);
+    const foreign = await hub.web('own').get('/api/sessions', { headers: { origin: 'https://evil.example' } });
+    assert.equal('access-control-allow-origin' in foreign.headers, false);
+    const closed = await strictHub.web('own').get('/api/sessions', listed);
+    assert.equal('access-control-allow-origin' in closed.headers, false, 'no origin is listed there');
+  });
+});
+
+describe('a hub whose database has no schema', () => {
+  test('says what to run', async () => {
+    const web = emptyHub.web('own');
+    for (const answer of [
+      await web.get('/api/sessions'),
+      await web.get('/api/sessions/any'),
+      await web.get('/api/sessions/any/messages'),
+      await web.get('/cli/machines/any'),
+      await web.post('/cli/sessions', { tag: 't', metadata: { path: '/', host: 'h' } }),
+      await web.post('/api/auth', { accessToken: emptyHub.token('own') }),
+    ]) {
+      assertRefusal(answer, 503, 'hub_unavailable');
+      assert.match(answer.body.error, /migrations apply/);
+    }
+    assert.equal((await web.get('/health')).status, 200);
+  });
+});

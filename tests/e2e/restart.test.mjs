@@ -1,0 +1,143 @@
+/** The hub ends in the middle of everything and starts again on what it stored: nothing is lost, and clients come back. */
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const SESSION_MS = 30_000;
+const CLOCK_MS = 250;
+const COUNT = 300;
+
+/** The token comes in both ways: through the worker's bridge, and straight to the object. */
+const WAYS = ['connect', 'header'];
+
+/** All that a web client can read of a session, but for what changes by itself. */
+async function everything(web, id) {
+  const { session } = (await web.get(`/api/sessions/${id}`)).body;
+  const { activeAt: _, ...rest } = session;
+  return { session: rest, messages: await web.history(id) };
+}
+
+describe('a restart of the hub', { concurrency: true }, () => {
+  for (const way of WAYS) {
+    test(`loses nothing, and its CLI goes on by itself (token by ${way})`, async (t) => {
+      const hub = await startHub();
+      t.after(() => hub.stop());
+      const web = hub.web('kept');
+      const jwt = (await web.post('/api/auth', { accessToken: hub.token('kept') })).body.token;
+
+      // A session with all that it can have, and others besides.
+      const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: '/work/kept', way, reconnection: true });
+      const metadata = { ...session.metadata, name: 'Kept', opaque: { zeta: 1, alpha: 1.5 } };
+      await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
+      const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
+      await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
+      await cli.alive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
+      const lastSign = Date.now();
+      await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
+      await Promise.all(Array.from({ length: COUNT }, (_, n) => cli.say(session.id, { n }, `l-${n}`)));
+      const idle = await web.session({ tag: '/work/idle' });
+      const machine = await web.machine({ id: 'm-kept', runnerState: { status: 'running' } });
+      await cli.ask('machine-alive', { machineId: 'm-kept', time: Date.now() });
+      await cli.serve('listSkills', () => ({ success: true, skills: [] }));
+
+      const before = await everything(web, session.id);
+      const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
+      // The CLI registers anew on every connection, as any CLI does.
+      cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
+      await cli.reconnected(() => hub.restart());
+
+      assert.deepEqual(await everything(web, session.id), before);
+      assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
+      assert.deepEqual((await web.get('/api/sessions')).body, list.body);
+      assert.deepEqual((await web.get('/api/machines')).body, machines.body);
+      assert.equal((await web.session({ tag: '/work/kept' })).id, session.id, 'the tag still leads to it');
+      assert.equal((await web.session({ tag: '/work/idle' })).id, idle.id);
+      assert.equal((await web.machine({ id: machine.id })).createdAt, machine.createdAt);
+      assert.equal((await hub.web('kept', jwt).get('/api/sessions')).status, 200, 'a web client’s token still counts');
+
+      // What was sent before is known, what is new goes on from there.
+      const again = await cli.say(session.id, { n: 0 }, 'l-0');
+      assert.equal(again.id, before.messages.find(({ localId }) => localId === 'l-0').id);
+      assert.equal((await cli.say(session.id, { n: 'new' })).seq, COUNT + 2);
+      const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'still active' });
+      assert.equal(sent.body.message?.seq, COUNT + 3, sent.text);
+      assert.equal((await cli.update('new-message')).message.content.content.text, 'from the web');
+      assert.equal((await cli.update('new-message')).message.content.content.text, 'still active');
+      assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body, { success: true, skills: [] });
+      const stale = await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
+      assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
+
+      // The clock of life went on: no sign came since.
+      const feed = await web.socket({ sessionId: session.id });
+      t.after(() => feed.close());
+      await feed.update({ active: false, thinking: false }, 2 * SESSION_MS);
+      assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
+    });
+  }
+
+  test('in the middle of a stream of messages keeps every acknowledged one, and the rest can be sent again', async (t) => {
+    const hub = await startHub();
+    t.after(() => hub.stop());
+    const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', way: 'header', reconnection: true });
+    const acked = new Map();
+    const halfway = new Promise((resolve) => {
+      for (let n = 0; n < 2_000; n += 1) {
+        cli.socket.emit('message', { sid: session.id, message: { n }, localId: `l-${n}` }, (ack) => {
+          acked.set(n, ack.seq);
+          if (acked.size === 500) resolve();
+        });
+      }
+    });
+    await halfway;
+    await cli.reconnected(() => hub.restart());
+
+    const stored = await hub.web('stream').history(session.id);
+    assert.deepEqual(stored.map(({ seq }) => seq), stored.map((_, at) => at + 1), 'no gap, nothing twice');
+    assert.deepEqual(stored.map(({ content }) => content.n), stored.map((_, at) => at), 'in the order of sending');
+    for (const [n, seq] of acked) assert.equal(stored[seq - 1].content.n, n, `message ${n} was acknowledged`);
+
+    const missing = Array.from({ length: 2_000 }, (_, n) => n).filter((n) => !acked.has(n));
+    for (const n of missing) cli.socket.emit('message', { sid: session.id, message: { n }, localId: `l-${n}` });
+    await cli.ask('ping', {});
+    assert.equal((await cli.say(session.id, { n: 2_000 })).seq, 2_001);
+    const whole = await hub.web('stream').history(session.id);
+    assert.deepEqual(whole.map(({ seq, content }) => [seq, content.n]), Array.from({ length: 2_001 }, (_, n) => [n + 1, n]));
+  });
+
+  test('that nobody notices still ends what was active when its clock runs out', async (t) => {
+    const hub = await startHub();
+    t.after(() => hub.stop());
+    const { session, cli } = await liveSession(t, hub, { namespace: 'unseen', tag: 'unseen' });
+    const lastSign = Date.now();
+    await hub.restart();
+    assert.equal(cli.socket.connected && cli.socket.active, false, 'the CLI does not come back');
+    const feed = await hub.web('unseen').socket({ all: 'true' });
+    t.after(() => feed.close());
+    assert.equal((await hub.web('unseen').get('/api/sessions')).body.sessions[0].active, true);
+    await feed.update({ active: false }, 2 * SESSION_MS);
+    assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
+    assert.equal((await hub.web('unseen').get(`/api/sessions/${session.id}`)).body.session.active, false);
+  });
+
+  test('is told to web clients as a gap, and what they hear afterwards has new ids', async (t) => {
+    const hub = await startHub();
+    t.after(() => hub.stop());
+    const web = hub.web('gap');
+    const feed = await web.sse({ all: 'true' });
+    const session = await web.session({ tag: 'gap' });
+    const { eventId } = await feed.event('session-added', session.id);
+    await hub.restart();
+    const back = await web.sse({ all: 'true' }, { lastEventId: eventId });
+    t.after(() => back.close());
+    const { data } = await back.greeting();
+    assert.ok(['ok', 'gap'].includes(data.resume), data.resume);
+    const cli = await connectCli(t, hub, { namespace: 'gap', auth: { sessionId: session.id } });
+    await cli.alive(session.id);
+    const update = await back.update({ active: true });
+    assert.notEqual(update.eventId, eventId);
+    // A client may be told "ok" only if it then hears all that it missed: nothing else happened here.
+    assert.deepEqual(back.all.map(({ type }) => type), ['connection-changed', 'session-updated']);
+  });
+});
