@@ -38,7 +38,7 @@ impl Hub {
             CliEvent::MachineUpdateState(u) => self.on_machine_update(conn, ack, MachinePart::RunnerState, u).await,
             CliEvent::SessionAlive(alive) => {
                 let id = alive.sid.clone();
-                let result = self.session_alive(alive).await;
+                let result = self.session_alive(alive, conn).await;
                 self.answer(conn, ack, Kind::Session, &id, result);
             }
             CliEvent::SessionEnd(end) => {
@@ -47,7 +47,7 @@ impl Hub {
             }
             CliEvent::MachineAlive(alive) => {
                 let id = alive.machine_id.clone();
-                let result = self.machine_alive(alive).await;
+                let result = self.machine_alive(alive, conn).await;
                 self.answer(conn, ack, Kind::Machine, &id, result);
             }
             CliEvent::RpcRegister(rpc) => match self.register(conn, &rpc.method) {

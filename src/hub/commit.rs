@@ -156,7 +156,7 @@ impl Hub {
                 // It is still active in the database: its clock goes on, and brings this up again.
                 Outcome::Departed(owner) => {
                     let mut state = self.state();
-                    self.sign(&mut state, owner, self.rt.now());
+                    self.sign(&mut state, owner, None);
                 }
                 Outcome::Publish(_) | Outcome::Update { .. } => {}
             }

@@ -49,14 +49,23 @@ pub struct Cli {
     /// The RPC methods it serves, as it registered them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// When it registered a method last: tells whose registration wins after a sleep.
-    pub registered_at: u64,
+    /// Its last sign of life, for the session or machine that it named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alive_at: Option<u64>,
     /// Whether a ping waits for its answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unanswered: bool,
 }
 
 impl Cli {
+    /// Whether it named this session or machine.
+    pub fn speaks_for(&self, owner: &Owner) -> bool {
+        match owner {
+            Owner::Session(id) => self.session.as_ref() == Some(id),
+            Owner::Machine(id) => self.machine.as_ref() == Some(id),
+        }
+    }
+
     /// Whose method a name means, and the method's bare name. A name is prefixed with the id of the session or machine
     /// that the socket named, or bare; any other prefix is not this socket's to use.
     pub fn scope<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
@@ -115,8 +124,6 @@ impl Subscription {
 #[derive(Debug)]
 pub struct Connection {
     pub peer: Peer,
-    /// When the last frame came from it.
-    pub seen_at: u64,
     /// Frames that came while an earlier one was still waiting for something: a socket's frames take effect in order.
     pub inbox: VecDeque<String>,
     /// Whether a frame of this socket is being handled.
@@ -133,7 +140,7 @@ pub struct Connections {
 
 impl Connections {
     /// Adds a socket, or makes a known one another peer.
-    pub fn put(&mut self, conn: ConnId, peer: Peer, now: u64) {
+    pub fn put(&mut self, conn: ConnId, peer: Peer) {
         if let Some(old) = self.all.get(&conn).map(|c| c.peer.clone()) {
             self.unindex(conn, &old);
         }
@@ -148,7 +155,7 @@ impl Connections {
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
             None => {
-                self.all.insert(conn, Connection { peer, seen_at: now, inbox: VecDeque::new(), busy: false });
+                self.all.insert(conn, Connection { peer, inbox: VecDeque::new(), busy: false });
             }
         }
     }
@@ -250,7 +257,7 @@ mod tests {
                 session: Some("s".into()),
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
-                registered_at: 7,
+                alive_at: Some(7),
                 unanswered: true,
             }),
             Peer::Web(Subscription {
@@ -280,11 +287,11 @@ mod tests {
     #[test]
     fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
         let mut connections = Connections::default();
-        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false }), 0);
-        connections.put(1, cli("a"), 0);
-        connections.put(2, cli("a"), 0);
+        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false }));
+        connections.put(1, cli("a"));
+        connections.put(2, cli("a"));
         assert_eq!(connections.of_session("a"), [1, 2]);
-        connections.put(2, cli("b"), 0);
+        connections.put(2, cli("b"));
         connections.remove(1);
         assert!(connections.of_session("a").is_empty());
         assert_eq!(connections.of_session("b"), [2]);

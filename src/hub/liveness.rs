@@ -1,8 +1,9 @@
 //! Who is alive: the clocks of active sessions and machines. A state machine without IO.
 //!
 //! A session is inactive 30 s, a machine 45 s after its last sign of life (decisions.md "Liveness"). A sign of life only
-//! moves a deadline, it never writes to the database; the notebook remembers the sign coarsely, so that the clock goes
-//! on where it was after a sleep or a restart.
+//! moves a deadline: it writes neither to the database nor to the object's storage. The notebook knows which clocks run
+//! and when a socket left; the last sign itself stands in the attachment of the socket that gave it. After a sleep the
+//! clock goes on where it was; after a restart, which takes all sockets, it starts anew.
 
 use std::collections::HashMap;
 
@@ -14,8 +15,6 @@ pub const SESSION_MS: u64 = 30_000;
 pub const MACHINE_MS: u64 = 45_000;
 /// Signs of life older than this are ignored, in milliseconds.
 pub const STALE_MS: u64 = 600_000;
-/// How much newer a sign must be before the notebook hears of it, in milliseconds.
-const NOTE_EVERY_MS: u64 = 5_000;
 
 /// Whether the time that an alive event tells makes it a sign of life now: a message that lay somewhere for too long does
 /// not. The clock itself starts when the sign arrives, so that a CLI whose own clock is off is not taken for dead.
@@ -28,7 +27,8 @@ pub fn is_fresh(time: f64, now: u64) -> bool {
 #[derive(Debug)]
 struct Life {
     last_sign: u64,
-    noted: u64,
+    /// Whether the notebook says that its socket is gone.
+    departed: bool,
 }
 
 /// The clocks.
@@ -38,20 +38,28 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Starts or moves a clock. Answers whether the notebook should hear of it.
+    /// Starts or moves a clock. Answers whether the notebook has to hear of it: it does not know that the clock runs.
     pub fn sign(&mut self, owner: Owner, at: u64) -> bool {
-        let life = self.lives.entry(owner).or_insert(Life { last_sign: 0, noted: 0 });
-        life.last_sign = life.last_sign.max(at);
-        let note = life.noted == 0 || life.last_sign >= life.noted + NOTE_EVERY_MS;
-        if note {
-            life.noted = life.last_sign;
+        match self.lives.get_mut(&owner) {
+            Some(life) => {
+                life.last_sign = life.last_sign.max(at);
+                std::mem::take(&mut life.departed)
+            }
+            None => {
+                self.lives.insert(owner, Life { last_sign: at, departed: false });
+                true
+            }
         }
-        note
     }
 
-    /// Takes a clock up again from what the notebook remembers; the real sign may have been a little later.
-    pub fn restore(&mut self, owner: Owner, noted: u64) {
-        self.lives.insert(owner, Life { last_sign: noted + NOTE_EVERY_MS, noted });
+    /// Starts a running clock anew because its socket is gone. Answers whether it runs.
+    pub fn depart(&mut self, owner: &Owner, at: u64) -> bool {
+        let life = self.lives.get_mut(owner);
+        if let Some(life) = life {
+            *life = Life { last_sign: at, departed: true };
+            return true;
+        }
+        false
     }
 
     /// Whether a clock runs.
@@ -64,9 +72,12 @@ impl Liveness {
         self.lives.remove(owner);
     }
 
-    /// The clocks that ran out.
-    pub fn expired(&self, now: u64) -> Vec<Owner> {
-        self.lives.iter().filter(|(owner, life)| deadline(owner, life) <= now).map(|(owner, _)| owner.clone()).collect()
+    /// Takes out the clocks that ran out.
+    pub fn take_expired(&mut self, now: u64) -> Vec<Owner> {
+        let over = self.lives.iter().filter(|(owner, life)| deadline(owner, life) <= now);
+        let expired: Vec<Owner> = over.map(|(owner, _)| owner.clone()).collect();
+        expired.iter().for_each(|owner| self.stop(owner));
+        expired
     }
 
     /// When the next clock runs out.
@@ -95,32 +106,24 @@ mod tests {
         liveness.sign(machine.clone(), 1_000);
         liveness.sign(session.clone(), 2_000);
         assert_eq!(liveness.next_deadline(), Some(32_000));
-        assert!(liveness.expired(31_999).is_empty());
-        assert_eq!(liveness.expired(32_000), vec![session.clone()]);
-        liveness.stop(&session);
+        assert!(liveness.take_expired(31_999).is_empty());
+        assert_eq!(liveness.take_expired(32_000), vec![session]);
         assert_eq!(liveness.next_deadline(), Some(46_000));
-        assert_eq!(liveness.expired(46_000), vec![machine]);
+        assert_eq!(liveness.take_expired(46_000), vec![machine]);
+        assert_eq!(liveness.next_deadline(), None);
     }
 
     #[test]
-    fn the_notebook_hears_of_the_first_sign_and_then_every_five_seconds() {
+    fn the_notebook_hears_when_a_clock_starts_and_when_a_socket_leaves_but_of_no_mere_sign() {
         let session = Owner::Session("s".into());
         let mut liveness = Liveness::default();
+        assert!(!liveness.depart(&session, 500), "what does not run does not start by leaving");
         assert!(liveness.sign(session.clone(), 1_000));
-        assert!(!liveness.sign(session.clone(), 5_999));
-        assert!(liveness.sign(session, 6_000));
-    }
-
-    #[test]
-    fn a_restored_clock_never_runs_out_before_the_real_one() {
-        let session = Owner::Session("s".into());
-        let mut liveness = Liveness::default();
-        liveness.sign(session.clone(), 1_000);
-        liveness.sign(session.clone(), 5_500);
-        let real = liveness.next_deadline().unwrap();
-        let mut woken = Liveness::default();
-        woken.restore(session, 1_000);
-        assert!(woken.next_deadline().unwrap() >= real);
+        assert!(!liveness.sign(session.clone(), 9_000));
+        assert!(liveness.depart(&session, 10_000));
+        assert_eq!(liveness.next_deadline(), Some(40_000));
+        assert!(liveness.sign(session.clone(), 11_000), "it is back");
+        assert!(!liveness.sign(session, 12_000));
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Hub {
         for machine in machines.iter().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
             if !state.liveness.runs(&owner) {
-                self.sign(&mut state, owner, self.rt.now());
+                self.sign(&mut state, owner, None);
             }
         }
         state.memory.take_up_machines(machines);
@@ -136,7 +136,7 @@ impl Hub {
     }
 
     /// `machine-alive`: a sign of life.
-    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive) -> Result<(), Error> {
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<(), Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
             return Ok(());
@@ -144,7 +144,7 @@ impl Hub {
         self.load_machine(&alive.machine_id).await?;
         {
             let mut state = self.state();
-            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), now);
+            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), Some(from));
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {

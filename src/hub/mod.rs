@@ -43,7 +43,7 @@ use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
 use rpc::{Answer, Owner, Rpc};
-use schedule::{HEARTBEAT_MS, PING_MS, Schedule, next_beat};
+use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 
 /// What a hub is told about itself.
 pub struct Config {
@@ -82,27 +82,24 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
+        let noted = rt.notes(NOTE_BEATEN).pop().and_then(|(_, at)| at.parse().ok());
+        let beaten: u64 = noted.unwrap_or(now);
         let mut state = State {
             connections: Connections::default(),
             rpc: Rpc::default(),
             liveness: Liveness::default(),
             fanout: Fanout::new(&config.namespace, now),
-            schedule: Schedule::starting(now),
+            schedule: Schedule::beaten_until(beaten),
             memory: Memory::default(),
             journal: Journal::default(),
             watches: Vec::new(),
         };
-        let mut peers: Vec<(ConnId, Peer)> = Vec::with_capacity(sockets.len());
         for (conn, attachment) in sockets {
-            match serde_json::from_str(&attachment) {
-                Ok(peer) => peers.push((conn, peer)),
+            let Ok(peer) = serde_json::from_str(&attachment) else {
                 // Not one of ours, or of a version that is gone: the client comes back and starts anew.
-                Err(_) => rt.close(conn, 1012, "Please reconnect"),
-            }
-        }
-        // The last registration wins, also after a sleep.
-        peers.sort_by_key(|(_, peer)| if let Peer::Cli(cli) = peer { cli.registered_at } else { 0 });
-        for (conn, peer) in peers {
+                rt.close(conn, 1012, "Please reconnect");
+                continue;
+            };
             if let Peer::Cli(cli) = &peer {
                 for name in &cli.methods {
                     if let Some((owner, method)) = cli.scope(name) {
@@ -110,12 +107,18 @@ impl Hub {
                     }
                 }
             }
-            state.connections.put(conn, peer, now);
+            state.connections.put(conn, peer);
         }
-        for (key, at) in rt.notes(NOTE_ALIVE) {
-            if let (Some(owner), Ok(at)) = (note_owner(&key), at.parse()) {
-                state.liveness.restore(owner, at);
-            }
+        for (key, note) in rt.notes(NOTE_ALIVE) {
+            let Some(owner) = note_owner(&key) else { continue };
+            let signs = state.connections.clis().filter_map(|(_, c)| match &c.peer {
+                Peer::Cli(cli) if cli.speaks_for(&owner) => cli.alive_at,
+                _ => None,
+            });
+            // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
+            // all sockets were lost at once, and whoever comes back gets a whole clock to do so.
+            let sign = signs.max().or_else(|| note.parse().ok()).unwrap_or(now);
+            state.liveness.sign(owner, sign);
         }
         let hub = Arc::new(Self { config, db, rt, state: Mutex::new(state) });
         hub.arm();
@@ -140,22 +143,24 @@ impl Hub {
 
     /// Sees to it that the alarm comes early enough for every deadline.
     fn arm(&self) {
-        let now = self.rt.now();
         let mut state = self.state();
-        let next = state.next_deadline(now);
+        let next = state.next_deadline();
         self.want_alarm(&mut state, next);
     }
 
     fn want_alarm(&self, state: &mut State, at: Option<u64>) {
+        // An alarm in the past, set while one is being handled, gets lost in the runtime (measured).
+        let at = at.map(|at| at.max(self.rt.now() + 1));
         if let Some(at) = at.filter(|at| state.schedule.want(*at)) {
             self.rt.set_alarm(at);
         }
     }
 
     /// The alarm went off: whatever is due is done, and the alarm set anew.
-    pub async fn on_alarm(self: &Arc<Self>) {
+    pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
         let beats = self.state().schedule.ring(now);
+        self.rt.note(NOTE_BEATEN, &now.to_string());
         self.state().rpc.expire(now);
         self.state().expire_watches(now);
         self.expire_opening(now);
@@ -165,8 +170,23 @@ impl Hub {
         if beats.heartbeat {
             self.send_heartbeats(now);
         }
-        self.expire_lives(now).await;
+        // Beside the alarm: a slow database must not hold up the next beats.
+        let expired = self.state().liveness.take_expired(now);
+        if !expired.is_empty() {
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.end_lives(expired).await }));
+        }
         self.arm();
+    }
+
+    /// Whoever comes first after a time without sockets does not hear the beats of that time.
+    fn begin_beats(&self, state: &mut State) {
+        let alone = state.connections.clis().next().is_none() && state.connections.subscriptions().next().is_none();
+        if alone {
+            let now = self.rt.now();
+            state.schedule.begin(now);
+            self.rt.note(NOTE_BEATEN, &now.to_string());
+        }
     }
 
     /// Calls a method of a CLI and waits for its answer, as JSON text.
@@ -204,9 +224,9 @@ impl Hub {
 }
 
 impl State {
-    fn next_deadline(&self, now: u64) -> Option<u64> {
-        let clis = self.connections.clis().next().map(|_| next_beat(now, PING_MS));
-        let web = self.connections.subscriptions().next().map(|_| next_beat(now, HEARTBEAT_MS));
+    fn next_deadline(&self) -> Option<u64> {
+        let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
+        let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
         let opening = self.connections.opening().map(|(_, since)| since + OPENING_MS).min();
         [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
             .into_iter()
@@ -215,7 +235,9 @@ impl State {
     }
 }
 
-/// Notes of this prefix hold the last sign of life of what is active.
+/// The note of the moment up to which beats were sounded.
+const NOTE_BEATEN: &str = "beaten";
+/// Notes of this prefix tell what is active: empty while its socket is there, else the time when it left.
 const NOTE_ALIVE: &str = "alive:";
 
 fn note_key(owner: &Owner) -> String {

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use super::commit::Outcome;
+use super::connections::{Cli, Peer};
 use super::error::Error;
 use super::liveness::is_fresh;
+use super::ports::ConnId;
 use super::rpc::Owner;
 use super::updates::Changes;
 use super::{Hub, State, note_key};
@@ -16,19 +18,34 @@ use crate::wire::cli::SessionAlive;
 
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
+/// How often at most a socket's attachment is written for a sign of life, in milliseconds.
+const REMEMBER_EVERY_MS: u64 = 1_000;
 
 impl Hub {
-    /// Moves a clock of life, and the alarm and the notebook with it where needed.
-    pub(super) fn sign(&self, state: &mut State, owner: Owner, at: u64) {
-        if state.liveness.sign(owner.clone(), at) {
-            self.rt.note(&note_key(&owner), &at.to_string());
+    /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
+    /// sign: its attachment remembers it, so that a keep-alive costs no write.
+    pub(super) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
+        let now = self.rt.now();
+        if state.liveness.sign(owner.clone(), now) {
+            self.rt.note(&note_key(&owner), "");
+        }
+        match from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
+            Some((conn, cli)) if cli.speaks_for(&owner) => {
+                if cli.alive_at.is_none_or(|at| now >= at + REMEMBER_EVERY_MS) {
+                    let cli = Cli { alive_at: Some(now), ..cli.clone() };
+                    self.put_peer(state, conn, Peer::Cli(cli));
+                }
+            }
+            // No attachment is the place for it: the socket did not name what it speaks for.
+            Some(_) => self.rt.note(&note_key(&owner), &now.to_string()),
+            None => {}
         }
         let next = state.liveness.next_deadline();
         self.want_alarm(state, next);
     }
 
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
-    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive) -> Result<(), Error> {
+    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<(), Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
             return Ok(());
@@ -45,7 +62,7 @@ impl Hub {
                 let metadata = entry.session.metadata_in_use(now).map_err(|e| Error::InvalidBody(e.to_string()))?;
                 self.set_metadata(&mut state, &alive.sid, metadata, None)?;
             }
-            self.sign(&mut state, Owner::Session(alive.sid.clone()), now);
+            self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
             let Some(entry) = state.memory.entry_mut(&alive.sid) else { return Ok(()) };
             let changed = apply_alive(&mut entry.session, &alive, now);
             let tell = changed || now >= entry.told_at + TELL_EVERY_MS;
@@ -93,24 +110,17 @@ impl Hub {
         Ok(())
     }
 
-    /// The clocks that ran out. One whose session can't be read now stays, and is tried again with the next alarm.
-    pub(super) async fn expire_lives(self: &Arc<Self>, now: u64) {
-        let expired = self.state().liveness.expired(now);
+    /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.
+    pub(super) async fn end_lives(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let ended = match &owner {
                 Owner::Session(id) => self.session_ended(id).await,
                 Owner::Machine(id) => self.machine_ended(id).await,
             };
             match ended {
-                Err(Error::Missing(_) | Error::Foreign(_)) => {
-                    self.state().liveness.stop(&owner);
-                    self.rt.unnote(&note_key(&owner));
-                }
-                Err(_) => {
-                    let mut state = self.state();
-                    self.sign(&mut state, owner, now);
-                }
                 Ok(()) => {}
+                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.unnote(&note_key(&owner)),
+                Err(_) => self.sign(&mut self.state(), owner, None),
             }
         }
     }

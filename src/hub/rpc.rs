@@ -61,9 +61,11 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Registers a method for a socket. The last registration wins.
-    pub fn register(&mut self, owner: Owner, method: &str, name: &str, conn: ConnId) {
-        self.routes.insert((owner, method.to_owned()), Route { conn, name: name.to_owned() });
+    /// Registers a method for a socket. The last registration wins; answers which other socket lost it, and the name it
+    /// had there.
+    pub fn register(&mut self, owner: Owner, method: &str, name: &str, conn: ConnId) -> Option<(ConnId, String)> {
+        let lost = self.routes.insert((owner, method.to_owned()), Route { conn, name: name.to_owned() });
+        lost.filter(|route| route.conn != conn).map(|route| (route.conn, route.name))
     }
 
     /// Takes a registration back, if it is still this socket's.

@@ -19,15 +19,24 @@ pub fn next_beat(now: u64, every: u64) -> u64 {
 #[derive(Debug, Default)]
 pub struct Schedule {
     armed: Option<u64>,
-    /// The last alarm's moment: beats up to it have been sounded.
+    /// Beats up to this moment have been sounded, or nobody was there to hear them.
     beaten: u64,
 }
 
 impl Schedule {
-    /// A schedule that starts at a moment.
-    pub fn starting(now: u64) -> Self {
-        // A moment early, so that an alarm that woke the object sounds the beat it was set for.
-        Self { armed: None, beaten: now.saturating_sub(1_000) }
+    /// A schedule that takes up beats after this moment.
+    pub fn beaten_until(beaten: u64) -> Self {
+        Self { armed: None, beaten }
+    }
+
+    /// Beats up to now count as sounded.
+    pub fn begin(&mut self, now: u64) {
+        self.beaten = now;
+    }
+
+    /// When the next beat of an interval is due; in the past when it was missed.
+    pub fn next_beat(&self, every: u64) -> u64 {
+        next_beat(self.beaten, every)
     }
 
     /// Asks for an alarm at a moment; `true` when it has to be set because none comes as early.
@@ -72,7 +81,7 @@ mod tests {
 
     #[test]
     fn each_beat_sounds_once_wherever_the_alarm_falls() {
-        let mut schedule = Schedule::starting(61_000);
+        let mut schedule = Schedule::beaten_until(60_500);
         let none = Beats { heartbeat: false, ping: false };
         assert_eq!(schedule.ring(89_999), none);
         assert_eq!(schedule.ring(90_000), Beats { heartbeat: true, ping: false });
@@ -81,8 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn the_alarm_that_woke_the_object_sounds_its_beat() {
-        let mut schedule = Schedule::starting(120_004);
-        assert_eq!(schedule.ring(120_005), Beats { heartbeat: true, ping: true });
+    fn a_beat_that_was_missed_is_still_due() {
+        let mut schedule = Schedule::beaten_until(60_500);
+        assert_eq!(schedule.next_beat(PING_MS), 120_000);
+        assert_eq!(schedule.ring(135_000), Beats { heartbeat: true, ping: true });
+        assert_eq!(schedule.next_beat(PING_MS), 180_000);
+        schedule.begin(200_000);
+        assert_eq!(schedule.next_beat(PING_MS), 240_000);
     }
 }

@@ -58,7 +58,7 @@ impl Hub {
     fn take_up(&self, state: &mut State, session: Session) {
         let owner = Owner::Session(session.id.clone());
         if session.active && !state.liveness.runs(&owner) {
-            self.sign(state, owner, self.rt.now());
+            self.sign(state, owner, None);
         }
         state.memory.take_up(session);
     }

@@ -10,7 +10,7 @@ use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::schedule::{PING_MS, PING_TIMEOUT_MS, next_beat};
-use super::{Hub, State};
+use super::{Hub, State, note_key};
 use crate::auth::token::AccessTokens;
 use crate::model::namespace::Namespace;
 use crate::wire::cli::{ConnectAuth, ErrorEvent, UpdateBody, update};
@@ -105,7 +105,7 @@ impl Hub {
     /// Makes a socket a peer, in memory and in its attachment.
     pub(super) fn put_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
         self.rt.attach(conn, &serde_json::to_string(&peer).unwrap_or_default());
-        state.connections.put(conn, peer, self.rt.now());
+        state.connections.put(conn, peer);
     }
 
     /// A text frame came in.
@@ -150,43 +150,52 @@ impl Hub {
         state.rpc.disconnect(conn);
         if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
             // The clock of what it spoke for starts anew, unless it said goodbye before.
-            let owners = [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)];
-            for owner in owners.into_iter().flatten().filter(|owner| state.liveness.runs(owner)).collect::<Vec<_>>() {
-                self.sign(&mut state, owner, self.rt.now());
+            let now = self.rt.now();
+            for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                if state.liveness.depart(&owner, now) {
+                    self.rt.note(&note_key(&owner), &now.to_string());
+                }
             }
+            let next = state.liveness.next_deadline();
+            self.want_alarm(&mut state, next);
         }
     }
 
     async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        self.seen(conn);
+        if !self.seen(conn) {
+            return;
+        }
         match engineio::decode(frame) {
             Ok(engineio::Packet::Message(text)) => self.handle_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
             Ok(engineio::Packet::Close) => self.hang_up(conn),
-            // A web client's own keep-alive text, and packets without meaning here.
+            // Pongs, and packets without meaning here.
             Ok(_) => {}
             Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
         }
     }
 
-    /// Any frame answers a ping.
-    fn seen(&self, conn: ConnId) {
-        let now = self.rt.now();
+    /// Any frame answers a ping. Answers whether it came from a CLI: web clients only listen.
+    fn seen(&self, conn: ConnId) -> bool {
         let mut state = self.state();
-        let Some(connection) = state.connections.get_mut(conn) else { return };
-        connection.seen_at = now;
-        if let Peer::Cli(cli) = &mut connection.peer
-            && std::mem::take(&mut cli.unanswered)
-        {
-            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+        let Some(connection) = state.connections.get_mut(conn) else { return false };
+        match &mut connection.peer {
+            Peer::Web(_) => return false,
+            Peer::Opening(_) => {}
+            Peer::Cli(cli) => {
+                if std::mem::take(&mut cli.unanswered) {
+                    self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+                }
+            }
         }
+        true
     }
 
     async fn handle_packet(self: &Arc<Self>, conn: ConnId, text: &str) {
         let opening = match self.state().connections.get(conn).map(|c| c.peer.clone()) {
             Some(Peer::Opening(opening)) => Some(opening),
-            Some(Peer::Cli(_)) => None,
-            Some(Peer::Web(_)) | None => return,
+            Some(Peer::Cli(_) | Peer::Web(_)) => None,
+            None => return,
         };
         let packet = match socketio::decode(text) {
             Ok(packet) => packet,
@@ -257,6 +266,7 @@ impl Hub {
             if state.connections.get(conn).is_none() {
                 return;
             }
+            self.begin_beats(&mut state);
             self.put_peer(&mut state, conn, Peer::Cli(cli));
             self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_MS)));
         }
@@ -310,26 +320,32 @@ impl Hub {
         if !cli.methods.iter().any(|known| known == name) {
             cli.methods.push(name.to_owned());
         }
-        cli.registered_at = self.rt.now();
         let peer = Peer::Cli(cli);
         if serde_json::to_string(&peer).map_or(0, |text| text.len()) > MAX_ATTACHMENT {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
         }
-        state.rpc.register(owner, method, name, conn);
+        let lost = state.rpc.register(owner, method, name, conn);
         self.put_peer(&mut state, conn, peer);
+        // The loser forgets it, so that it is not the loser's again after a sleep.
+        if let Some((loser, name)) = lost {
+            self.forget_method(&mut state, loser, &name);
+        }
         Ok(())
     }
 
     /// Takes a registration back.
     pub(super) fn unregister(&self, conn: ConnId, name: &str) {
         let mut state = self.state();
-        let Some(cli) = state.connections.cli(conn) else { return };
-        let mut cli = cli.clone();
-        cli.methods.retain(|known| known != name);
-        if let Some((owner, method)) = cli.scope(name) {
+        if let Some((owner, method)) = state.connections.cli(conn).and_then(|cli| cli.scope(name)) {
             state.rpc.unregister(owner, method, conn);
         }
-        self.put_peer(&mut state, conn, Peer::Cli(cli));
+        self.forget_method(&mut state, conn, name);
+    }
+
+    fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
+        let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
+        cli.methods.retain(|known| known != name);
+        self.put_peer(state, conn, Peer::Cli(cli));
     }
 
     /// Pings every CLI. One that left the last ping unanswered is gone.

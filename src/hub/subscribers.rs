@@ -45,6 +45,7 @@ impl Hub {
         for (number, event) in missed {
             self.rt.send(&[conn], &state.fanout.frame(subscription.format, number, &event.body));
         }
+        self.begin_beats(&mut state);
         self.put_peer(&mut state, conn, Peer::Web(subscription));
         self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_MS)));
     }

@@ -217,7 +217,7 @@ impl DurableObject for NamespaceHub {
 
     async fn alarm(&self) -> Result<Response> {
         match self.wake(None) {
-            Ok(awake) => awake.hub.on_alarm().await,
+            Ok(awake) => awake.hub.on_alarm(),
             Err(message) => log(Err(message.into())),
         }
         Response::empty()

@@ -143,7 +143,7 @@ impl World {
         quiet().await;
         self.rt.take_alarm();
         let hub = self.hub();
-        tokio::spawn(async move { hub.on_alarm().await });
+        hub.on_alarm();
         quiet().await;
     }
 

@@ -1,46 +1,32 @@
 /** The example CLI (`examples/shell-agent`) as a process of its own, as a person starts it. */
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { Recorder, within } from './await.mjs';
+import { start } from './children.mjs';
 import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
 const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
+/** How long the agent may take to start and to connect. */
+const START_MS = 60_000;
+
 /**
- * Starts the agent and waits until it is connected. It ends with the test.
- * @param {import('node:test').TestContext} t
+ * Starts the agent and waits until it is connected and serves its methods.
+ * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
  * @param {{dir: string, namespace?: string, args?: string[]}} options
- * @returns {Promise<{sessionId: string, machineId?: string, end: () => Promise<[number | null, string | null]>}>} `end`
- *   asks it to end, as a person who closes the terminal does, and answers how it did
+ * @returns {Promise<{sessionId: string, machineId?: string, end: () => Promise<[number | null, string | null]>}>}
  */
 export async function startAgent(t, hub, { dir, namespace, args = [] }) {
-  const home = temporaryFolder(t);
-  const child = spawn(process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], {
-    env: { ...process.env, CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const exit = once(child, 'exit');
-  t.after(async () => {
-    child.kill('SIGKILL');
-    await exit;
-  });
-  const lines = new Recorder('the lines of the agent');
-  for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', (line) => lines.push(line));
-  exit.then(([code, signal]) => lines.end(`it ended with ${signal ?? code}`));
-  const idOf = async (kind) => (await lines.first((line) => line.startsWith(`${kind} `), `its ${kind}`, 60_000)).split(' ')[1];
-  const sessionId = await idOf('session');
-  const machineId = args.includes('--no-machine') ? undefined : await idOf('machine');
+  const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: temporaryFolder(t) };
+  const { lines, end } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
+  const idOf = async (kind) => {
+    const line = await lines.first((one) => one.startsWith(`${kind} `), `its ${kind}`, START_MS);
+    return line.split(' ')[1];
+  };
   return {
-    sessionId,
-    machineId,
-    end: () => {
-      child.kill('SIGTERM');
-      return within(exit, 'the agent to end');
-    },
+    sessionId: await idOf('session'),
+    machineId: args.includes('--no-machine') ? undefined : await idOf('machine'),
+    end,
   };
 }

@@ -1,0 +1,149 @@
+/** A person's day with the example agent: it is started, asked, answered to, and ended; all over the real hub. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, test } from 'node:test';
+import { startAgent } from './lib/agent.mjs';
+import { Repository } from './lib/git.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const isReady = ({ type, message }) => type === 'message-received' && message.content.content?.data?.type === 'ready';
+
+/** The one part of a message of the agent: a text, a call of a tool, or its result. */
+const part = ({ content }) => content.content?.data?.message?.content?.[0];
+
+/** What the agent has said in a session, in order: `text`, `> command`, `= output`. */
+async function conversation(web, id) {
+  const lines = [];
+  for (const message of await web.history(id)) {
+    const said = part(message);
+    if (said?.type === 'text') lines.push(said.text);
+    else if (said?.type === 'tool_use') lines.push(`> ${said.input.command ?? said.name}`);
+    else if (said?.type === 'tool_result' && said.content !== '') lines.push(`= ${said.content.trimEnd()}`);
+  }
+  return lines;
+}
+
+async function start(t, namespace, args = []) {
+  const repository = new Repository(t);
+  repository.write('hello.txt', 'Hello from the repository\n');
+  repository.commit('first');
+  const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
+  const web = hub.web(namespace);
+  const feed = await web.socket({ sessionId: agent.sessionId });
+  t.after(() => feed.close());
+  await feed.greeting();
+  const say = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
+  const session = async () => (await web.get(`/api/sessions/${agent.sessionId}`)).body.session;
+  return { repository, agent, web, feed, say, session };
+}
+
+for (const [how, way] of [
+  ['the token with the upgrade', []],
+  ['the token in CONNECT', ['--bridged']],
+]) {
+  test(`an agent runs what it is told and says what came of it (${how})`, async (t) => {
+    const namespace = `story${way.join('')}`;
+    const { repository, agent, web, feed, say, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...way]);
+
+    const shown = await session();
+    assert.deepEqual([shown.active, shown.tag, shown.mode], [true, repository.folder, 'remote']);
+    assert.deepEqual([shown.metadata.path, shown.metadata.name, shown.metadata.machineId], [repository.folder, 'My agent', agent.machineId]);
+    const { machines } = (await web.get('/api/machines')).body;
+    assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);
+
+    assert.equal((await say('cat hello.txt && echo done > result.txt')).status, 200);
+    await feed.next(({ data }) => data?.thinking === true, 'the agent to think');
+    const output = await feed.next(({ message }) => message && part(message)?.type === 'tool_result', 'output');
+    assert.match(part(output.message).content, /Hello from the repository/);
+    await feed.next(isReady, 'the agent to be ready');
+    assert.equal((await session()).thinking, false);
+    assert.equal(readFileSync(path.join(repository.folder, 'result.txt'), 'utf8'), 'done\n');
+    const said = await conversation(web, agent.sessionId);
+    assert.deepEqual(said, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
+
+    const status = (await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body;
+    assert.deepEqual(status.files.map((file) => [file.path, file.status]), [['result.txt', 'untracked']]);
+
+    await say('/todo add Write the tests');
+    await feed.next(({ data }) => data?.todos?.length === 1, 'the todo');
+    await feed.next(isReady, 'the agent to be ready again');
+    assert.deepEqual((await session()).todos.map(({ content, status: state }) => [content, state]), [['Write the tests', 'pending']]);
+    const [summary] = (await web.get('/api/sessions')).body.sessions;
+    assert.deepEqual(summary.todoProgress, { completed: 0, total: 1 });
+
+    await say('exit 3');
+    await feed.next(isReady, 'the agent to be ready once more');
+    assert.equal((await conversation(web, agent.sessionId)).at(-1), 'Exit code 3.');
+
+    assert.deepEqual(await agent.end(), [0, null]);
+    await feed.next(({ data }) => data?.active === false, 'the end of the session');
+    const ended = await session();
+    assert.deepEqual([ended.active, ended.thinking, ended.metadata.lifecycleState], [false, false, 'completed']);
+    assert.equal((await say('too late')).status, 409);
+  });
+}
+
+test('an agent asks before it runs something, and does what it is answered', async (t) => {
+  const { repository, agent, web, feed, say, session } = await start(t, 'careful', ['--no-machine']);
+  const ask = async (command) => {
+    assert.equal((await say(command)).status, 200);
+    const isAsked = ({ data }) => Object.values(data?.agentState?.requests ?? {}).some((one) => one.arguments.command === command);
+    const { data } = await feed.next(isAsked, `the permission request for ${command}`);
+    const [summary] = (await web.get('/api/sessions')).body.sessions;
+    assert.equal(summary.pendingRequestsCount, 1);
+    return Object.keys(data.agentState.requests)[0];
+  };
+  const answer = (id, word) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${word}`, {});
+  const outcome = async (id) => (await session()).agentState.completedRequests[id].status;
+
+  const wanted = await ask('touch wanted.txt');
+  assert.deepEqual((await answer(wanted, 'approve')).body, { ok: true });
+  await feed.next(isReady, 'the agent to be ready');
+  assert.equal(readFileSync(path.join(repository.folder, 'wanted.txt'), 'utf8'), '');
+  assert.equal(await outcome(wanted), 'approved');
+
+  const refused = await ask('touch refused.txt');
+  assert.deepEqual((await answer(refused, 'deny')).body, { ok: true });
+  await feed.next(isReady, 'the agent to be ready again');
+  assert.equal(await outcome(refused), 'denied');
+  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', 'Denied: touch refused.txt']);
+
+  const open = await ask('touch never.txt');
+  await agent.end();
+  await feed.next((event) => event.data?.active === false, 'the end of the session');
+  assert.equal(await outcome(open), 'canceled');
+  assert.deepEqual((await session()).agentState.requests, {});
+  for (const file of ['refused.txt', 'never.txt']) assert.equal(existsSync(path.join(repository.folder, file)), false, file);
+});
+
+test('an agent that is started again goes on with its session and what was left to do', async (t) => {
+  const { repository, agent, web, feed, say } = await start(t, 'again', ['--auto-approve', '--no-machine']);
+  await say('echo one');
+  await feed.next(isReady, 'the agent to be ready');
+  await agent.end();
+  const second = await startAgent(t, hub, { dir: repository.folder, namespace: 'again', args: ['--auto-approve', '--no-machine'] });
+  assert.equal(second.sessionId, agent.sessionId);
+  await say('echo two');
+  await feed.next(isReady, 'the agent to be ready');
+  assert.deepEqual(await conversation(web, agent.sessionId), ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
+});
+
+test('an agent survives a restart of the hub and answers what was asked meanwhile', async (t) => {
+  const own = await startHub();
+  t.after(() => own.stop());
+  const repository = new Repository(t);
+  const { sessionId } = await startAgent(t, own, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
+  await own.restart();
+  const web = own.web();
+  const feed = await web.socket({ sessionId });
+  t.after(() => feed.close());
+  const sent = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
+  assert.equal(sent.status, 200, sent.text);
+  await feed.next(isReady, 'the agent to be ready', 60_000);
+  assert.deepEqual(await conversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
+});

@@ -1,0 +1,83 @@
+/** The hub as `npm run dev` runs it, under wrangler: one walk through it. Everything else is tested on the runtime alone. */
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { OFFLINE, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
+import { eventually, within } from './lib/await.mjs';
+import { start } from './lib/children.mjs';
+import { liveSession } from './lib/cli.mjs';
+import { temporaryFolder } from './lib/git.mjs';
+import { ROOT, SECRET } from './lib/hub.mjs';
+import { Lifetime } from './lib/lifetime.mjs';
+import { Web } from './lib/web.mjs';
+
+/** Starting wrangler may include a build. */
+const START_MS = 300_000;
+
+async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Starts wrangler in the project's folder, as the scripts of the project do. */
+function startWrangler(suite, args) {
+  const [command, all] = wranglerCommand(args);
+  const env = { ...OFFLINE, HUB_BUILD: 'dev', NO_COLOR: '1' };
+  return start(suite, `wrangler ${args[0]}`, command, all, { cwd: ROOT, env });
+}
+
+describe('wrangler dev', () => {
+  const suite = new Lifetime();
+  after(() => suite.end());
+  let hub;
+
+  before(async () => {
+    const state = temporaryFolder(suite);
+    // In place of .dev.vars, which is the developer's own.
+    const secrets = path.join(state, 'secrets');
+    writeFileSync(secrets, `CLI_API_TOKEN=${SECRET}\n`);
+    const local = ['--local', '--persist-to', state];
+    const migration = startWrangler(suite, ['d1', 'migrations', 'apply', 'DB', ...local]);
+    const [code] = await within(migration.exited, 'the migrations', START_MS);
+    assert.equal(code, 0, migration.lines.all.join('\n'));
+
+    const port = await freePort();
+    const options = ['--ip', '127.0.0.1', '--port', `${port}`, '--inspector-port', '0', '--show-interactive-dev-session=false'];
+    const { lines } = startWrangler(suite, ['dev', ...local, '--env-file', secrets, ...options]);
+    await lines.first((line) => /Ready on/.test(line), 'the address of the server', START_MS);
+    const url = `http://127.0.0.1:${port}`;
+    const token = (namespace) => `${SECRET}:${namespace}`;
+    hub = { url, port, token, web: (namespace, shown = token(namespace)) => new Web({ url, token: shown }) };
+    await eventually(() => hub.web('x', null).get('/health').then(({ status }) => status === 200, () => false), 'the hub', START_MS);
+  });
+
+  test('serves the hub: health, tokens, a session, a bridged socket, a message and an event', async (t) => {
+    assert.equal((await hub.web('team', null).get('/health')).body.status, 'ok');
+    assert.equal((await hub.web('team', null).get('/api/sessions')).status, 401);
+    const auth = await hub.web('team').post('/api/auth', { accessToken: hub.token('team') });
+    assert.equal(auth.status, 200, auth.text);
+    const web = hub.web('team', auth.body.token);
+
+    const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/work/dev' });
+    const feed = await web.sse({ sessionId: session.id });
+    t.after(() => feed.close());
+    await feed.greeting();
+    assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]), [[session.id, true]]);
+
+    const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
+    assert.equal(sent.body.message?.seq, 1, sent.text);
+    assert.equal((await cli.update('new-message')).message.content.content.text, 'hello');
+    assert.equal((await cli.say(session.id, { role: 'agent', content: 'hi' })).seq, 2);
+    const seqs = [await feed.event('message-received'), await feed.event('message-received')].map(({ message }) => message.seq);
+    assert.deepEqual(seqs, [1, 2]);
+    assert.equal((await web.history(session.id)).length, 2);
+  });
+});
