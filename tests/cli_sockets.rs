@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::{Cli, Heard, read};
 use support::runtime::Frame;
 use support::{World, quiet};
@@ -424,9 +425,9 @@ async fn a_message_is_kept_to_the_letter_and_a_json_string_is_unwrapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_too_large_for_the_database_is_refused_and_the_socket_lives_on() {
+async fn a_message_that_is_too_large_is_refused_and_the_socket_lives_on() {
     let (world, session, mut cli) = live().await;
-    let refused = cli.message(&session, &"x".repeat(2_000_000)).await;
+    let refused = cli.message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
     assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("too-large")));
     assert_eq!(cli.message(&session, "small").await["seq"], 1);
     assert_eq!(world.shown(&session).await["seq"], 1);

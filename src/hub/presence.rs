@@ -29,16 +29,17 @@ impl Hub {
         if state.liveness.sign(owner.clone(), now) {
             self.rt.note(&note_key(&owner), "");
         }
-        match from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            Some((conn, cli)) if cli.speaks_for(&owner) => {
-                if cli.alive_at.is_none_or(|at| now >= at + REMEMBER_EVERY_MS) {
+        if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
+            let due = cli.alive_at.is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
+            match cli.speaks_for(&owner) {
+                true if due => {
                     let cli = Cli { alive_at: Some(now), ..cli.clone() };
                     self.put_peer(state, conn, Peer::Cli(cli));
                 }
+                true => {}
+                // No attachment is the place for it: the socket did not name what it speaks for.
+                false => self.rt.note(&note_key(&owner), &now.to_string()),
             }
-            // No attachment is the place for it: the socket did not name what it speaks for.
-            Some(_) => self.rt.note(&note_key(&owner), &now.to_string()),
-            None => {}
         }
         let next = state.liveness.next_deadline();
         self.want_alarm(state, next);

@@ -18,7 +18,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::{CompletedRequest, Extent};
-use crate::store::rows::{MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
+use crate::store::rows::{MAX_COMPLETED_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
 use crate::store::sessions as store;
 use crate::wire::cli::{UpdateBody, Versioned};
 
@@ -259,7 +259,7 @@ impl State {
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
     let parts = agent_state::split(value).map_err(|e| Error::field("agentState", e.to_string()))?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
-    parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_CONTENT_BYTES))?;
+    parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     Ok(parts)
 }
 

@@ -42,7 +42,8 @@ impl Database for D1 {
                 Some(Value::Integer(number)) => u64::try_from(number).ok(),
                 _ => None,
             };
-            Ok(Joined { text, rows: number().unwrap_or(0), last: number() })
+            let (rows, last) = (number().unwrap_or(0), number());
+            Ok(Joined { text, rows, last, in_parts: number() > Some(0), total: number().unwrap_or(0) })
         }))
     }
 }

@@ -37,13 +37,62 @@ pub async fn page(
         Range::After(seq) => (sql::MESSAGES_AFTER, seq),
     };
     // One row more than the page tells whether the history goes on.
-    let params = [session.into(), namespace.as_ref().into(), bound.min(MAX_SEQ).into(), (limit + 1).into()];
-    let joined = db.joined(Statement::new(sql, params), limit).await?;
+    let bound = bound.min(MAX_SEQ);
+    let params = [session.into(), namespace.as_ref().into(), bound.into(), (limit + 1).into(), MAX_PAGE_BYTES.into()];
+    let statement = Statement::new(sql, params);
+    let mut joined = db.joined(statement.clone(), limit).await?;
     if joined.rows == 0 {
         return owner_of_empty(db, namespace, session).await;
     }
-    Ok(Found::Owned(Page { messages: joined.text, has_more: joined.rows > limit, last_seq: joined.last }))
+    if joined.in_parts {
+        joined.text = with_parts(db, namespace, session, statement, limit).await?;
+    }
+    let has_more = joined.rows > limit || joined.total >= MAX_PAGE_BYTES;
+    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last }))
 }
+
+/// The page's messages when some of them are larger than a row.
+async fn with_parts(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    statement: Statement,
+    limit: u64,
+) -> Result<String, DbError> {
+    struct Piece {
+        seq: u64,
+        text: String,
+        parts: u64,
+        created_at: u64,
+    }
+    let rows = query(db, statement).await?.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut pieces: Vec<Piece> = rows
+        .map(|row| {
+            let mut c = Columns::of(row);
+            let (seq, text, parts, _total) = (c.number(), c.text(), c.number(), c.number());
+            Piece { seq, text, parts, created_at: c.number() }
+        })
+        .collect();
+    let seqs: Vec<u64> = pieces.iter().filter(|piece| piece.parts > 0).map(|piece| piece.seq).collect();
+    let seqs = serde_json::to_string(&seqs).unwrap_or_default();
+    let params = [session.into(), namespace.as_ref().into(), seqs.as_str().into()];
+    for row in query(db, Statement::new(sql::PARTS, params)).await? {
+        let mut columns = Columns::of(row);
+        let seq = columns.number();
+        if let Some(piece) = pieces.iter_mut().find(|piece| piece.seq == seq) {
+            piece.text.push_str(&columns.text());
+        }
+    }
+    let finished = pieces.into_iter().map(|piece| match piece.parts {
+        0 => piece.text,
+        _ => format!(r#"{},"createdAt":{}}}"#, piece.text, piece.created_at),
+    });
+    Ok(finished.collect::<Vec<_>>().join(","))
+}
+
+/// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a
+/// worker (128 MB) several times over.
+const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The largest number that D1 carries exactly.
 const MAX_SEQ: u64 = (1 << 53) - 1;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows::{CompletedRow, IdRow, MachineRow, MessageRow, SessionRow, TouchRow, Writer};
+use super::rows::{CompletedRow, IdRow, MachineRow, MessageRow, PartRow, SessionRow, TouchRow, Writer};
 use super::{Statement, sql};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -188,6 +188,7 @@ impl<O> Journal<O> {
         writer.add(sql::UPSERT_SESSIONS, changed(Extent::Whole).map(SessionRow::of));
         writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
         writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
+        writer.add(sql::UPSERT_PARTS, self.messages.iter().flat_map(|(id, m)| PartRow::of(id, m)));
         writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
         writer.statements

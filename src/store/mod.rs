@@ -89,14 +89,18 @@ impl DbError {
     }
 }
 
-/// Rows of a number and a text, with the texts of the first ones joined by commas.
+/// A page's rows, with the texts of the first ones joined by commas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Joined {
     pub text: String,
     /// How many rows there were in all.
     pub rows: u64,
-    /// The number of the last row that was joined.
+    /// The first column of the last row that was joined.
     pub last: Option<u64>,
+    /// Whether a text that was joined is not the whole: the third column of its row is not 0.
+    pub in_parts: bool,
+    /// The fourth column of the last row of all.
+    pub total: u64,
 }
 
 /// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
@@ -104,8 +108,8 @@ pub trait Database: Send + Sync {
     /// Runs the statements in order and answers the rows of each.
     fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs one statement whose rows are a number and a text, and joins the texts of the first `limit` rows where they
-    /// are: many rows cross the border as one text.
+    /// Runs one statement whose rows are those of [`sql::MESSAGES_BEFORE`], and joins the texts of the first `limit` rows
+    /// where they are: many rows cross the border as one text.
     fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
 }
 

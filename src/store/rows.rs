@@ -15,8 +15,15 @@ const MAX_PARAM_BYTES: usize = 1_000_000;
 /// A row with more text than this is bound alone, in bytes: inside JSON a text can double its size by escaping.
 const LARGE_ROW_BYTES: usize = 250_000;
 
-/// The largest message content, in bytes: it fits a D1 row (2 MB) with room for the other columns.
-pub const MAX_CONTENT_BYTES: usize = 1_900_000;
+/// The largest message content, in bytes. What does not fit a row is kept in parts.
+pub const MAX_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// How much of a message's content one row holds, in bytes: within D1's 2 MB a row, also with the rest of the message
+/// around it when it is read.
+pub const PART_BYTES: usize = 1_500_000;
+
+/// The largest completed permission request, in bytes: it fits a D1 row (2 MB).
+pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 
 /// The largest metadata of a session or machine, in bytes. Together with the other limits below it fits a row.
 pub const MAX_METADATA_BYTES: usize = 600_000;
@@ -172,7 +179,7 @@ impl<'a> TouchRow<'a> {
     }
 }
 
-/// A message.
+/// A message, with the first part of its content.
 #[derive(Serialize)]
 pub struct MessageRow<'a> {
     session_id: &'a str,
@@ -180,14 +187,52 @@ pub struct MessageRow<'a> {
     id: &'a str,
     local_id: Option<&'a str>,
     created_at: u64,
+    parts: usize,
+    bytes: usize,
     content: Option<&'a str>,
 }
 
 impl<'a> MessageRow<'a> {
     pub fn of(session_id: &'a str, m: &'a Message) -> Self {
-        let local_id = m.local_id.as_deref();
-        Self { session_id, seq: m.seq, id: &m.id, local_id, created_at: m.created_at, content: Some(m.content.text()) }
+        let content = m.content.text();
+        Self {
+            session_id,
+            seq: m.seq,
+            id: &m.id,
+            local_id: m.local_id.as_deref(),
+            created_at: m.created_at,
+            parts: parts(content).count().saturating_sub(1),
+            bytes: content.len(),
+            content: parts(content).next(),
+        }
     }
+}
+
+/// What a message's content goes on with.
+#[derive(Serialize)]
+pub struct PartRow<'a> {
+    session_id: &'a str,
+    seq: u64,
+    part: usize,
+    content: Option<&'a str>,
+}
+
+impl<'a> PartRow<'a> {
+    /// The rows besides the message's own; none for nearly every message.
+    pub fn of(session_id: &'a str, m: &'a Message) -> impl Iterator<Item = Self> {
+        let row = move |(part, content)| Self { session_id, seq: m.seq, part, content: Some(content) };
+        parts(m.content.text()).enumerate().skip(1).map(row)
+    }
+}
+
+/// A text in parts of at most [`PART_BYTES`], cut between characters.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (part, after) = rest.split_at_checked(rest.floor_char_boundary(PART_BYTES))?;
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// A completed permission request.
@@ -250,6 +295,12 @@ impl<'a> Row<'a> for MessageRow<'a> {
     }
 }
 
+impl<'a> Row<'a> for PartRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
 impl<'a> Row<'a> for CompletedRow<'a> {
     fn large(&mut self) -> Vec<&mut Option<&'a str>> {
         vec![&mut self.value]
@@ -259,5 +310,20 @@ impl<'a> Row<'a> for CompletedRow<'a> {
 impl<'a> Row<'a> for MachineRow<'a> {
     fn large(&mut self) -> Vec<&mut Option<&'a str>> {
         vec![&mut self.metadata, &mut self.runner_state]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_nothing_of_it_is_lost() {
+        let text = "ü".repeat(PART_BYTES);
+        let cut: Vec<&str> = parts(&text).collect();
+        assert_eq!(cut.len(), 2);
+        assert!(cut.iter().all(|part| part.len() <= PART_BYTES));
+        assert_eq!(cut.concat(), text);
+        assert_eq!(parts("short").collect::<Vec<_>>(), ["short"]);
     }
 }

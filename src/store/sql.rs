@@ -33,10 +33,10 @@ WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
 /// the same seq breaks the NOT NULL of `id`, and with it the batch: two writers can never mix their histories. So does a
 /// session of another namespace. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large content.
 pub const INSERT_MESSAGES: &str = "
-INSERT INTO messages (session_id, seq, id, local_id, created_at, content)
+INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 SELECT value ->> 'session_id', value ->> 'seq',
   CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2) THEN value ->> 'id' END,
-  value ->> 'local_id', value ->> 'created_at', coalesce(?3, value ->> 'content')
+  value ->> 'local_id', value ->> 'created_at', value ->> 'parts', value ->> 'bytes', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
 
@@ -103,22 +103,48 @@ WHERE session_id = ?1 AND local_id IS NOT NULL ORDER BY seq DESC LIMIT ?2";
 pub const MESSAGE_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages WHERE session_id = ?1 AND local_id = ?2";
 
-/// A page of a session's history, newest first: seq and the message as finished JSON text.
-/// `?1`: session, `?2`: namespace, `?3`: seq below this, `?4`: how many.
+/// What the content of messages larger than a row goes on with. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large
+/// content.
+pub const UPSERT_PARTS: &str = "
+INSERT INTO message_parts (session_id, seq, part, content)
+SELECT value ->> 'session_id', value ->> 'seq', value ->> 'part',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    THEN coalesce(?3, value ->> 'content') END
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, seq, part) DO UPDATE SET content = excluded.content";
+
+/// The parts of some of a session's messages. `?1`: session, `?2`: namespace, `?3`: JSON array of seqs.
+pub const PARTS: &str = "
+SELECT seq, content FROM message_parts
+WHERE session_id = ?1 AND seq IN (SELECT value FROM json_each(?3))
+  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq, part";
+
+/// A page of a session's history, newest first: seq, the message as JSON text (finished, when it has no further parts),
+/// how many parts it has besides, the bytes of content up to here, its time.
+/// `?1`: session, `?2`: namespace, `?3`: seq below this, `?4`: how many, `?5`: bytes of content after which it ends.
 pub const MESSAGES_BEFORE: &str = r#"
 SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || ',"createdAt":' || created_at || '}' AS body
-FROM messages
-WHERE session_id = ?1 AND seq < ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY seq DESC LIMIT ?4"#;
+  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, total, created_at
+FROM (
+  SELECT *, sum(bytes) OVER (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING) AS total FROM (
+    SELECT * FROM messages
+    WHERE session_id = ?1 AND seq < ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+    ORDER BY seq DESC LIMIT ?4))
+WHERE total - bytes < ?5
+ORDER BY seq DESC"#;
 
 /// The same in ascending order, for catching up. `?3`: seq above this.
 pub const MESSAGES_AFTER: &str = r#"
 SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || ',"createdAt":' || created_at || '}' AS body
-FROM messages
-WHERE session_id = ?1 AND seq > ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY seq LIMIT ?4"#;
+  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, total, created_at
+FROM (
+  SELECT *, sum(bytes) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS total FROM (
+    SELECT * FROM messages
+    WHERE session_id = ?1 AND seq > ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+    ORDER BY seq LIMIT ?4))
+WHERE total - bytes < ?5
+ORDER BY seq"#;
 
 /// `?1`: namespace.
 pub const MACHINES_OF_NAMESPACE: &str = "

@@ -138,8 +138,9 @@ test('an agent survives a restart of the hub and answers what was asked meanwhil
   t.after(() => own.stop());
   const repository = new Repository(t);
   const { sessionId } = await startAgent(t, own, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
-  await own.restart();
   const web = own.web();
+  assert.equal((await web.get(`/api/sessions/${sessionId}`)).body.session.active, true);
+  await own.restart();
   const feed = await web.socket({ sessionId });
   t.after(() => feed.close());
   const sent = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });

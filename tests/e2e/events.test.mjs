@@ -185,7 +185,7 @@ describe('agent state', () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'state', tag: 'state' });
     const web = hub.web('state');
     const feeds = [await follow(t, web, 'stream', { all: 'true' }), await follow(t, web, 'socket', { sessionId: session.id })];
-    const agentState = { requests: { r1: { tool: 'shell', arguments: { command: 'ls' }, createdAt: 1 } }, completedRequests: {} };
+    const agentState = { controlledByUser: false, requests: { r1: { tool: 'shell', arguments: { command: 'ls' }, createdAt: 1 } } };
     await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
     for (const feed of feeds) assert.deepEqual((await feed.update({ agentStateVersion: 2 })).data.agentState, agentState);
   });

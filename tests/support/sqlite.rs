@@ -204,10 +204,15 @@ impl Database for Sqlite {
             let rows = query(self, statement).await?;
             let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
             let mut texts = Vec::new();
-            for row in rows.into_iter().take(usize::try_from(limit).unwrap()) {
+            for (at, row) in rows.into_iter().enumerate() {
                 let mut columns = Columns::of(row);
-                joined.last = Some(columns.number());
-                texts.push(columns.text());
+                let (seq, text, parts) = (columns.number(), columns.text(), columns.number());
+                joined.total = columns.number();
+                if (at as u64) < limit {
+                    joined.last = Some(seq);
+                    joined.in_parts |= parts > 0;
+                    texts.push(text);
+                }
             }
             joined.text = texts.join(",");
             Ok(joined)
