@@ -52,6 +52,11 @@ impl Liveness {
         }
     }
 
+    /// Takes a clock up again after a sleep or a restart. `departed`: whether the notebook holds its time.
+    pub fn restore(&mut self, owner: Owner, last_sign: u64, departed: bool) {
+        self.lives.insert(owner, Life { last_sign, departed });
+    }
+
     /// Starts a running clock anew because its socket is gone. Answers whether it runs.
     pub fn depart(&mut self, owner: &Owner, at: u64) -> bool {
         let life = self.lives.get_mut(owner);

@@ -87,6 +87,8 @@ pub struct Entry {
     pub completed: Option<BTreeMap<String, (u64, Json)>>,
     /// The requests whose answer is on its way to the CLI.
     pub answering: BTreeSet<String>,
+    /// Whether a session without todos was searched for some (spec "The hub backfills them").
+    pub todos_sought: bool,
     /// Whether a machine was asked to bring it back: its CLI may then report an archived session alive.
     pub resuming: bool,
     /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
@@ -150,6 +152,7 @@ impl Memory {
                 local_ids: None,
                 completed: None,
                 answering: BTreeSet::new(),
+                todos_sought: false,
                 resuming: false,
                 merging: None,
                 told_at: 0,
@@ -166,6 +169,7 @@ impl Memory {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds { known: HashMap::new(), complete: true });
             entry.completed = Some(BTreeMap::new());
+            entry.todos_sought = true;
         }
     }
 

@@ -161,7 +161,7 @@ impl Hub {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
         self.settled().await?;
         let seq = self.state().memory.entry(session).map(|entry| entry.session.seq);
-        let ids = store::local_ids(&*self.db, session, MAX_LOCAL_IDS as u64).await?;
+        let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
         if let Some(entry) = state.memory.entry_mut(session) {
             // A message that came meanwhile sets this load aside: the next one sees it.
@@ -174,7 +174,7 @@ impl Hub {
 
     async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<(), Error> {
         let Some(local_id) = &draft.local_id else { return Ok(()) };
-        let found = store::by_local_id(&*self.db, &draft.session, local_id).await?;
+        let found = store::by_local_id(&*self.db, &self.config.namespace, &draft.session, local_id).await?;
         let mut state = self.state();
         let entry = state.memory.entry_mut(&draft.session);
         if let (Some(message), Some(ids)) = (found, entry.and_then(|entry| entry.local_ids.as_mut())) {

@@ -116,9 +116,13 @@ impl Hub {
                 _ => None,
             });
             // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
-            // all sockets were lost at once, and whoever comes back gets a whole clock to do so.
-            let sign = signs.max().or_else(|| note.parse().ok()).unwrap_or(now);
-            state.liveness.sign(owner, sign);
+            // all sockets were lost at once, and whoever comes back gets a whole clock to do so, but only once.
+            let left = note.parse().ok();
+            let sign = signs.max().or(left).unwrap_or_else(|| {
+                rt.note(&key, &now.to_string());
+                now
+            });
+            state.liveness.restore(owner, sign, left.is_some() || sign == now);
         }
         let hub = Arc::new(Self { config, db, rt, state: Mutex::new(state) });
         hub.arm();

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::updates::Changes;
 use super::{Hub, State};
 use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
+use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::store::journal::Extent;
 
 /// An answer as the web gives it.
 #[derive(Debug, Default)]
@@ -94,9 +98,14 @@ impl Hub {
 
     fn complete(&self, state: &mut State, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
         let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
-        if answer.approved && answer.mode.is_some() {
+        if answer.approved && answer.mode.is_some() && entry.session.permission_mode != answer.mode {
             entry.session.permission_mode.clone_from(&answer.mode);
+            entry.session.updated_at = self.rt.now();
+            let event = Event::session_updated(id, &Changes::presence(&entry.session));
+            state.journal.session(id, Extent::Counters);
+            state.journal.then(Outcome::Publish(event));
         }
+        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         let (status, usual) = match answer.approved {
             true => (Status::Approved, Decision::Approved),
             false => (Status::Denied, Decision::Denied),

@@ -15,6 +15,7 @@ use super::updates::Changes;
 use super::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
+use crate::model::machine::Machine;
 use crate::model::mode::{AgentKind, Flavor};
 use crate::model::session::Session;
 use crate::store::journal::Extent;
@@ -191,13 +192,14 @@ impl State {
     }
 }
 
-/// The machine that the session ran on, else one of the same host; online either way.
+/// The machine that the session ran on, else one of the same host; either way one whose runner is there.
 fn choose_machine(state: &State, session: &Session) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
-    let online = || state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active);
+    let serves = |m: &&Machine| m.active && state.rpc.serves(Owner::Machine(m.id.clone()), "spawnSession");
+    let online = || state.memory.machines().into_iter().flat_map(|m| m.values()).filter(serves);
     let own = text(session.metadata.as_ref(), "machineId");
     let host = text(session.metadata.as_ref(), "host");
     let same = online().find(|m| Some(&m.id) == own.as_ref());

@@ -76,6 +76,11 @@ impl Rpc {
         }
     }
 
+    /// Whether somebody serves a method.
+    pub fn serves(&self, owner: Owner, method: &str) -> bool {
+        self.routes.contains_key(&(owner, method.to_owned()))
+    }
+
     /// Opens a call under an acknowledgement id that must be fresh; the caller sends it.
     pub fn call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Result<Call, RpcError> {
         let route = self.routes.get(&(owner.clone(), method.to_owned()));

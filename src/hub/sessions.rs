@@ -12,6 +12,7 @@ use crate::model::agent_state::Parts;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{Session, check_metadata};
+use crate::model::todo;
 use crate::store::journal::Extent;
 use crate::store::rows::MAX_METADATA_BYTES;
 use crate::store::sessions::{self as store, Found};
@@ -20,6 +21,9 @@ use crate::store::sessions::{self as store, Found};
 pub const MAX_NAME: usize = 255;
 /// The longest tag, in bytes: a path of any common file system fits.
 pub const MAX_TAG: usize = 4096;
+/// How many messages are searched for a todo list at most.
+const TODO_CANDIDATES: u64 = 50;
+
 /// What a CLI asks a session for with (`POST /cli/sessions`).
 pub struct NewSession {
     pub tag: String,
@@ -66,9 +70,35 @@ impl Hub {
     /// Reads a session, whole as clients see it, once everything it shows is durable.
     pub async fn session<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Session) -> T) -> Result<T, Error> {
         self.load_completed(id).await?;
+        self.backfill_todos(id).await?;
         self.settled().await?;
         let state = self.state();
         state.memory.entry(id).map(|entry| read(&entry.whole())).ok_or(Error::Missing(Kind::Session))
+    }
+
+    /// A session that has no todos is searched for some, once: its messages may be older than what the hub notes today.
+    async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        {
+            let mut state = self.state();
+            let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
+            if std::mem::replace(&mut entry.todos_sought, true)
+                || entry.session.todos.is_some()
+                || entry.session.seq == 0
+            {
+                return Ok(());
+            }
+        }
+        let candidates = store::todo_candidates(&*self.db, &self.config.namespace, id, TODO_CANDIDATES).await?;
+        let found =
+            candidates.iter().find_map(|content| todo::extract(content)).and_then(|todos| Json::of(&todos).ok());
+        let mut state = self.state();
+        if let (Some(todos), Some(entry)) = (found, state.memory.entry_mut(id)) {
+            entry.session.todos.get_or_insert(todos);
+            state.journal.session(id, Extent::Whole);
+            drop(state);
+            self.flush();
+        }
+        Ok(())
     }
 
     /// The list of sessions as a JSON array, once everything it shows is durable.

@@ -29,8 +29,8 @@ type Result<T> = std::result::Result<T, JsValue>;
 
 /// The largest body of `POST /api/auth`, in bytes.
 const MAX_AUTH_BODY: usize = 16 * 1024;
-/// How much longer than a call to a CLI a request to the object may take, in milliseconds.
-const OBJECT_GRACE_MS: u64 = 10_000;
+/// How much longer than a call to a CLI a request to the object may take, in milliseconds: a resume waits 15 s more.
+const OBJECT_GRACE_MS: u64 = 20_000;
 
 thread_local! {
     /// The configuration does not change while the isolate lives.

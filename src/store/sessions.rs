@@ -1,6 +1,6 @@
 //! Reading sessions, and what a session's local ids stand for.
 
-use super::{Columns, Database, DbError, Row, Statement, Value, sql};
+use super::{Columns, Database, DbError, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
@@ -53,15 +53,39 @@ pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Session
 }
 
 /// The newest `limit` local ids of a session, with the messages they stand for.
-pub async fn local_ids(db: &dyn Database, session: &str, limit: u64) -> Result<Vec<(String, MessageRef)>, DbError> {
-    let rows = super::query(db, Statement::new(sql::LOCAL_IDS, [session.into(), limit.into()])).await?;
+pub async fn local_ids(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    limit: u64,
+) -> Result<Vec<(String, MessageRef)>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), limit.into()];
+    let rows = super::query(db, Statement::new(sql::LOCAL_IDS, params)).await?;
     Ok(rows.into_iter().map(local_id).collect())
 }
 
 /// The message that a local id stands for.
-pub async fn by_local_id(db: &dyn Database, session: &str, id: &str) -> Result<Option<MessageRef>, DbError> {
-    let statement = Statement::new(sql::MESSAGE_BY_LOCAL_ID, [Value::from(session), id.into()]);
-    Ok(super::query(db, statement).await?.pop().map(|row| local_id(row).1))
+pub async fn by_local_id(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    id: &str,
+) -> Result<Option<MessageRef>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), id.into()];
+    let row = super::query(db, Statement::new(sql::MESSAGE_BY_LOCAL_ID, params)).await?.pop();
+    Ok(row.map(|row| local_id(row).1))
+}
+
+/// The latest messages that may hold a todo list, newest first.
+pub async fn todo_candidates(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    limit: u64,
+) -> Result<Vec<String>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), limit.into()];
+    let rows = super::query(db, Statement::new(sql::TODO_CANDIDATES, params)).await?;
+    Ok(rows.into_iter().map(|row| Columns::of(row).text()).collect())
 }
 
 /// The completed permission requests of a session: id, time, entry.

@@ -94,14 +94,23 @@ FROM sessions WHERE namespace = ?1";
 /// Whether a session exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
 pub const SESSION_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
 
-/// The local ids of a session's messages, newest first. `?1`: session, `?2`: how many at most.
+/// The local ids of a session's messages, newest first. `?1`: session, `?2`: namespace, `?3`: how many at most.
 pub const LOCAL_IDS: &str = "
 SELECT local_id, id, seq, created_at FROM messages
-WHERE session_id = ?1 AND local_id IS NOT NULL ORDER BY seq DESC LIMIT ?2";
+WHERE session_id = ?1 AND local_id IS NOT NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq DESC LIMIT ?3";
 
-/// One message by its local id. `?1`: session, `?2`: local id.
+/// One message by its local id. `?1`: session, `?2`: namespace, `?3`: local id.
 pub const MESSAGE_BY_LOCAL_ID: &str = "
-SELECT local_id, id, seq, created_at FROM messages WHERE session_id = ?1 AND local_id = ?2";
+SELECT local_id, id, seq, created_at FROM messages
+WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+
+/// The latest messages that may hold a todo list. `?1`: session, `?2`: namespace, `?3`: how many at most.
+pub const TODO_CANDIDATES: &str = r#"
+SELECT content FROM messages
+WHERE session_id = ?1 AND parts = 0 AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
+  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq DESC LIMIT ?3"#;
 
 /// What the content of messages larger than a row goes on with. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large
 /// content.

@@ -52,7 +52,8 @@ for (const [how, way] of [
 
     const shown = await session();
     assert.deepEqual([shown.active, shown.tag, shown.mode], [true, repository.folder, 'remote']);
-    assert.deepEqual([shown.metadata.path, shown.metadata.name, shown.metadata.machineId], [repository.folder, 'My agent', agent.machineId]);
+    const { path: folder, name, machineId } = shown.metadata;
+    assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);
 
@@ -130,7 +131,8 @@ test('an agent that is started again goes on with its session and what was left 
   assert.equal(second.sessionId, agent.sessionId);
   await say('echo two');
   await feed.next(isReady, 'the agent to be ready');
-  assert.deepEqual(await conversation(web, agent.sessionId), ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
+  const said = await conversation(web, agent.sessionId);
+  assert.deepEqual(said, ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
 });
 
 test('an agent survives a restart of the hub and answers what was asked meanwhile', async (t) => {

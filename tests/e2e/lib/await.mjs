@@ -110,14 +110,6 @@ export class Recorder {
     }
   }
 
-  /** Waits until at least `count` items are there. */
-  async atLeast(count, what, ms = PATIENCE_MS) {
-    const deadline = Date.now() + ms;
-    while (this.all.length < count) {
-      await this.#more(`${what} (${this.all.length} of ${count}) among ${this.whose}`, deadline - Date.now());
-    }
-  }
-
   async #more(what, ms) {
     const last = JSON.stringify(this.all.slice(-5))?.slice(0, 2000);
     if (this.#failure) throw new Error(`Waited in vain for ${what}: ${this.#failure}. What came last: ${last}`);
