@@ -390,10 +390,10 @@ async fn local_ids_are_read_newest_first() {
     let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
     put_messages(&db, &owner, messages).await;
     let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
-    let newest = sessions::local_ids(&db, "s", 2).await.unwrap();
+    let newest = sessions::local_ids(&db, &team(), "s", 2).await.unwrap();
     assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
-    assert_eq!(sessions::by_local_id(&db, "s", "a").await.unwrap(), Some(reference(1)));
-    assert_eq!(sessions::by_local_id(&db, "s", "b").await.unwrap(), None);
+    assert_eq!(sessions::by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
+    assert_eq!(sessions::by_local_id(&db, &team(), "s", "b").await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -488,7 +488,7 @@ proptest! {
             put_messages(&db, &owner, [message(1, Some(&local))]).await;
             let found = sessions::by_tag(&db, &team(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
-            let found = sessions::by_local_id(&db, "s", &local).await.unwrap();
+            let found = sessions::by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
             let Found::Owned(page) = page(&db, &team(), "s", Range::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
