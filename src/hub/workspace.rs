@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn a_file_entry_names_its_place_in_three_ways() {
-        let entry = file_entry("/work/", "./src/main.rs");
+        let entry = file_entry("/code/", "./src/main.rs");
         assert_eq!(
             (entry.file_name.as_str(), entry.file_path.as_str(), entry.full_path.as_str()),
-            ("main.rs", "src/main.rs", "/work/src/main.rs")
+            ("main.rs", "src/main.rs", "/code/src/main.rs")
         );
     }
 }

@@ -101,52 +101,6 @@ pub struct IdRow<'a>(pub &'a str);
 impl<'a> Row<'a> for IdRow<'a> {}
 impl<'a> Row<'a> for TouchRow<'a> {}
 
-/// A session, whole.
-#[derive(Serialize)]
-pub struct SessionRow<'a> {
-    id: &'a str,
-    tag: &'a str,
-    seq: u64,
-    created_at: u64,
-    updated_at: u64,
-    active_at: u64,
-    thinking_at: u64,
-    active: bool,
-    thinking: bool,
-    mode: Option<&'static str>,
-    metadata: Option<&'a str>,
-    metadata_version: u64,
-    agent_state: Option<&'a str>,
-    agent_state_version: u64,
-    todos: Option<&'a str>,
-    permission_mode: Option<&'a str>,
-    model_mode: Option<&'a str>,
-}
-
-impl<'a> SessionRow<'a> {
-    pub fn of(s: &'a Session) -> Self {
-        Self {
-            id: &s.id,
-            tag: &s.tag,
-            seq: s.seq,
-            created_at: s.created_at,
-            updated_at: s.updated_at,
-            active_at: s.active_at,
-            thinking_at: s.thinking_at,
-            active: s.active,
-            thinking: s.thinking,
-            mode: s.mode.map(|m| m.as_str()),
-            metadata: s.metadata.as_ref().map(|j| j.text()),
-            metadata_version: s.metadata_version,
-            agent_state: s.agent_state.as_ref().map(|j| j.text()),
-            agent_state_version: s.agent_state_version,
-            todos: s.todos.as_ref().map(|j| j.text()),
-            permission_mode: s.permission_mode.as_deref(),
-            model_mode: s.model_mode.as_deref(),
-        }
-    }
-}
-
 /// The small columns of a session.
 #[derive(Serialize)]
 pub struct TouchRow<'a> {
@@ -175,6 +129,35 @@ impl<'a> TouchRow<'a> {
             mode: s.mode.map(|m| m.as_str()),
             permission_mode: s.permission_mode.as_deref(),
             model_mode: s.model_mode.as_deref(),
+        }
+    }
+}
+
+/// A session, whole.
+#[derive(Serialize)]
+pub struct SessionRow<'a> {
+    #[serde(flatten)]
+    small: TouchRow<'a>,
+    tag: &'a str,
+    created_at: u64,
+    metadata: Option<&'a str>,
+    metadata_version: u64,
+    agent_state: Option<&'a str>,
+    agent_state_version: u64,
+    todos: Option<&'a str>,
+}
+
+impl<'a> SessionRow<'a> {
+    pub fn of(s: &'a Session) -> Self {
+        Self {
+            small: TouchRow::of(s),
+            tag: &s.tag,
+            created_at: s.created_at,
+            metadata: s.metadata.as_ref().map(|j| j.text()),
+            metadata_version: s.metadata_version,
+            agent_state: s.agent_state.as_ref().map(|j| j.text()),
+            agent_state_version: s.agent_state_version,
+            todos: s.todos.as_ref().map(|j| j.text()),
         }
     }
 }
