@@ -16,6 +16,8 @@ use crate::store::journal::Extent;
 
 /// How long a CLI may take to end itself when its session is archived, in milliseconds (decisions.md).
 const KILL_MS: u64 = 5_000;
+/// The longest reason, in Unicode code points.
+const MAX_REASON: usize = 1_000;
 /// Why a session was archived, unless the web says otherwise.
 const DEFAULT_REASON: &str = "Archived by user";
 
@@ -57,6 +59,9 @@ impl Hub {
     /// Archives a session in any state. The CLI of an active one is asked to end itself first, as far as it answers.
     pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         self.load_session(id).await?;
+        if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")));
+        }
         if self.is_active(id) {
             // Best effort: a CLI that is gone or does not listen keeps no session from being archived.
             let _ = self.call_within(&Owner::Session(id.to_owned()), "killSession", "{}", KILL_MS).await;

@@ -185,6 +185,7 @@ impl Hub {
                 return Err(Error::VersionConflict { expected, found });
             }
             let metadata = entry.session.renamed_metadata(name).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
             let version = self.set_metadata(&mut state, id, metadata, None)?;
             (state.wait(), version)
         };

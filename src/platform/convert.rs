@@ -62,9 +62,12 @@ pub async fn request(
     Ok(http::Request::builder().method(method).uri(target).body(body).map_err(|_| Refusal::no_route()))
 }
 
+/// The headers of nearly every answer, as [`response`] hands them over.
+pub const JSON_HEADERS: &str = "content-type\napplication/json\ncache-control\nno-store\n";
+
 /// An answer for the runtime.
 pub fn response(answer: &http::Response<Bytes>) -> Response {
-    let mut headers = String::new();
+    let mut headers = String::with_capacity(JSON_HEADERS.len());
     // The runtime counts the bytes itself.
     for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
         for part in [name.as_str(), "\n", value.to_str().unwrap_or_default(), "\n"] {

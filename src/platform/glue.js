@@ -11,21 +11,22 @@ export function head(request, names) {
 }
 
 /**
- * Carries a request to an object, with a time limit in milliseconds.
- * @param {string} added lines: header names and values in turn, set whatever the client sent
+ * Carries a request to the object of a namespace, with a time limit in milliseconds.
+ * @param {string} socket what a WebSocket to the object is for; empty for a plain request
  * @returns {Promise<Response | undefined>} undefined when the object did not answer in time
  */
-export async function carry(objects, name, request, added, limit) {
-  // The runtime copies the headers natively.
+export async function carry(objects, namespace, socket, request, limit) {
+  // The runtime copies the headers natively. These are always set, so that none that a client sent gets through.
   const carried = new Request(request);
-  const lines = added.split('\n');
-  for (let i = 0; i + 1 < lines.length; i += 2) carried.headers.set(lines[i], lines[i + 1]);
+  carried.headers.set('hub-namespace', namespace);
+  carried.headers.set('hub-socket', socket);
+  if (socket !== '') carried.headers.set('upgrade', 'websocket');
   let timer;
   const late = new Promise((resolve) => {
     timer = setTimeout(resolve, limit);
   });
   try {
-    return await Promise.race([objects.get(objects.idFromName(name)).fetch(carried), late]);
+    return await Promise.race([objects.get(objects.idFromName(namespace)).fetch(carried), late]);
   } finally {
     clearTimeout(timer);
   }

@@ -8,13 +8,14 @@ extern "C" {
     /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
-    /// Carries a request to an object of the binding; resolves to undefined when it takes longer than `limit` ms.
+    /// Carries a request to a namespace's object, for a socket of this use (see `object::SocketUse`); resolves to undefined
+    /// when it takes longer than `limit` ms.
     #[wasm_bindgen(catch)]
     pub fn carry(
         objects: &JsValue,
-        name: &str,
+        namespace: &str,
+        socket: &str,
         request: &web_sys::Request,
-        added: &str,
         limit: u32,
     ) -> Result<js_sys::Promise, JsValue>;
 
@@ -78,4 +79,24 @@ extern "C" {
 /// The WebSocket of an answer, not yet accepted; `None` when the answer is not an upgrade.
 pub fn socket_of(answer: &web_sys::Response) -> Option<JsValue> {
     answer.unchecked_ref::<Upgraded>().web_socket().filter(|socket| !socket.is_null() && !socket.is_undefined())
+}
+
+/// Texts that cross the border with every request: kept on the other side, where decoding them again and again would be
+/// a tenth of a request's time.
+const CONSTANTS: [&str; 8] = [
+    "HUB",
+    "content-type",
+    "application/json",
+    "cache-control",
+    "no-store",
+    "authorization origin upgrade",
+    crate::platform::object::ASKED,
+    crate::platform::convert::JSON_HEADERS,
+];
+
+/// Keeps the constants on the JavaScript side. To be called once in each isolate.
+pub fn intern_constants() {
+    for text in CONSTANTS {
+        wasm_bindgen::intern(text);
+    }
 }

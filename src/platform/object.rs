@@ -24,11 +24,6 @@ use crate::hub::ports::{ConnId, Runtime};
 use crate::hub::sockets::Upgrade;
 use crate::model::namespace::Namespace;
 
-/// Names the namespace in a request to the object. Only the worker sets it.
-pub const NAMESPACE_HEADER: &str = "hub-namespace";
-/// Says what a WebSocket to the object is for: one of [`SocketUse`]'s words. Only the worker sets it.
-pub const SOCKET_HEADER: &str = "hub-socket";
-
 /// Where the object keeps the name of its namespace: an alarm comes without it.
 const NOTE_NAMESPACE: &str = "namespace";
 
@@ -62,8 +57,9 @@ impl SocketUse {
     }
 }
 
-/// The headers of a request that the object reads: [`Asked`]'s fields.
-const ASKED: &str = "hub-namespace hub-socket last-event-id";
+/// The headers of a request that the object reads: [`Asked`]'s fields. The first two are the worker's (`carry` in
+/// `glue.js`): the namespace, and what a WebSocket is for (one of [`SocketUse`]'s words).
+pub const ASKED: &str = "hub-namespace hub-socket last-event-id";
 
 /// What a request to the object asks for.
 struct Asked<'a> {
@@ -103,6 +99,7 @@ impl NamespaceHub {
         if let Some(awake) = self.awake.borrow().as_ref() {
             return Ok(Rc::clone(awake));
         }
+        glue::intern_constants();
         let (runtime, sockets) = ObjectRuntime::new(&self.state);
         let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
         let name = noted.as_deref().or(namespace).ok_or("This object does not know its namespace yet.")?;

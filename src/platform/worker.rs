@@ -13,7 +13,7 @@ use worker::{Context, Env, WebSocketPair, event};
 
 use super::convert;
 use super::glue;
-use super::object::{NAMESPACE_HEADER, SOCKET_HEADER, SocketUse};
+use super::object::SocketUse;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Edge};
 use crate::http::error::Refusal;
@@ -41,6 +41,7 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
     if let Some(edge) = EDGE.with_borrow(Clone::clone) {
         return Ok(edge);
     }
+    glue::intern_constants();
     let edge = Rc::new(settings::edge(env)?);
     EDGE.set(Some(Rc::clone(&edge)));
     Ok(edge)
@@ -111,20 +112,15 @@ async fn to_object(
     socket_use: Option<SocketUse>,
 ) -> Result<Response> {
     let socket = socket_use.map_or("", SocketUse::word);
-    // Always set, so that none that a client sent gets through.
-    let mut added = format!("{NAMESPACE_HEADER}\n{namespace}\n{SOCKET_HEADER}\n{socket}");
-    if socket_use.is_some() {
-        added.push_str("\nupgrade\nwebsocket");
-    }
-    let message =
-        match JsFuture::from(glue::carry(&objects(env)?, namespace.as_ref(), request, &added, limit_ms(env))?).await {
-            Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
-            Ok(_) => "The hub did not answer in time. Try again.",
-            Err(error) => {
-                worker::console_error!("the object of a namespace failed: {error:?}");
-                "The hub was interrupted. Try again."
-            }
-        };
+    let answer = glue::carry(&objects(env)?, namespace.as_ref(), socket, request, limit_ms(env))?;
+    let message = match JsFuture::from(answer).await {
+        Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
+        Ok(_) => "The hub did not answer in time. Try again.",
+        Err(error) => {
+            worker::console_error!("the object of a namespace failed: {error:?}");
+            "The hub was interrupted. Try again."
+        }
+    };
     Ok(respond(Refusal::hub_unavailable(message).into_response()).await)
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -15,8 +15,8 @@ import { ROOT, SECRET } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { Web } from './lib/web.mjs';
 
-/** Starting wrangler may include a build. */
-const START_MS = 300_000;
+/** How long wrangler may take to bundle the worker and to start. */
+const START_MS = 120_000;
 
 async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
@@ -27,11 +27,15 @@ async function freePort() {
   return port;
 }
 
-/** Starts wrangler in the project's folder, as the scripts of the project do. */
-function startWrangler(suite, args) {
-  const [command, all] = wranglerCommand(args);
-  const env = { ...OFFLINE, HUB_BUILD: 'dev', NO_COLOR: '1' };
-  return start(suite, `wrangler ${args[0]}`, command, all, { cwd: ROOT, env });
+/**
+ * The project's own configuration with absolute paths, and without its build: what runs here is what was built before
+ * the tests, and an edit meanwhile must not change it.
+ */
+function configuration() {
+  const absolute = (_, key, name) => `${key} = ${JSON.stringify(path.join(ROOT, name))}`;
+  return readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8')
+    .replace(/^\[build\]\n(?:(?!\[).*\n)*/m, '')
+    .replace(/^(main|migrations_dir|directory)\s*=\s*"([^"]+)"/gm, absolute);
 }
 
 describe('wrangler dev', () => {
@@ -40,18 +44,20 @@ describe('wrangler dev', () => {
   let hub;
 
   before(async () => {
-    const state = temporaryFolder(suite);
-    // In place of .dev.vars, which is the developer's own.
-    const secrets = path.join(state, 'secrets');
-    writeFileSync(secrets, `CLI_API_TOKEN=${SECRET}\n`);
-    const local = ['--local', '--persist-to', state];
-    const migration = startWrangler(suite, ['d1', 'migrations', 'apply', 'DB', ...local]);
+    const folder = temporaryFolder(suite);
+    writeFileSync(path.join(folder, 'wrangler.toml'), configuration());
+    writeFileSync(path.join(folder, '.dev.vars'), `CLI_API_TOKEN=${SECRET}\n`);
+    const wrangler = (...args) => {
+      const [command, all] = wranglerCommand([...args, '--local', '--persist-to', path.join(folder, 'state')]);
+      return start(suite, `wrangler ${args[0]}`, command, all, { cwd: folder, env: { ...OFFLINE, NO_COLOR: '1' } });
+    };
+    const migration = wrangler('d1', 'migrations', 'apply', 'DB');
     const [code] = await within(migration.exited, 'the migrations', START_MS);
     assert.equal(code, 0, migration.lines.all.join('\n'));
 
     const port = await freePort();
-    const options = ['--ip', '127.0.0.1', '--port', `${port}`, '--inspector-port', '0', '--show-interactive-dev-session=false'];
-    const { lines } = startWrangler(suite, ['dev', ...local, '--env-file', secrets, ...options]);
+    const place = ['--ip', '127.0.0.1', '--port', `${port}`, '--inspector-port', '0'];
+    const { lines } = wrangler('dev', ...place, '--show-interactive-dev-session=false');
     await lines.first((line) => /Ready on/.test(line), 'the address of the server', START_MS);
     const url = `http://127.0.0.1:${port}`;
     const token = (namespace) => `${SECRET}:${namespace}`;

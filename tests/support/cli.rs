@@ -162,6 +162,20 @@ impl Cli {
         assert_eq!(self.ask("rpc-register", &json!({"method": method})).await, json!({"ok": true}));
     }
 
+    /// Answers the next call, which must be of this method; answers its params.
+    pub async fn serve(&mut self, method: &str, result: &Value) -> Value {
+        let request = self.request().await;
+        assert_eq!(request.method, method);
+        self.answer(&request, result);
+        request.params
+    }
+
+    /// Puts an agent state in place of the one of this version.
+    pub async fn state(&mut self, session: &str, expected: u64, state: &Value) -> Value {
+        let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
+        self.ask("update-state", &update).await
+    }
+
     /// Says that a session is alive now.
     pub async fn alive(&mut self, world: &World, session: &str) {
         let alive = json!({"sid": session, "time": world.now()});

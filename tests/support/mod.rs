@@ -178,8 +178,14 @@ impl World {
 
     /// A session of this tag, made by a CLI; answers its id.
     pub async fn session(&self, tag: &str) -> String {
-        let body = json!({"tag": tag, "metadata": {"path": tag, "host": "box"}});
-        let answer = self.post("/cli/sessions", &body).await;
+        self.session_with(tag, json!({})).await
+    }
+
+    /// The same with more in its metadata than path and host, or with another of the two.
+    pub async fn session_with(&self, tag: &str, more: Value) -> String {
+        let mut metadata = json!({"path": tag, "host": "box"});
+        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
         answer.ok()["session"]["id"].as_str().unwrap().to_owned()
     }
 
@@ -187,6 +193,16 @@ impl World {
     pub async fn machine(&self, id: &str) {
         let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
         self.post("/cli/machines", &body).await.ok();
+    }
+
+    /// The runner of a machine on a host, that is online and serves `spawnSession`.
+    pub async fn spawner(&self, machine: &str, host: &str) -> Cli {
+        self.post("/cli/machines", &json!({"id": machine, "metadata": {"host": host}})).await.ok();
+        let mut runner = self.runner(machine).await;
+        let alive = json!({"machineId": machine, "time": self.now()});
+        assert_eq!(runner.ask("machine-alive", &alive).await, json!({"ok": true}));
+        runner.register("spawnSession").await;
+        runner
     }
 
     /// A session as `GET /api/sessions/:id` shows it.

@@ -37,7 +37,8 @@ struct Script {
     broken: Option<(On, DbError)>,
     held: Option<On>,
     waiting: Vec<oneshot::Sender<()>>,
-    reads: usize,
+    /// The statements of every batch that only read, in the order they came.
+    reads: Vec<Vec<Statement>>,
     /// The statements of every batch that was to write, in the order they came.
     writes: Vec<Vec<Statement>>,
 }
@@ -134,7 +135,12 @@ impl Sqlite {
 
     /// How many batches only read.
     pub fn reads(&self) -> usize {
-        lock(&self.script).reads
+        lock(&self.script).reads.len()
+    }
+
+    /// The statements of each batch that only read.
+    pub fn read(&self) -> Vec<Vec<Statement>> {
+        lock(&self.script).reads.clone()
     }
 
     /// How many batches were to write, also those that failed.
@@ -183,7 +189,7 @@ impl Database for Sqlite {
             let waiting = {
                 let mut script = lock(&self.script);
                 match on {
-                    On::Reads => script.reads += 1,
+                    On::Reads => script.reads.push(statements),
                     On::Writes => script.writes.push(statements),
                 }
                 (script.held == Some(on)).then(|| {

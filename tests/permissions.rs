@@ -1,0 +1,605 @@
+//! Permission requests: how an answer of the web reaches the agent, what becomes of the request, and the record that
+//! only grows.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::{Map, Value, json};
+use session_gateway_hub::store::DbError;
+use support::cli::Cli;
+use support::rest::{Awaited, Reply};
+use support::sqlite::On;
+use support::web::Web;
+use support::{RPC_TIMEOUT_MS, World, quiet};
+
+fn request(tool: &str) -> Value {
+    json!({"tool": tool, "arguments": {"command": "ls", "n": 1.5}, "createdAt": 5})
+}
+
+/// An active session of a flavor, whose agent asks for leave to use Bash (`r1`) and Edit (`r2`).
+async fn asking(flavor: &Value) -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.session_with("/work", json!({"flavor": flavor})).await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("permission").await;
+    let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}, "controlledByUser": false});
+    assert_eq!(cli.state(&session, 1, &state).await["version"], 2);
+    quiet().await;
+    (world, session, cli)
+}
+
+fn answer(world: &World, session: &str, how: &str, body: &Value) -> Awaited {
+    world.start("POST", &format!("/api/sessions/{session}/permissions/{how}"), body.to_string())
+}
+
+/// An answer that the CLI acknowledges; answers what the CLI heard.
+async fn answered(world: &World, session: &str, cli: &mut Cli, how: &str, body: &Value) -> Value {
+    let answer = answer(world, session, how, body);
+    let heard = cli.serve("permission", &json!({"ok": true})).await;
+    assert_eq!(answer.reply().await.ok(), json!({"ok": true}), "{how} {body}");
+    heard
+}
+
+/// The state as `GET` shows it.
+async fn state(world: &World, session: &str) -> Value {
+    world.shown(session).await["agentState"].clone()
+}
+
+async fn completed(world: &World, session: &str, request: &str) -> Value {
+    state(world, session).await["completedRequests"][request].clone()
+}
+
+async fn pending(world: &World, session: &str) -> Vec<String> {
+    state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
+}
+
+async fn listed(world: &World) -> Value {
+    world.get("/api/sessions").await.ok()["sessions"][0].clone()
+}
+
+/// The next change of the agent state that a web client hears of.
+async fn state_event(web: &mut Web) -> Value {
+    loop {
+        let data = web.event_of("session-updated").await["data"].clone();
+        if data.get("agentState").is_some() {
+            return data;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_everybody() {
+    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let mut web = world.web("all=true").await;
+    let body = json!({
+        "mode": "acceptEdits", "allowTools": ["Bash", "Read"], "decision": "approved_for_session",
+        "answers": {"Which?": ["this", "that"], "Why?": []}, "ignored": 1,
+    });
+    let reply = answer(&world, &session, "r1/approve", &body);
+    let call = cli.request().await;
+    assert_eq!(call.method, "permission");
+    let heard = json!({
+        "id": "r1", "approved": true, "mode": "acceptEdits", "allowTools": ["Bash", "Read"],
+        "decision": "approved_for_session", "answers": {"Which?": ["this", "that"], "Why?": []},
+    });
+    assert_eq!(call.params, heard);
+    quiet().await;
+    assert!(!reply.is_here(), "the CLI has not acknowledged yet");
+    assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
+    web.0.heard_nothing().await;
+
+    world.rt.set_now(world.now() + 7);
+    cli.answer(&call, &json!({"success": true}));
+    assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
+    let entry = json!({
+        "tool": "Bash", "arguments": {"command": "ls", "n": 1.5}, "createdAt": 5,
+        "completedAt": world.now(), "status": "approved", "mode": "acceptEdits", "decision": "approved_for_session",
+        "allowTools": ["Bash", "Read"], "answers": {"Which?": ["this", "that"], "Why?": []},
+    });
+    let shown = world.shown(&session).await;
+    assert_eq!(shown["agentState"]["completedRequests"], json!({"r1": entry}));
+    assert_eq!(shown["agentState"]["requests"], json!({"r2": request("Edit")}));
+    assert_eq!(shown["agentState"]["controlledByUser"], false);
+    assert_eq!((&shown["agentStateVersion"], &shown["permissionMode"]), (&json!(3), &json!("acceptEdits")));
+    assert_eq!(shown["updatedAt"], world.now());
+    assert_eq!(listed(&world).await["pendingRequestsCount"], 1);
+
+    let update = cli.event("update").await["body"].clone();
+    assert_eq!((&update["t"], &update["sid"], &update["metadata"]), (&json!("update-session"), &json!(session), &Value::Null));
+    assert_eq!(update["agentState"]["version"], 3);
+    assert_eq!(update["agentState"]["value"]["requests"], json!({"r2": request("Edit")}));
+    assert_eq!(update["agentState"]["value"]["completedRequests"], json!({"r1": entry}));
+    let told = state_event(&mut web).await;
+    assert_eq!((&told["agentStateVersion"], &told["agentState"]), (&json!(3), &update["agentState"]["value"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_object_or_no_body_is_an_answer() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    assert_eq!(
+        answered(&world, &session, &mut cli, "r1/approve", &json!({})).await,
+        json!({"id": "r1", "approved": true})
+    );
+    let denied = world.start("POST", &format!("/api/sessions/{session}/permissions/r2/deny"), "");
+    assert_eq!(cli.serve("permission", &json!({})).await, json!({"id": "r2", "approved": false}));
+    denied.reply().await.ok();
+    let record = state(&world, &session).await["completedRequests"].clone();
+    assert_eq!((&record["r1"]["status"], &record["r2"]["status"]), (&json!("approved"), &json!("denied")));
+    assert_eq!(record["r1"].get("allowTools"), None);
+    assert!(pending(&world, &session).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denial_says_how_far_it_goes() {
+    let (world, session, mut cli) = asking(&json!("beta")).await;
+    for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
+        let heard = answered(&world, &session, &mut cli, &format!("{id}/deny"), &json!({"decision": decision})).await;
+        assert_eq!(heard, json!({"id": id, "approved": false, "decision": decision}));
+        let entry = completed(&world, &session, id).await;
+        assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
+        assert_eq!(entry["completedAt"], world.now());
+    }
+    assert_eq!(world.shown(&session).await["active"], true, "the agent's task is aborted, not the session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_says_denied_or_abort_is_a_denial_and_grants_nothing() {
+    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
+        let body = json!({"decision": decision, "mode": "bypassPermissions", "allowTools": ["Bash"]});
+        let heard = answered(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        assert_eq!((&heard["approved"], &heard["decision"]), (&json!(false), &json!(decision)));
+        let entry = completed(&world, &session, id).await;
+        assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
+        assert_eq!(entry.get("allowTools"), None, "no tool was approved: {entry}");
+        assert_ne!(entry["mode"], "bypassPermissions", "nor was the mode");
+    }
+    assert_eq!(world.shown(&session).await.get("permissionMode"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
+    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let odd = [
+        json!([]),
+        json!("yes"),
+        json!({"q": "yes"}),
+        json!({"q": [1]}),
+        json!({"q": {"answers": "yes"}}),
+        json!({"q": {"answer": ["yes"]}}),
+        json!({"q": null}),
+        json!({"q": ["yes"], "p": {"answers": ["no"]}}),
+    ];
+    for answers in odd {
+        let refused = answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
+        assert_eq!(refused.refuses(400, "invalid_field")["field"], "answers", "{answers}");
+    }
+    let plain = json!({"q": ["yes", "no"], "p": []});
+    let nested = json!({"q": {"answers": ["yes"]}, "p": {"answers": []}});
+    for (id, answers) in [("r1", plain), ("r2", nested)] {
+        let body = json!({"answers": answers});
+        let heard = answered(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        assert_eq!(heard["answers"], answers);
+        assert_eq!(completed(&world, &session, id).await["answers"], answers);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
+    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let table = [
+        ("approve", json!({"mode": "warp"}), "mode"),
+        ("approve", json!({"mode": 5}), "mode"),
+        ("approve", json!({"mode": "default", "allowTools": "Bash"}), "allowTools"),
+        ("approve", json!({"allowTools": [1]}), "allowTools[0]"),
+        ("approve", json!({"decision": "maybe"}), "decision"),
+        ("approve", json!({"decision": true}), "decision"),
+        ("deny", json!({"decision": "approved"}), "decision"),
+        ("deny", json!({"decision": "approved_for_session"}), "decision"),
+        ("deny", json!({"decision": "never"}), "decision"),
+    ];
+    for (how, body, field) in table {
+        let refused = answer(&world, &session, &format!("r1/{how}"), &body).reply().await;
+        assert_eq!(refused.refuses(400, "invalid_field")["field"], field, "{how} {body}");
+    }
+    for body in ["[]", "7", "{"] {
+        let path = format!("/api/sessions/{session}/permissions/r1/approve");
+        world.request("POST", &path, body).await.refuses(400, "invalid_body");
+    }
+    cli.socket.heard_nothing().await;
+    assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
+    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_flavor_takes_its_own_modes_with_an_approval() {
+    let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
+    let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
+    let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
+    let table: [(Value, &[&str]); 7] = [
+        (json!("alpha"), &alpha),
+        (Value::Null, &alpha),
+        (json!("beta"), &sandboxed),
+        (json!("delta"), &sandboxed),
+        (json!("epsilon"), &["default", "yolo"]),
+        (json!("gamma"), &["default", "plan", "ask", "yolo"]),
+        (json!("zeta"), &["default"]),
+    ];
+    for (flavor, valid) in table {
+        let (world, session, mut cli) = asking(&flavor).await;
+        let mut version = 2;
+        for mode in modes {
+            let reply = answer(&world, &session, "r1/approve", &json!({"mode": mode}));
+            if !valid.contains(&mode) {
+                let refused = reply.reply().await;
+                assert_eq!(refused.refuses(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
+                continue;
+            }
+            assert_eq!(cli.serve("permission", &json!({})).await["mode"], mode, "{flavor}");
+            reply.reply().await.ok();
+            assert_eq!(world.shown(&session).await["permissionMode"], mode, "{flavor}");
+            cli.state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
+            version += 2;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_or_not_active_takes_no_answer() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    for how in ["r3/approve", "r3/deny", "__proto__/approve", "constructor/deny", "r1%20/approve"] {
+        answer(&world, &session, how, &json!({})).reply().await.refuses(404, "request_not_found");
+    }
+    answer(&world, "nobody", "r1/approve", &json!({})).reply().await.refuses(404, "session_not_found");
+    let neighbour = world.neighbour();
+    for how in ["r1/approve", "r1/deny"] {
+        answer(&neighbour, &session, how, &json!({})).reply().await.refuses(403, "forbidden");
+    }
+    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    answer(&world, &session, "r1/deny", &json!({})).reply().await.refuses(404, "request_not_found");
+    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    for how in ["r1/approve", "r2/deny", "r3/deny"] {
+        answer(&world, &session, how, &json!({})).reply().await.refuses(409, "session_inactive");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_with_odd_characters_are_answered_as_they_are() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
+    cli.state(&session, 2, &state).await;
+    for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
+        let heard = answered(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
+        assert_eq!(heard["id"], id);
+        assert_eq!(completed(&world, &session, id).await["status"], "approved");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let first = answer(&world, &session, "r1/approve", &json!({}));
+    let call = cli.request().await;
+    let second = answer(&world, &session, "r1/deny", &json!({}));
+    let other = answer(&world, &session, "r2/deny", &json!({}));
+    second.reply().await.refuses(404, "request_not_found");
+    assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "another request is another matter");
+    other.reply().await.ok();
+    cli.answer(&call, &json!({}));
+    first.reply().await.ok();
+    assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
+    assert_eq!(world.shown(&session).await["agentStateVersion"], 4);
+    answer(&world, &session, "r1/deny", &json!({})).reply().await.refuses(404, "request_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let still_pending = async |reply: Reply, status, code| {
+        reply.refuses(status, code);
+        let shown = world.shown(&session).await;
+        assert_eq!((&shown["agentStateVersion"], &shown["active"]), (&json!(2), &json!(true)), "{code}");
+        assert_eq!(pending(&world, &session).await, ["r1", "r2"], "{code}");
+        assert_eq!(shown.get("permissionMode"), None, "{code}");
+    };
+    let body = json!({"mode": "plan"});
+    let reply = answer(&world, &session, "r1/approve", &body);
+    cli.serve("permission", &json!({"success": false, "error": "no such request"})).await;
+    let reply = reply.reply().await;
+    assert!(reply.text.contains("no such request"), "{reply:?}");
+    still_pending(reply, 503, "cli_refused").await;
+
+    let reply = answer(&world, &session, "r1/approve", &body);
+    let late = cli.request().await;
+    for _ in 0..3 {
+        world.pass(RPC_TIMEOUT_MS / 3).await;
+        cli.alive(&world, &session).await;
+    }
+    still_pending(reply.reply().await, 504, "rpc_timeout").await;
+    cli.answer(&late, &json!({}));
+    quiet().await;
+    assert_eq!(pending(&world, &session).await, ["r1", "r2"], "a late word changes nothing");
+
+    assert_eq!(cli.ask("rpc-unregister", &json!({"method": "permission"})).await, json!({"ok": true}));
+    still_pending(answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
+    cli.register("permission").await;
+    let reply = answer(&world, &session, "r1/approve", &body);
+    cli.request().await;
+    cli.socket.close();
+    still_pending(reply.reply().await, 503, "cli_unreachable").await;
+
+    let mut back = world.live_cli(&session).await;
+    back.register("permission").await;
+    answered(&world, &session, &mut back, "r1/approve", &body).await;
+    assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_moves_the_request_itself_has_the_last_word_and_the_mode_still_counts() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let reply = answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
+    let call = cli.request().await;
+    let own = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
+    let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": own}});
+    assert_eq!(cli.state(&session, 2, &moved).await["result"], "success");
+    let mut web = world.web("all=true").await;
+    cli.answer(&call, &json!({}));
+    reply.reply().await.ok();
+    let shown = world.shown(&session).await;
+    assert_eq!((&shown["agentStateVersion"], &shown["permissionMode"]), (&json!(3), &json!("plan")));
+    assert_eq!(shown["agentState"]["completedRequests"]["r1"], own);
+    assert_eq!(web.event_of("session-updated").await["data"]["permissionMode"], "plan");
+    assert_eq!(cli.state(&session, 3, &moved).await["result"], "success", "the version it knows still stands");
+    world.sleep_and_wake().await;
+    assert_eq!(world.shown(&session).await["permissionMode"], "plan", "it is persisted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_moves_the_request_too_late_is_told_what_stands() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    answered(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
+    let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
+    let refused = cli.state(&session, 2, &moved).await;
+    assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(3)));
+    assert_eq!(refused["agentState"]["requests"], json!({"r2": request("Edit")}));
+    assert_eq!(refused["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
+    assert_eq!(cli.state(&session, 3, &refused["agentState"]).await["result"], "success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_a_success_only_once_it_is_durable() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let mut web = world.web("all=true").await;
+    world.db.hold(On::Writes);
+    let reply = answer(&world, &session, "r1/approve", &json!({}));
+    cli.serve("permission", &json!({})).await;
+    quiet().await;
+    assert!(!reply.is_here());
+    web.0.heard_nothing().await;
+    cli.socket.heard_nothing().await;
+    world.db.release();
+    reply.reply().await.ok();
+    state_event(&mut web).await;
+    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    let reply = answer(&world, &session, "r2/approve", &json!({}));
+    cli.serve("permission", &json!({})).await;
+    reply.reply().await.refuses(503, "hub_unavailable");
+    assert_eq!(pending(&world, &session).await, ["r2"], "what was not written never happened");
+    answered(&world, &session, &mut cli, "r2/approve", &json!({})).await;
+}
+
+/// How a session's time can be over.
+async fn end(world: &World, session: &str, cli: &mut Cli, how: &str) {
+    match how {
+        "session-end" => drop(cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await),
+        "expiry" => world.pass(30_000).await,
+        "closed" => {
+            cli.socket.close();
+            world.pass(30_000).await;
+        }
+        "abort" => {
+            cli.register("abort").await;
+            let aborted = world.start("POST", &format!("/api/sessions/{session}/abort"), "");
+            cli.serve("abort", &json!({})).await;
+            aborted.reply().await.ok();
+        }
+        "archive" => drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok()),
+        "archive while inactive" => {
+            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+            let version = world.shown(session).await["agentStateVersion"].as_u64().unwrap();
+            let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
+            cli.state(session, version, &asked).await;
+            drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok());
+        }
+        "session-end while inactive" => {
+            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+            let version = world.shown(session).await["agentStateVersion"].as_u64().unwrap();
+            let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
+            cli.state(session, version, &asked).await;
+            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+        }
+        "sleep and expiry" => {
+            world.sleep_and_wake().await;
+            world.pass(60_000).await;
+        }
+        _ => panic!("{how}"),
+    }
+    quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_canceled_when_its_session_is_over() {
+    let ways = [
+        "session-end",
+        "expiry",
+        "closed",
+        "abort",
+        "archive",
+        "archive while inactive",
+        "session-end while inactive",
+        "sleep and expiry",
+    ];
+    for how in ways {
+        let (world, session, mut cli) = asking(&Value::Null).await;
+        let mut second = world.cli(&session).await;
+        let mut web = world.web("all=true").await;
+        end(&world, &session, &mut cli, how).await;
+        let shown = world.shown(&session).await;
+        assert_eq!((&shown["agentState"]["requests"], &shown["active"]), (&json!({}), &json!(false)), "{how}");
+        assert_eq!(shown["agentState"]["controlledByUser"].as_bool().unwrap_or(false), false, "{how}");
+        for (id, tool) in [("r1", "Bash"), ("r2", "Edit")] {
+            let entry = &shown["agentState"]["completedRequests"][id];
+            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{how} {id}");
+            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{how} {entry}");
+            assert_eq!(entry.get("decision"), None, "nobody decided: {entry}");
+        }
+        assert!(shown["agentStateVersion"].as_u64().unwrap() > 2, "{how}");
+        let told = state_event(&mut web).await;
+        assert_eq!(told["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{how}");
+        let update = second.event("update").await["body"]["agentState"]["value"].clone();
+        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{how}");
+        let counts = world.get("/api/sessions?archived=include").await.ok();
+        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{how}");
+        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{how}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_under_way_when_its_session_ends_does_not_undo_the_cancellation() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let reply = answer(&world, &session, "r1/approve", &json!({}));
+    let call = cli.request().await;
+    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.answer(&call, &json!({}));
+    reply.reply().await;
+    assert_eq!(completed(&world, &session, "r1").await["status"], "canceled");
+    assert!(pending(&world, &session).await.is_empty());
+}
+
+const MANY: usize = 10_000;
+
+fn record(n: usize) -> (String, Value) {
+    (format!("q{n:05}"), json!({"tool": "Bash", "arguments": {"n": n}, "status": "approved", "completedAt": n}))
+}
+
+/// A session with ten thousand completed requests, and one that waits.
+async fn veteran() -> (World, String, Cli, Map<String, Value>) {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let all: Map<String, Value> = (0..MANY).map(record).collect();
+    let grown = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
+    let answer = cli.state(&session, 2, &grown).await;
+    assert_eq!((&answer["result"], &answer["version"]), (&json!("success"), &json!(3)));
+    quiet().await;
+    (world, session, cli, all)
+}
+
+/// How many completed requests the batches since then wrote, and how many bytes of parameters they had in all.
+fn written_since(world: &World, batches: usize) -> (usize, usize) {
+    use session_gateway_hub::store::Value as Param;
+    let mut rows = 0;
+    let mut bytes = 0;
+    for statement in world.db.written()[batches..].iter().flatten() {
+        let texts = statement.params.iter().filter_map(|param| match param {
+            Param::Text(text) => Some(text.len()),
+            _ => None,
+        });
+        bytes += texts.sum::<usize>();
+        if let (true, Some(Param::Text(array))) =
+            (statement.sql.contains("INSERT INTO completed_requests"), statement.params.first())
+        {
+            rows += serde_json::from_str::<Vec<Value>>(array).unwrap().len();
+        }
+    }
+    (rows, bytes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_completed_requests_are_written_by_difference() {
+    let (world, session, mut cli, mut all) = veteran().await;
+    assert_eq!(written_since(&world, 0).0, MANY);
+    assert!(world.db.writes() < 10, "in few batches: {}", world.db.writes());
+
+    let before = world.db.writes();
+    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    let (rows, bytes) = written_since(&world, before);
+    assert_eq!(rows, 1);
+    assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
+
+    // The CLI sends the record whole, with one entry more and one that says something else now.
+    let (id, entry) = record(MANY);
+    all.insert(id, entry);
+    all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
+    let before = world.db.writes();
+    let state = json!({"requests": {}, "completedRequests": all});
+    assert_eq!(cli.state(&session, 4, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 2);
+    let before = world.db.writes();
+    assert_eq!(cli.state(&session, 5, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 0, "nothing differs");
+
+    world.sleep_and_wake().await;
+    let (id, entry) = record(MANY + 1);
+    all.insert(id, entry);
+    let before = world.db.writes();
+    let state = json!({"requests": {}, "completedRequests": all});
+    assert_eq!(cli.state(&session, 6, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 1, "also when memory begins anew");
+    all.insert("r1".into(), completed(&world, &session, "r1").await);
+    assert_eq!(state_of(&world, &session).await, all);
+}
+
+async fn state_of(world: &World, session: &str) -> Map<String, Value> {
+    state(world, session).await["completedRequests"].as_object().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_has_nothing_to_do_with_the_record_and_the_session_shows_it_whole() {
+    let (world, session, mut cli, all) = veteran().await;
+    for round in ["before a sleep", "after it"] {
+        assert_eq!(state_of(&world, &session).await, all, "{round}");
+        world.sleep_and_wake().await;
+        let reads = world.db.reads();
+        let list = world.get("/api/sessions").await;
+        assert_eq!(list.ok()["sessions"][0]["pendingRequestsCount"], 1);
+        assert!(list.text.len() < 2_000, "{}", list.text);
+        cli.alive(&world, &session).await;
+        cli.message(&session, "hello").await;
+        quiet().await;
+        let touched = world.db.read()[reads..].iter().flatten().any(|read| read.sql.contains("completed_requests"));
+        assert!(!touched, "neither the list nor a message reads the record");
+    }
+    let row = world.db.number("SELECT length(agent_state) FROM sessions");
+    assert!(row < 1_000, "the session's own row holds none of it: {row} bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_leaves_old_entries_out_keeps_them() {
+    let (world, session, mut cli, mut all) = veteran().await;
+    let (id, entry) = record(MANY);
+    let few = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
+    assert_eq!(cli.state(&session, 3, &few).await["result"], "success");
+    all.insert(id, entry);
+    assert_eq!(state_of(&world, &session).await, all);
+    assert_eq!(cli.state(&session, 4, &Value::Null).await["result"], "success");
+    assert_eq!(state_of(&world, &session).await, all, "a state of null has none of its own");
+    world.sleep_and_wake().await;
+    assert_eq!(state_of(&world, &session).await, all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_hear_of_a_long_record_is_what_changed() {
+    let (world, session, mut cli, _) = veteran().await;
+    let mut second = world.cli(&session).await;
+    let mut web = world.web("all=true").await;
+    answered(&world, &session, &mut cli, "r1/deny", &json!({})).await;
+    let told = state_event(&mut web).await["agentState"]["completedRequests"].clone();
+    let update = second.event("update").await["body"]["agentState"]["value"]["completedRequests"].clone();
+    for changed in [told, update] {
+        assert_eq!(changed.as_object().unwrap().keys().collect::<Vec<_>>(), ["r1"]);
+    }
+    let refused = cli.state(&session, 1, &json!({})).await;
+    assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(4)));
+    let newest = refused["agentState"]["completedRequests"].as_object().unwrap();
+    assert!(newest.len() < 1_000 && newest.contains_key("r1") && newest.contains_key("q09999"), "{}", newest.len());
+}
