@@ -124,7 +124,7 @@ async function nodeTests(folders) {
   const files = folders.flatMap(testFiles);
   if (files.length === 0) throw new UserError(`There are no tests: no *.test.mjs in ${folders.join(', ')}.`);
   // Each file starts a runtime of its own beside its clients.
-  const concurrency = Math.max(1, Math.min(4, Math.floor(availableParallelism() / 2)));
+  const concurrency = Math.max(1, Math.min(4, availableParallelism()));
   const options = ['--test', '--test-reporter=spec', `--test-concurrency=${concurrency}`, `--test-timeout=${TEST_TIMEOUT_MS}`];
   await run(nodeBinary(), [...options, ...files], { show: true, env: OFFLINE });
 }

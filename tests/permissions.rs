@@ -106,7 +106,10 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
     assert_eq!(listed(&world).await["pendingRequestsCount"], 1);
 
     let update = cli.event("update").await["body"].clone();
-    assert_eq!((&update["t"], &update["sid"], &update["metadata"]), (&json!("update-session"), &json!(session), &Value::Null));
+    assert_eq!(
+        (&update["t"], &update["sid"], &update["metadata"]),
+        (&json!("update-session"), &json!(session), &Value::Null)
+    );
     assert_eq!(update["agentState"]["version"], 3);
     assert_eq!(update["agentState"]["value"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(update["agentState"]["value"]["completedRequests"], json!({"r1": entry}));

@@ -39,13 +39,19 @@ pub async fn approve(
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
-    let answer = PermissionAnswer {
-        approved: !matches!(body.decision, Some(Decision::Denied | Decision::Abort)),
-        mode: body.mode,
-        allow_tools: body.allow_tools,
-        decision: body.decision,
-        answers: body.answers,
-        reason: None,
+    let answer = match body.decision {
+        // A denial grants nothing.
+        Some(Decision::Denied | Decision::Abort) => {
+            PermissionAnswer { decision: body.decision, ..PermissionAnswer::default() }
+        }
+        decision => PermissionAnswer {
+            approved: true,
+            mode: body.mode,
+            allow_tools: body.allow_tools,
+            decision,
+            answers: body.answers,
+            reason: None,
+        },
     };
     hub.answer_permission(&id, &request, answer).await?;
     Ok(JsonText::ok())

@@ -81,8 +81,12 @@ impl Hub {
         let answer = self.call(&Owner::Session(id.to_owned()), "set-session-config", &params).await;
         let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
         let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
+        let done = |applied: &Applied| match setting {
+            Setting::PermissionMode(_) => applied.permission_mode.is_some(),
+            Setting::Model(_) => applied.model_mode.is_some(),
+        };
         let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());
-        result.applied.ok_or(Error::NotApplied(reason))
+        result.applied.filter(done).ok_or(Error::NotApplied(reason))
     }
 
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {

@@ -95,16 +95,16 @@ impl Hub {
             let now = self.rt.now();
             let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
             let s = &mut entry.session;
-            if !s.active && !s.thinking {
+            if s.active || s.thinking {
+                s.thinking_at = if s.thinking { now } else { s.thinking_at };
+                (s.active, s.thinking, s.updated_at) = (false, false, now);
+                let event = Event::session_updated(id, &Changes::presence(s));
+                state.journal.session(id, Extent::Counters);
+                state.journal.then(Outcome::Publish(event));
+                state.journal.then(Outcome::Departed(owner));
+            } else {
                 self.rt.unnote(&note_key(&owner));
-                return Ok(());
             }
-            s.thinking_at = if s.thinking { now } else { s.thinking_at };
-            (s.active, s.thinking, s.updated_at) = (false, false, now);
-            let event = Event::session_updated(id, &Changes::presence(s));
-            state.journal.session(id, Extent::Counters);
-            state.journal.then(Outcome::Publish(event));
-            state.journal.then(Outcome::Departed(owner));
             self.cancel_pending(&mut state, id);
         }
         self.flush();

@@ -80,10 +80,13 @@ export class Inbox {
     };
     this.end = () => this.wake();
     socket.addEventListener('message', (event) => this.take(event.data));
-    socket.addEventListener('close', (event) => {
+    const closed = (event) => {
       this.closed = true;
       this.end(event);
-    });
+    };
+    socket.addEventListener('close', closed);
+    // A connection that breaks has no close event.
+    socket.addEventListener('error', () => closed({ code: 1006 }));
   }
 
   /** The next message, or undefined when none comes within `ms` milliseconds or the socket closes. */

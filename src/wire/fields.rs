@@ -27,10 +27,11 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();
-        if !cause.is_data() {
+        // An enum given as a number or list is told as a syntax error, though the text is JSON.
+        if !cause.is_data() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
             return FieldError::new("", format!("Not valid JSON: {cause}."));
         }
-        let reason = cause.to_string();
+        let reason = if cause.is_data() { cause.to_string() } else { "invalid type: expected a text".to_owned() };
         let reason = reason.split(" at line ").next().unwrap_or_default();
         let field = field_path(&path, reason);
         FieldError { message: format!("Field `{field}`: {reason}."), field }

@@ -61,7 +61,7 @@ describe('a second namespace', () => {
   let strangers;
 
   before(async () => {
-    ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/work/private' }));
+    ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/code/private' }));
     machine = await own.machine({ id: 'm-private' });
     await cli.ask('machine-alive', { machineId: machine.id, time: Date.now() });
     await cli.say(session.id, { secret: 'of the first namespace' });
@@ -102,7 +102,7 @@ describe('a second namespace', () => {
   });
 
   test('may have a session of the same tag, which is its own', async () => {
-    const same = await strangers['an access token'].session({ tag: '/work/private' });
+    const same = await strangers['an access token'].session({ tag: '/code/private' });
     assert.notEqual(same.id, session.id);
     assert.equal(same.namespace, 'other');
     await strangers['an access token'].delete(`/api/sessions/${same.id}`);

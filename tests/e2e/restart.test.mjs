@@ -28,7 +28,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const jwt = (await web.post('/api/auth', { accessToken: hub.token('kept') })).body.token;
 
       // A session with all that it can have, and others besides.
-      const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: '/work/kept', way, reconnection: true });
+      const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: '/code/kept', way, reconnection: true });
       const metadata = { ...session.metadata, name: 'Kept', opaque: { zeta: 1, alpha: 1.5 } };
       await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
@@ -37,7 +37,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const lastSign = Date.now();
       await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
       await Promise.all(Array.from({ length: COUNT }, (_, n) => cli.say(session.id, { n }, `l-${n}`)));
-      const idle = await web.session({ tag: '/work/idle' });
+      const idle = await web.session({ tag: '/code/idle' });
       const machine = await web.machine({ id: 'm-kept', runnerState: { status: 'running' } });
       await cli.ask('machine-alive', { machineId: 'm-kept', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
@@ -52,8 +52,8 @@ describe('a restart of the hub', { concurrency: true }, () => {
       assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
       assert.deepEqual((await web.get('/api/sessions')).body, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
-      assert.equal((await web.session({ tag: '/work/kept' })).id, session.id, 'the tag still leads to it');
-      assert.equal((await web.session({ tag: '/work/idle' })).id, idle.id);
+      assert.equal((await web.session({ tag: '/code/kept' })).id, session.id, 'the tag still leads to it');
+      assert.equal((await web.session({ tag: '/code/idle' })).id, idle.id);
       assert.equal((await web.machine({ id: machine.id })).createdAt, machine.createdAt);
       assert.equal((await hub.web('kept', jwt).get('/api/sessions')).status, 200, 'a web client’s token still counts');
 

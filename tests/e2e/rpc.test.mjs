@@ -150,7 +150,7 @@ describe('a call', () => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'params',
       tag: 'params',
-      metadata: { path: '/work/params', flavor: 'gamma' },
+      metadata: { path: '/code/params', flavor: 'gamma' },
     });
     const heard = {};
     for (const [, method] of Object.values(ROUTES)) {
@@ -164,11 +164,11 @@ describe('a call', () => {
       assert.equal((await web.get(`/api/sessions/${session.id}/${what}${query}`)).status, 200, what);
     }
     assert.deepEqual(heard, {
-      gitStatus: { cwd: '/work/params' },
-      gitDiffNumstat: { cwd: '/work/params', staged: false },
-      gitDiffFile: { cwd: '/work/params', filePath: 'a.txt', staged: false },
+      gitStatus: { cwd: '/code/params' },
+      gitDiffNumstat: { cwd: '/code/params', staged: false },
+      gitDiffFile: { cwd: '/code/params', filePath: 'a.txt', staged: false },
       readFile: { path: 'a.txt' },
-      runRipgrep: { cwd: '/work/params', args: ['--files', '--iglob', '*a*'] },
+      runRipgrep: { cwd: '/code/params', args: ['--files', '--iglob', '*a*'] },
       listDirectory: { path: '' },
       listSlashCommands: { agent: 'gamma' },
       listSkills: {},

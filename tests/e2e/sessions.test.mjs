@@ -38,22 +38,22 @@ describe('a session of a tag', () => {
   test('is new at first and the same ever after', async () => {
     const web = hub.web('tags');
     const before = Date.now();
-    const metadata = { path: '/work/a', host: 'h', flavor: 'beta', future: { kept: true } };
-    const first = await web.session({ tag: '/work/a', metadata, agentState: { requests: {} }, model: 'model_fast' });
+    const metadata = { path: '/code/a', host: 'h', flavor: 'beta', future: { kept: true } };
+    const first = await web.session({ tag: '/code/a', metadata, agentState: { requests: {} }, model: 'model_fast' });
     assert.match(first.id, UUID_V7);
     const { createdAt, ...rest } = first;
     assert.ok(createdAt >= before && createdAt <= Date.now());
     assert.deepEqual(
       [rest.tag, rest.namespace, rest.seq, rest.active, rest.thinking, rest.metadataVersion, rest.agentStateVersion],
-      ['/work/a', 'tags', 0, false, false, 1, 1],
+      ['/code/a', 'tags', 0, false, false, 1, 1],
     );
     assert.deepEqual([rest.metadata, rest.agentState], [metadata, { requests: {} }]);
 
-    const again = await web.session({ tag: '/work/a', metadata: { path: '/elsewhere' } });
+    const again = await web.session({ tag: '/code/a', metadata: { path: '/elsewhere' } });
     assert.deepEqual(again, first);
     assert.deepEqual((await web.get(`/cli/sessions/${first.id}`)).body, { session: first });
     assert.deepEqual((await web.get(`/api/sessions/${first.id}`)).body, { session: first });
-    assert.notEqual((await web.session({ tag: '/work/b' })).id, first.id);
+    assert.notEqual((await web.session({ tag: '/code/b' })).id, first.id);
   });
 
   test('is one for ten clients that ask for it at once', async () => {
@@ -122,7 +122,7 @@ describe('the list', () => {
       [summary.active, summary.thinking, summary.permissionMode, summary.pendingRequestsCount, summary.todoProgress],
       [true, true, 'plan', 2, null],
     );
-    assert.deepEqual([summary.metadata.path, summary.metadata.host, summary.metadata.flavor], ['/work/old', 'e2e', 'gamma']);
+    assert.deepEqual([summary.metadata.path, summary.metadata.host, summary.metadata.flavor], ['/code/old', 'e2e', 'gamma']);
     assert.equal(summary.metadata.summary.text, 'What it is about');
     assert.equal(summaries[1].metadata.name, 'A better name');
     for (const time of ['activeAt', 'updatedAt', 'createdAt']) assert.equal(typeof summary[time], 'number', time);

@@ -72,7 +72,7 @@ describe('wrangler dev', () => {
     assert.equal(auth.status, 200, auth.text);
     const web = hub.web('team', auth.body.token);
 
-    const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/work/dev' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/code/dev' });
     const feed = await web.sse({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.greeting();

@@ -88,7 +88,7 @@ export class Web {
 
   /** The session of a tag, made when there is none. */
   async session({ tag, metadata = {}, ...rest }) {
-    const body = { tag, metadata: { path: `/work/${tag}`, host: 'e2e', ...metadata }, ...rest };
+    const body = { tag, metadata: { path: `/code/${tag}`, host: 'e2e', ...metadata }, ...rest };
     const answer = await this.post('/cli/sessions', body);
     if (answer.status !== 200) throw new Error(`POST /cli/sessions: ${answer.status} ${answer.text}`);
     return answer.body.session;
