@@ -21,7 +21,7 @@ fn bodies(session: &str) -> Vec<(&'static str, String, &'static str)> {
 
 async fn live() -> (World, String, support::cli::Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     support::quiet().await;
     (world, session, cli)

@@ -33,7 +33,7 @@ fn refusal(heard: &Heard) -> &str {
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     quiet().await;
     (world, session, cli)
@@ -103,7 +103,7 @@ async fn a_refused_client_may_try_again_on_the_same_socket() {
 #[tokio::test(start_paused = true)]
 async fn what_comes_before_connect_is_refused_and_does_nothing() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let mut socket = opened(&world, true).await;
     socket.send(format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#));
     assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
@@ -280,7 +280,7 @@ async fn an_event_of_a_namespace_that_was_not_joined_does_nothing() {
 async fn events_without_acknowledgement_take_effect_in_silence() {
     let (world, session, mut cli) = live().await;
     world.machine("m").await;
-    let metadata = json!({"path": "/work", "host": "box", "name": "new"});
+    let metadata = json!({"path": "/code", "host": "box", "name": "new"});
     cli.emit("message", &json!({"sid": session, "message": {"n": 1}}));
     cli.emit("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata}));
     cli.emit("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {"controlledByUser": true}}));
@@ -339,7 +339,7 @@ async fn updates_reach_the_other_sockets_of_a_session_and_no_one_else() {
     assert_eq!(update["body"], expected);
     assert!(update["id"].is_string() && update["seq"].is_u64() && update["createdAt"] == world.now(), "{update}");
 
-    let metadata = json!({"path": "/work", "host": "box", "x": 1});
+    let metadata = json!({"path": "/code", "host": "box", "x": 1});
     cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     let later = second.event("update").await;
     assert_eq!(
@@ -372,7 +372,7 @@ async fn updates_reach_the_other_sockets_of_a_session_and_no_one_else() {
 async fn ten_that_ask_for_a_tag_at_once_get_one_session() {
     let world = World::new();
     let mut web = world.web("all=true").await;
-    let body = json!({"tag": "/work", "metadata": {"path": "/work", "host": "box"}}).to_string();
+    let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "box"}}).to_string();
     let asked: Vec<_> = (0..10).map(|_| world.start("POST", "/cli/sessions", body.clone())).collect();
     let mut ids = Vec::new();
     for answer in asked {
@@ -382,7 +382,7 @@ async fn ten_that_ask_for_a_tag_at_once_get_one_session() {
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     assert_eq!(web.types().await, ["session-added"]);
-    let neighbours = world.neighbour().session("/work").await;
+    let neighbours = world.neighbour().session("/code").await;
     assert_ne!(ids[0], neighbours.as_str(), "a tag is a namespace's own");
 }
 
@@ -472,7 +472,7 @@ async fn five_thousand_messages_at_once_are_all_kept_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_says_goodbye_is_let_go() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     for farewell in ["41/cli,", "1"] {
         let mut cli = world.cli(&session).await;
         cli.register("readFile").await;
@@ -486,7 +486,7 @@ async fn a_client_that_says_goodbye_is_let_go() {
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_while_its_connect_is_checked_leaves_nothing_behind() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.sleep_and_wake().await;
     world.db.hold(support::sqlite::On::Reads);
     let cli = Cli::connecting(&world, &json!({"token": "secret:team", "sessionId": session}));

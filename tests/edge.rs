@@ -187,7 +187,7 @@ async fn unknown_places_are_a_404() {
 #[tokio::test(start_paused = true)]
 async fn history_is_answered_at_the_edge_without_the_object() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.live_cli(&session).await.message(&session, "hello").await;
     let foreign = world.neighbour().session("/theirs").await;
     let edge = edge_on(&world.db, "token", "");

@@ -13,7 +13,7 @@ use support::web::Web;
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     support::quiet().await;
     (world, session, cli)
@@ -309,7 +309,7 @@ async fn what_a_web_client_says_is_not_answered_with_packets_for_clis() {
     web.0.send_binary();
     web.0.heard_nothing().await;
     assert!(web.0.is_open());
-    world.session("/work").await;
+    world.session("/code").await;
     assert_eq!(web.types().await, ["session-added"]);
 }
 

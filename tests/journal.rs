@@ -28,7 +28,7 @@ fn message(session: &str, n: u64) -> Value {
 /// A session with a live CLI, and everything about it in memory.
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     quiet().await;
     (world, session, cli)
@@ -258,21 +258,21 @@ async fn what_was_built_upon_a_failed_change_fails_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_deletion_failed_is_still_there() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.db.fail(On::Writes, lasting());
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.refuses(503, "hub_unavailable");
-    assert_eq!(world.shown(&session).await["tag"], "/work");
-    assert_eq!(world.session("/work").await, session);
+    assert_eq!(world.shown(&session).await["tag"], "/code");
+    assert_eq!(world.session("/code").await, session);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tag_asked_for_while_its_session_is_being_deleted_gives_a_new_session() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.db.hold(On::Writes);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     quiet().await;
-    let body = json!({"tag": "/work", "metadata": {"path": "/work", "host": "h"}});
+    let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let made = world.start("POST", "/cli/sessions", body.to_string());
     let asked = world.start("GET", &format!("/api/sessions/{session}"), "");
     quiet().await;
@@ -296,7 +296,7 @@ async fn an_end_that_could_not_be_written_is_tried_again_with_the_clock() {
 #[tokio::test(start_paused = true)]
 async fn a_fault_in_reading_is_a_503_and_gone_with_the_next_request() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.sleep_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
         world.db.fail(On::Reads, passing());
@@ -330,7 +330,7 @@ async fn a_database_without_schema_is_answered_with_what_to_run() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_while_the_database_is_away_is_asked_to_come_again() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.sleep_and_wake().await;
     world.db.fail(On::Reads, passing());
     let auth = json!({"token": world.token(), "sessionId": session});

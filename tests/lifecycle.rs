@@ -14,7 +14,7 @@ use support::{RPC_TIMEOUT_MS, World, quiet};
 /// An active session whose CLI serves these methods.
 async fn live(methods: &[&str]) -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
     for method in methods {
         cli.register(method).await;
@@ -144,7 +144,7 @@ async fn an_active_session_is_archived_after_its_cli_was_asked_to_end_itself() {
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let shown = world.shown(&session).await;
     let metadata = json!({
-        "path": "/work", "host": "box", "lifecycleState": "archived", "lifecycleStateSince": world.now(),
+        "path": "/code", "host": "box", "lifecycleState": "archived", "lifecycleStateSince": world.now(),
         "archivedBy": "web", "archiveReason": "done with it",
     });
     assert_eq!((&shown["metadata"], &shown["metadataVersion"]), (&metadata, &json!(2)));
@@ -225,7 +225,7 @@ async fn a_cli_that_ends_itself_properly_and_one_that_lingers_come_to_the_same()
     let (world, session, mut cli) = live(&["killSession"]).await;
     let reply = order(&world, &session, "archive", &json!({}));
     let call = cli.request().await;
-    let own = json!({"path": "/work", "host": "box", "lifecycleState": "completed", "exit": 0});
+    let own = json!({"path": "/code", "host": "box", "lifecycleState": "completed", "exit": 0});
     let updated = cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": own})).await;
     assert_eq!(updated["result"], "success");
     end(&world, &session, &mut cli).await;
@@ -256,10 +256,10 @@ async fn an_archived_session_that_is_asked_for_by_its_tag_lives_again_under_its_
     world.request("PATCH", &format!("/api/sessions/{session}"), json!({"name": "Mine"}).to_string()).await.ok();
     archive(&world, &session, &json!({})).await.ok();
     let mut web = world.web("all=true").await;
-    let again = world.session_with("/work", json!({"version": "2"})).await;
+    let again = world.session_with("/code", json!({"version": "2"})).await;
     assert_eq!(again, session);
     let shown = world.shown(&session).await;
-    let metadata = json!({"path": "/work", "host": "box", "version": "2", "name": "Mine"});
+    let metadata = json!({"path": "/code", "host": "box", "version": "2", "name": "Mine"});
     assert_eq!((&shown["metadata"], &shown["seq"], &shown["active"]), (&metadata, &json!(1), &json!(false)));
     assert_eq!(web.event_of("session-updated").await["data"]["metadata"], metadata);
     assert_eq!(listed(&world, "").await, [session.as_str()]);
@@ -267,7 +267,7 @@ async fn an_archived_session_that_is_asked_for_by_its_tag_lives_again_under_its_
     assert_eq!(world.shown(&session).await["active"], true);
     world.sleep_and_wake().await;
     assert_eq!(world.shown(&session).await["metadata"], metadata, "it is persisted");
-    let named = world.session_with("/work", json!({"name": "Other"})).await;
+    let named = world.session_with("/code", json!({"name": "Other"})).await;
     assert_eq!(world.shown(&named).await["metadata"]["name"], "Mine", "one that is not archived is left as it is");
 }
 
@@ -305,7 +305,7 @@ async fn only_a_session_that_is_not_active_can_be_deleted() {
     for table in ["sessions", "messages", "completed_requests"] {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
-    assert_ne!(world.session("/work").await, session, "its tag is free again");
+    assert_ne!(world.session("/code").await, session, "its tag is free again");
 }
 
 /// A mode that the CLI applies, or says that it does.

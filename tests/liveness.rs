@@ -12,7 +12,7 @@ use support::{World, quiet};
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     quiet().await;
     (world, session, cli)
@@ -41,7 +41,7 @@ async fn update(web: &mut Web) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_sign_of_life_makes_a_session_active_at_once_for_everybody() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let mut web = world.web("all=true").await;
     assert!(!is_active(&world, &session).await);
     let mut cli = world.cli(&session).await;
@@ -266,7 +266,7 @@ async fn a_wake_in_between_keeps_the_clocks() {
 #[tokio::test(start_paused = true)]
 async fn what_was_active_before_a_restart_without_a_notebook_gets_a_full_clock() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     world.db.execute("UPDATE sessions SET active = 1, thinking = 1");
     world.restart();
     let shown = world.shown(&session).await;

@@ -69,8 +69,8 @@ fn requests_to(session: &str, machine: &str) -> Vec<(&'static str, String, &'sta
         ("POST", format!("/api/sessions/{session}/model"), r#"{"model":"default"}"#),
         ("POST", format!("/api/sessions/{session}/permissions/r/approve"), "{}"),
         ("POST", format!("/api/sessions/{session}/permissions/r/deny"), "{}"),
-        ("POST", format!("/api/machines/{machine}/spawn"), r#"{"directory":"/work"}"#),
-        ("POST", format!("/api/machines/{machine}/paths/exists"), r#"{"paths":["/work"]}"#),
+        ("POST", format!("/api/machines/{machine}/spawn"), r#"{"directory":"/code"}"#),
+        ("POST", format!("/api/machines/{machine}/paths/exists"), r#"{"paths":["/code"]}"#),
         ("GET", format!("/cli/sessions/{session}"), ""),
         ("GET", format!("/cli/sessions/{session}/messages"), ""),
         ("GET", format!("/cli/machines/{machine}"), ""),
@@ -80,7 +80,7 @@ fn requests_to(session: &str, machine: &str) -> Vec<(&'static str, String, &'sta
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     (world, session, cli)
 }
@@ -139,7 +139,7 @@ async fn a_known_path_says_which_methods_it_takes() {
 #[tokio::test(start_paused = true)]
 async fn a_path_that_is_none_is_a_404() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let below = format!("/api/sessions/{session}/nothing");
     for path in ["/", "/api", "/api/", "/api/nothing", "/api/sessions/", "/cli/nothing", "/API/sessions", &below] {
         for method in ["GET", "POST", "DELETE"] {
@@ -154,10 +154,10 @@ async fn a_session_is_shown_with_all_its_fields() {
     cli.message(&session, "hello").await;
     let shown = world.shown(&session).await;
     let expected = json!({
-        "id": session, "namespace": "team", "tag": "/work", "seq": 1,
+        "id": session, "namespace": "team", "tag": "/code", "seq": 1,
         "createdAt": world.now(), "updatedAt": world.now(), "activeAt": world.now(), "thinkingAt": world.now(),
         "active": true, "thinking": false,
-        "metadata": {"path": "/work", "host": "box"}, "metadataVersion": 1,
+        "metadata": {"path": "/code", "host": "box"}, "metadataVersion": 1,
         "agentState": null, "agentStateVersion": 1,
     });
     assert_eq!(shown, expected);
@@ -213,18 +213,18 @@ async fn archived_sessions_are_listed_only_when_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn an_archived_session_comes_back_to_life_under_its_tag() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let mut cli = world.cli(&session).await;
-    let metadata = json!({"path": "/work", "host": "box", "lifecycleState": "archived"});
+    let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
     cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
-    assert_eq!(world.session("/work").await, session, "the same session");
+    assert_eq!(world.session("/code").await, session, "the same session");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["id"], session.as_str(), "and listed again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let path = format!("/api/sessions/{session}");
     let rename = async |body: Value| world.request("PATCH", &path, body.to_string()).await;
     assert_eq!(rename(json!({"name": "  one  "})).await.ok(), json!({"ok": true, "metadataVersion": 2}));
@@ -238,7 +238,7 @@ async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
     for name in [String::new(), "   ".into(), "x".repeat(256)] {
         assert_eq!(rename(json!({"name": name})).await.refuses(400, "invalid_field")["field"], "name");
     }
-    assert_eq!(world.shown(&session).await["metadata"], json!({"path": "/work", "host": "box", "name": longest}));
+    assert_eq!(world.shown(&session).await["metadata"], json!({"path": "/code", "host": "box", "name": longest}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +289,7 @@ async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_not_active_takes_no_message() {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let path = format!("/api/sessions/{session}/messages");
     world.post(&path, &json!({"text": "hi"})).await.refuses(409, "session_inactive");
     // A bad body is the sender's fault, whatever the session's state.

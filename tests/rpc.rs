@@ -11,7 +11,7 @@ use support::{RPC_TIMEOUT_MS, World, quiet};
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     (world, session, cli)
 }
@@ -24,11 +24,11 @@ fn start(world: &World, session: &str, route: &str) -> Awaited {
 async fn each_route_calls_its_method_and_passes_the_result_on_to_the_letter() {
     let (world, session, mut cli) = live().await;
     let table = [
-        ("git-status", "gitStatus", json!({"cwd": "/work"})),
-        ("git-diff-numstat", "gitDiffNumstat", json!({"cwd": "/work", "staged": false})),
-        ("git-diff-numstat?staged=true", "gitDiffNumstat", json!({"cwd": "/work", "staged": true})),
-        ("git-diff-file?path=a%2Fb", "gitDiffFile", json!({"cwd": "/work", "filePath": "a/b", "staged": false})),
-        ("git-diff-file?path=a&staged=1", "gitDiffFile", json!({"cwd": "/work", "filePath": "a", "staged": true})),
+        ("git-status", "gitStatus", json!({"cwd": "/code"})),
+        ("git-diff-numstat", "gitDiffNumstat", json!({"cwd": "/code", "staged": false})),
+        ("git-diff-numstat?staged=true", "gitDiffNumstat", json!({"cwd": "/code", "staged": true})),
+        ("git-diff-file?path=a%2Fb", "gitDiffFile", json!({"cwd": "/code", "filePath": "a/b", "staged": false})),
+        ("git-diff-file?path=a&staged=1", "gitDiffFile", json!({"cwd": "/code", "filePath": "a", "staged": true})),
         ("file?path=%C3%BC.txt", "readFile", json!({"path": "ü.txt"})),
         ("directory", "listDirectory", json!({"path": ""})),
         ("directory?path=src", "listDirectory", json!({"path": "src"})),
@@ -52,7 +52,7 @@ async fn each_route_calls_its_method_and_passes_the_result_on_to_the_letter() {
 #[tokio::test(start_paused = true)]
 async fn slash_commands_are_asked_for_the_sessions_own_agent() {
     let (world, session, mut cli) = live().await;
-    let metadata = json!({"path": "/work", "host": "box", "flavor": "gamma"});
+    let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
     cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     cli.register("listSlashCommands").await;
     let call = start(&world, &session, "slash-commands");
@@ -80,11 +80,11 @@ async fn files_are_found_with_ripgrep() {
     for (route, args) in table {
         let call = start(&world, &session, route);
         let request = cli.request().await;
-        assert_eq!(request.params, json!({"args": args, "cwd": "/work"}), "{route}");
+        assert_eq!(request.params, json!({"args": args, "cwd": "/code"}), "{route}");
         cli.answer(&request, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
         let files = call.reply().await.ok();
         let main = json!({
-            "fileName": "main.rs", "filePath": "src/main.rs", "fullPath": "/work/src/main.rs", "fileType": "file",
+            "fileName": "main.rs", "filePath": "src/main.rs", "fullPath": "/code/src/main.rs", "fileType": "file",
         });
         assert_eq!((&files["success"], &files["files"][0]), (&json!(true), &main));
         assert_eq!(files["files"].as_array().unwrap().len(), 2);

@@ -17,7 +17,7 @@ const FIRST_PING: u64 = START + 55_000;
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     let cli = world.live_cli(&session).await;
     (world, session, cli)
 }
@@ -333,7 +333,7 @@ async fn subscribers_hear_a_heartbeat_every_thirty_seconds_through_sleep_and_wak
 async fn the_alarm_is_set_to_the_earliest_deadline_whatever_comes_first() {
     let world = World::new();
     assert_eq!(world.rt.alarm(), None, "nothing to wait for");
-    let session = world.session("/work").await;
+    let session = world.session("/code").await;
     assert_eq!(world.rt.alarm(), None);
     let mut cli = world.cli(&session).await;
     let of_opening = START + 10_000;

@@ -55,7 +55,7 @@ impl Memory {
 }
 
 fn session(id: &str, tag: &str) -> Session {
-    let metadata = json(r#"{"path":"/work","host":"box"}"#);
+    let metadata = json(r#"{"path":"/code","host":"box"}"#);
     Session::new(id.into(), team(), tag.into(), Some(metadata), 1_000)
 }
 
@@ -128,11 +128,11 @@ async fn a_session_is_read_back_as_it_was_written() {
         todos: Some(json("[]")),
         permission_mode: Some("plan".into()),
         model_mode: Some("model_fast".into()),
-        ..session("s", "/work")
+        ..session("s", "/code")
     };
     put(&db, &full).await;
     assert_eq!(held(&db, "s").await, full);
-    assert_eq!(sessions::by_tag(&db, &team(), "/work").await.unwrap(), Some(full.clone()));
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
     assert_eq!(sessions::all(&db, &team()).await.unwrap(), std::slice::from_ref(&full));
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
@@ -143,7 +143,7 @@ async fn a_session_is_read_back_as_it_was_written() {
 #[tokio::test]
 async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
     let db = Sqlite::with_schema();
-    put(&db, &session("s", "/work")).await;
+    put(&db, &session("s", "/code")).await;
     let ahead = Session {
         seq: 3,
         active: true,
@@ -154,12 +154,12 @@ async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
         permission_mode: Some("plan".into()),
         metadata: Some(json(r#"{"path":"/else","host":"box"}"#)),
         metadata_version: 2,
-        ..session("s", "/work")
+        ..session("s", "/code")
     };
     let mut journal = Journal::default();
     journal.session("s", Extent::Counters);
     commit(&db, journal, &Memory::with(&ahead)).await;
-    let before = session("s", "/work");
+    let before = session("s", "/code");
     assert_eq!(held(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..ahead });
 }
 
@@ -171,7 +171,7 @@ async fn opaque_json_is_kept_to_the_letter() {
         metadata: Some(json(odd)),
         agent_state: Some(json(odd)),
         todos: Some(json("[ 1.0 ]")),
-        ..session("s", "/work")
+        ..session("s", "/code")
     };
     put(&db, &odd_session).await;
     let read = held(&db, "s").await;
@@ -190,7 +190,7 @@ async fn opaque_json_is_kept_to_the_letter() {
 #[tokio::test]
 async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let db = Sqlite::with_schema();
-    let theirs = Session { namespace: other(), ..session("s", "/work") };
+    let theirs = Session { namespace: other(), ..session("s", "/code") };
     put(&db, &theirs).await;
     let forged = Session { seq: 99, ..session("s", "/mine") };
     for extent in [Extent::Counters, Extent::Whole] {
@@ -207,32 +207,32 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
 #[tokio::test]
 async fn a_tag_belongs_to_one_session_of_a_namespace() {
     let db = Sqlite::with_schema();
-    put(&db, &session("s", "/work")).await;
-    put(&db, &Session { namespace: other(), ..session("o", "/work") }).await;
-    let second = session("t", "/work");
+    put(&db, &session("s", "/code")).await;
+    put(&db, &Session { namespace: other(), ..session("o", "/code") }).await;
+    let second = session("t", "/code");
     let mut journal = Journal::default();
     journal.session("t", Extent::Whole);
     let error = commit_as(&db, &team(), journal, &Memory::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
-    assert_eq!(sessions::by_tag(&db, &team(), "/work").await.unwrap().unwrap().id, "s");
-    assert_eq!(sessions::by_tag(&db, &other(), "/work").await.unwrap().unwrap().id, "o");
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
+    assert_eq!(sessions::by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
 }
 
 #[tokio::test]
 async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_same_batch() {
     let db = Sqlite::with_schema();
-    let (gone, stays) = (session("s", "/work"), session("t", "/else"));
+    let (gone, stays) = (session("s", "/code"), session("t", "/else"));
     for session in [&gone, &stays] {
         put(&db, session).await;
         put_messages(&db, session, [message(1, None), message(2, Some("l"))]).await;
     }
-    let heir = session("u", "/work");
+    let heir = session("u", "/code");
     let mut journal = Journal::default();
     journal.session("u", Extent::Whole);
     journal.delete_session("s");
     commit(&db, journal, &Memory::with(&heir)).await;
     assert_eq!(sessions::by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
-    assert_eq!(sessions::by_tag(&db, &team(), "/work").await.unwrap().unwrap().id, "u");
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
     assert_eq!(seqs(&db, "t", Range::After(0), 10).await.0, [1, 2]);
 }
@@ -240,7 +240,7 @@ async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_sam
 #[tokio::test]
 async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
     let db = Sqlite::with_schema();
-    let owner = Session { seq: 3, ..session("s", "/work") };
+    let owner = Session { seq: 3, ..session("s", "/code") };
     put(&db, &owner).await;
     for _ in 0..2 {
         put_messages(&db, &owner, [message(1, None), message(2, Some("local")), message(3, None)]).await;
@@ -251,7 +251,7 @@ async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
 #[tokio::test]
 async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
     let db = Sqlite::with_schema();
-    let owner = session("s", "/work");
+    let owner = session("s", "/code");
     put(&db, &owner).await;
     put_messages(&db, &owner, [message(1, None)]).await;
     let second_writer = Session { seq: 2, ..owner };
@@ -266,7 +266,7 @@ async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
 #[tokio::test]
 async fn a_local_id_stands_for_one_message_of_a_session() {
     let db = Sqlite::with_schema();
-    let (owner, neighbour) = (session("s", "/work"), session("t", "/else"));
+    let (owner, neighbour) = (session("s", "/code"), session("t", "/else"));
     put(&db, &owner).await;
     put(&db, &neighbour).await;
     put_messages(&db, &owner, [message(1, Some("same"))]).await;
@@ -287,7 +287,7 @@ async fn a_message_for_a_session_that_does_not_exist_is_refused() {
 #[tokio::test]
 async fn history_is_paged_backwards_and_forwards() {
     let db = Sqlite::with_schema();
-    let owner = session("s", "/work");
+    let owner = session("s", "/code");
     put(&db, &owner).await;
     put_messages(&db, &owner, (1..=5).map(|seq| message(seq, None))).await;
     let table = [
@@ -333,7 +333,7 @@ async fn an_id_is_owned_foreign_or_missing() {
 #[tokio::test]
 async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
     let db = Sqlite::with_schema();
-    let owner = session("s", "/work");
+    let owner = session("s", "/code");
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
@@ -357,7 +357,7 @@ fn size(value: &Value) -> usize {
 async fn the_largest_message_fits_a_parameter_whatever_it_holds() {
     for filling in ["x", r#"\""#, r"\n"] {
         let db = Sqlite::with_schema();
-        let owner = session("s", "/work");
+        let owner = session("s", "/code");
         put(&db, &owner).await;
         let text = format!("\"{}\"", filling.repeat((MAX_CONTENT_BYTES - 2) / filling.len()));
         let journal = of_messages("s", [Message { content: json(&text), ..message(1, None) }]);
@@ -372,7 +372,7 @@ async fn any_number_of_sessions_is_written_in_one_statement() {
     let mut memory = Memory::default();
     let mut journal = Journal::<()>::default();
     for n in 0..500 {
-        let session = session(&format!("s{n}"), &format!("/work/{n}"));
+        let session = session(&format!("s{n}"), &format!("/code/{n}"));
         journal.session(&session.id, Extent::Whole);
         memory.sessions.insert(session.id.clone(), session);
     }
@@ -385,7 +385,7 @@ async fn any_number_of_sessions_is_written_in_one_statement() {
 #[tokio::test]
 async fn local_ids_are_read_newest_first() {
     let db = Sqlite::with_schema();
-    let owner = session("s", "/work");
+    let owner = session("s", "/code");
     put(&db, &owner).await;
     let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
     put_messages(&db, &owner, messages).await;
@@ -424,7 +424,8 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
 
     let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
     let memory = Memory { machines: HashMap::from([("m".into(), forged)]), ..Memory::default() };
-    commit_as(&db, &other(), noted(), &memory).await.unwrap();
+    let taken = commit_as(&db, &other(), noted(), &memory).await;
+    assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
     assert_eq!(machines::all(&db, &team()).await.unwrap(), [machine]);
 }
 

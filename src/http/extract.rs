@@ -32,16 +32,23 @@ pub struct QueryString(pub Query);
 /// A JSON object as body, read into a type. An empty body counts as `{}` where `T` has no required field.
 pub struct JsonBody<T>(pub T);
 
-async fn path_id(parts: &mut Parts, hub: &Arc<Hub>) -> Result<String, Refusal> {
-    let params = RawPathParams::from_request_parts(parts, hub).await;
-    let params = params.map_err(|_| Refusal::from(Error::field("id", "The id in the path is not valid UTF-8.")))?;
-    params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()).ok_or_else(Refusal::no_route)
+/// The id in the path, whatever it stands for.
+pub struct PathId(pub String);
+
+impl FromRequestParts<Arc<Hub>> for PathId {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+        let params = RawPathParams::from_request_parts(parts, hub).await;
+        let params = params.map_err(|_| Refusal::from(Error::field("id", "The id in the path is not valid UTF-8.")))?;
+        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned());
+        id.map(Self).ok_or_else(Refusal::no_route)
+    }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedSession {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let id = path_id(parts, hub).await?;
+        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         hub.load_session(&id).await?;
         Ok(Self(id))
     }
@@ -50,7 +57,7 @@ impl FromRequestParts<Arc<Hub>> for OwnedSession {
 impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let OwnedSession(id) = OwnedSession::from_request_parts(parts, hub).await?;
+        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         let workspace = hub.workspace(&id).await?;
         Ok(Self(workspace))
     }
@@ -59,7 +66,7 @@ impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
 impl FromRequestParts<Arc<Hub>> for OwnedMachine {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let id = path_id(parts, hub).await?;
+        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         hub.load_machine(&id).await?;
         Ok(Self(id))
     }

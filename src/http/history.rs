@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawPathParams, RawQuery, State};
+use axum::extract::{RawQuery, State};
 
 use super::JsonText;
 use super::error::Refusal;
+use super::extract::PathId;
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::model::namespace::Namespace;
 use crate::store::Database;
-use crate::store::history::{Page, Range, page};
+use crate::store::history::{MAX_SEQ, Page, Range, page};
 use crate::store::sessions::Found;
-
-/// The largest seq that a query may name: what JavaScript can count to.
-const MAX_SEQ: u64 = (1 << 53) - 1;
 
 /// Who asks: the two answer shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,23 +90,21 @@ impl Asked {
 }
 
 /// `GET /api/sessions/:id/messages`.
-pub async fn web(hub: State<Arc<Hub>>, params: RawPathParams, query: RawQuery) -> Result<JsonText, Refusal> {
-    respond(Asker::Web, hub, params, query).await
+pub async fn web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, Refusal> {
+    respond(Asker::Web, hub, id, query).await
 }
 
 /// `GET /cli/sessions/:id/messages`.
-pub async fn cli(hub: State<Arc<Hub>>, params: RawPathParams, query: RawQuery) -> Result<JsonText, Refusal> {
-    respond(Asker::Cli, hub, params, query).await
+pub async fn cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, Refusal> {
+    respond(Asker::Cli, hub, id, query).await
 }
 
 async fn respond(
     asker: Asker,
     State(hub): State<Arc<Hub>>,
-    params: RawPathParams,
+    PathId(id): PathId,
     RawQuery(query): RawQuery,
 ) -> Result<JsonText, Refusal> {
-    let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned()).unwrap_or_default();
-    let page =
-        messages(hub.database(), &hub.config.namespace, asker, &id, query.as_deref().unwrap_or_default()).await?;
-    Ok(JsonText(page))
+    let query = query.unwrap_or_default();
+    Ok(JsonText(messages(hub.database(), &hub.config.namespace, asker, &id, &query).await?))
 }

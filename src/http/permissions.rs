@@ -10,6 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
+use crate::hub::lifecycle::MAX_REASON;
 use crate::hub::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
@@ -66,6 +67,9 @@ pub async fn deny(
 ) -> Result<JsonText, Refusal> {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
+    }
+    if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")).into());
     }
     let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
     hub.answer_permission(&id, &request, answer).await?;

@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Hub {
-    /// Waits until everything noted so far is durable. What is read from memory afterwards, anybody may see.
+    /// Waits until everything noted so far is durable. What was read from memory before, anybody may see then.
     pub(super) async fn settled(self: &Arc<Self>) -> Result<(), Error> {
         let waiter = {
             let mut state = self.state();
@@ -76,16 +76,19 @@ impl Hub {
             let Some((statements, outcomes)) = batch else { return };
             match self.commit(statements).await {
                 Ok(()) => self.settle(outcomes),
-                Err(error) => {
-                    let abandoned = {
-                        let mut state = self.state();
-                        state.memory.clear();
-                        state.journal.abandon()
-                    };
-                    self.fail(outcomes.into_iter().chain(abandoned), &error.into());
-                }
+                Err(error) => self.forget(outcomes, &error.into()),
             }
         }
+    }
+
+    /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
+    pub(super) fn forget(&self, outcomes: Vec<Outcome>, error: &Error) {
+        let abandoned = {
+            let mut state = self.state();
+            state.memory.clear();
+            state.journal.abandon()
+        };
+        self.fail(outcomes.into_iter().chain(abandoned), error);
     }
 
     /// Lets a burst ride in one batch: waits for the runtime's next turn for as long as each one brings more. A lone
@@ -105,7 +108,8 @@ impl Hub {
         }
     }
 
-    async fn commit(&self, statements: Vec<crate::store::Statement>) -> Result<(), DbError> {
+    /// Runs a batch, again where the fault is a passing one.
+    pub(super) async fn commit(&self, statements: Vec<crate::store::Statement>) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }

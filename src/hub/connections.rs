@@ -126,6 +126,8 @@ pub struct Connection {
     pub peer: Peer,
     /// Frames that came while an earlier one was still waiting for something: a socket's frames take effect in order.
     pub inbox: VecDeque<String>,
+    /// How many bytes those are.
+    pub waiting: usize,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
 }
@@ -155,7 +157,7 @@ impl Connections {
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
             None => {
-                self.all.insert(conn, Connection { peer, inbox: VecDeque::new(), busy: false });
+                self.all.insert(conn, Connection { peer, inbox: VecDeque::new(), waiting: 0, busy: false });
             }
         }
     }

@@ -91,8 +91,8 @@ impl Fanout {
                 let members = body.strip_prefix('{').unwrap_or(body);
                 format!(r#"{{"eventId":"{mark}-{number}",{members}"#)
             }
-            // A JSON text of ours holds no line break, so one data line carries it.
-            Format::Sse => format!("id: {mark}-{number}\ndata: {body}\n\n"),
+            // In valid JSON a line break stands only between tokens (opaque parts keep theirs), where a space says the same.
+            Format::Sse => format!("id: {mark}-{number}\ndata: {}\n\n", body.replace(['\n', '\r'], " ")),
         }
     }
 }
@@ -163,6 +163,13 @@ mod tests {
             fanout.publish(event("s", MAX_BYTES / 4), 1_001);
         }
         assert!(fanout.bytes <= MAX_BYTES && fanout.log.len() == 3);
+    }
+
+    #[test]
+    fn line_breaks_in_opaque_json_do_not_end_an_sse_event() {
+        let frame = fanout("a").frame(Format::Sse, 7, "{\"a\":{\n\r\n  \"b\": 1\n}}");
+        assert_eq!(frame.matches('\n').count(), 3, "{frame}");
+        assert!(frame.ends_with("data: {\"a\":{     \"b\": 1 }}\n\n"), "{frame}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::store::journal::Extent;
 /// How long a CLI may take to end itself when its session is archived, in milliseconds (decisions.md).
 const KILL_MS: u64 = 5_000;
 /// The longest reason, in Unicode code points.
-const MAX_REASON: usize = 1_000;
+pub const MAX_REASON: usize = 1_000;
 /// Why a session was archived, unless the web says otherwise.
 const DEFAULT_REASON: &str = "Archived by user";
 

@@ -50,15 +50,21 @@ struct Changes<'a> {
 impl Hub {
     /// Sees to it that the namespace's machines are in memory.
     pub(super) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        if self.state().memory.machines().is_some() {
-            return Ok(());
-        }
-        self.settled().await?;
-        let machines = store::all(&*self.db, &self.config.namespace).await?;
-        let mut state = self.state();
+        let (machines, mut state) = loop {
+            if self.state().memory.machines().is_some() {
+                return Ok(());
+            }
+            self.settled().await?;
+            let removals = self.state().memory.removals;
+            let machines = store::all(&*self.db, &self.config.namespace).await?;
+            let state = self.state();
+            if removals == state.memory.removals {
+                break (machines, state);
+            }
+        };
         for machine in machines.iter().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            if !state.liveness.runs(&owner) {
+            if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
                 self.sign(&mut state, owner, None);
             }
         }
@@ -81,19 +87,25 @@ impl Hub {
     /// Reads a machine once everything it shows is durable.
     pub async fn machine<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Machine) -> T) -> Result<T, Error> {
         self.load_machine(id).await?;
+        let shown = machine(&mut self.state(), id).map(|machine| read(machine))?;
         self.settled().await?;
-        machine(&mut self.state(), id).map(|machine| read(machine))
+        Ok(shown)
     }
 
     /// The machines that are online, newest activity first, as JSON texts.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
+        let online = self.online();
         self.settled().await?;
+        Ok(online)
+    }
+
+    fn online(&self) -> Vec<Json> {
         let state = self.state();
         let mut online: Vec<&Machine> =
             state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
         online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        Ok(online.into_iter().filter_map(|machine| Json::of(machine).ok()).collect())
+        online.into_iter().filter_map(|machine| Json::of(machine).ok()).collect()
     }
 
     /// Makes a machine known, or takes over what it says of itself now (`POST /cli/machines`).

@@ -1,9 +1,7 @@
 //! What the object holds of its namespace: sessions and machines, loaded as they are needed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-use futures::channel::oneshot;
 
 use crate::model::agent_state;
 use crate::model::json::Json;
@@ -85,25 +83,24 @@ pub struct Entry {
     pub local_ids: Option<LocalIds>,
     /// Its completed permission requests by id, with the time of their completion; loaded when they are needed.
     pub completed: Option<BTreeMap<String, (u64, Json)>>,
-    /// The requests whose answer is on its way to the CLI.
-    pub answering: BTreeSet<String>,
     /// Whether a session without todos was searched for some (spec "The hub backfills them").
     pub todos_sought: bool,
-    /// Whether a machine was asked to bring it back: its CLI may then report an archived session alive.
-    pub resuming: bool,
-    /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
-    pub merging: Option<Vec<oneshot::Sender<()>>>,
     /// When its presence (activity, times) was last told to web clients.
     pub told_at: u64,
 }
 
 impl Entry {
-    /// The whole session as clients see it; the completed requests must have been loaded. Oldest first.
-    pub fn whole(&self) -> Session {
+    /// The completed requests, oldest first; none while they are not loaded.
+    pub fn completed_in_order(&self) -> Vec<(&str, &Json)> {
         let mut completed: Vec<(&u64, &str, &Json)> =
             self.completed.iter().flatten().map(|(id, (at, entry))| (at, id.as_str(), entry)).collect();
         completed.sort_by_key(|(at, id, _)| (**at, *id));
-        let entries = completed.into_iter().map(|(_, id, entry)| (id, entry));
+        completed.into_iter().map(|(_, id, entry)| (id, entry)).collect()
+    }
+
+    /// The whole session as clients see it; the completed requests must have been loaded.
+    pub fn whole(&self) -> Session {
+        let entries = self.completed_in_order().into_iter();
         let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries).unwrap_or_default();
         Session { agent_state, ..self.session.clone() }
     }
@@ -147,17 +144,8 @@ impl Memory {
         if !self.sessions.contains_key(&session.id) {
             self.by_tag.insert(session.tag.clone(), session.id.clone());
             self.list = None;
-            let entry = Entry {
-                line: None,
-                local_ids: None,
-                completed: None,
-                answering: BTreeSet::new(),
-                todos_sought: false,
-                resuming: false,
-                merging: None,
-                told_at: 0,
-                session,
-            };
+            let entry =
+                Entry { line: None, local_ids: None, completed: None, todos_sought: false, told_at: 0, session };
             self.sessions.insert(entry.session.id.clone(), entry);
         }
     }

@@ -65,10 +65,10 @@ impl Hub {
                 Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
                 // Whoever merges lets go of all that wait, however it ended.
                 Taken::NeedsPeace(peace) => peace.await.unwrap_or(()),
-                Taken::NeedsLookUp => {
-                    self.look_up(&draft).await?;
-                    looked_up = true;
-                }
+                Taken::NeedsLookUp => match self.look_up(&draft).await? {
+                    Some(message) => break message,
+                    None => looked_up = true,
+                },
             }
         };
         if let Some(outcome) = reply(&message) {
@@ -92,12 +92,10 @@ impl Hub {
 
     fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
         let mut state = self.state();
-        let Some(entry) = state.memory.entry_mut(&draft.session) else { return Ok(Taken::NeedsSession) };
-        if let Some(waiting) = &mut entry.merging {
-            let (sender, receiver) = oneshot::channel();
-            waiting.push(sender);
-            return Ok(Taken::NeedsPeace(receiver));
+        if let Some(peace) = state.claims.peace(&draft.session) {
+            return Ok(Taken::NeedsPeace(peace));
         }
+        let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
                 None => return Ok(Taken::NeedsLocalIds),
@@ -172,14 +170,8 @@ impl Hub {
         Ok(())
     }
 
-    async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<(), Error> {
-        let Some(local_id) = &draft.local_id else { return Ok(()) };
-        let found = store::by_local_id(&*self.db, &self.config.namespace, &draft.session, local_id).await?;
-        let mut state = self.state();
-        let entry = state.memory.entry_mut(&draft.session);
-        if let (Some(message), Some(ids)) = (found, entry.and_then(|entry| entry.local_ids.as_mut())) {
-            ids.remember(local_id.clone(), message);
-        }
-        Ok(())
+    async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
+        let Some(local_id) = &draft.local_id else { return Ok(None) };
+        Ok(store::by_local_id(&*self.db, &self.config.namespace, &draft.session, local_id).await?)
     }
 }

@@ -5,6 +5,7 @@
 //! [`workspace`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
 //! is durable.
 
+pub mod claims;
 pub mod cli;
 pub mod commit;
 pub mod connections;
@@ -29,6 +30,7 @@ pub mod subscribers;
 pub mod updates;
 pub mod workspace;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::auth::token::AccessTokens;
@@ -36,6 +38,7 @@ use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 use crate::store::Database;
 use crate::store::journal::Journal;
+use claims::Claims;
 use commit::Outcome;
 use connections::{Connections, OPENING_MS, Peer};
 use fanout::Fanout;
@@ -71,6 +74,9 @@ struct State {
     memory: Memory,
     journal: Journal<Outcome>,
     watches: Vec<resume::Watch>,
+    claims: Claims,
+    /// Lives whose clock ran out and whose end is being written.
+    ending: HashSet<Owner>,
 }
 
 impl Hub {
@@ -93,6 +99,8 @@ impl Hub {
             memory: Memory::default(),
             journal: Journal::default(),
             watches: Vec::new(),
+            claims: Claims::default(),
+            ending: HashSet::new(),
         };
         for (conn, attachment) in sockets {
             let Ok(peer) = serde_json::from_str(&attachment) else {
@@ -169,13 +177,13 @@ impl Hub {
         self.state().expire_watches(now);
         self.expire_opening(now);
         if beats.ping {
-            self.ping_clis(now);
+            self.ping_clis();
         }
         if beats.heartbeat {
-            self.send_heartbeats(now);
+            self.send_heartbeats();
         }
         // Beside the alarm: a slow database must not hold up the next beats.
-        let expired = self.state().liveness.take_expired(now);
+        let expired = self.take_expired(now);
         if !expired.is_empty() {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.end_lives(expired).await }));

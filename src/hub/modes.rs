@@ -12,6 +12,7 @@ use super::updates::Changes;
 use crate::model::event::Event;
 use crate::model::mode::{Flavor, ModelMode, PermissionMode};
 use crate::store::journal::Extent;
+use crate::wire::cli::MAX_WORD;
 
 /// Which of the two a client changes. The words are kept as the client wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,7 @@ struct SessionConfig<'a> {
 #[derive(Deserialize)]
 struct ConfigResult {
     applied: Option<Applied>,
+    success: Option<bool>,
     error: Option<String>,
 }
 
@@ -81,12 +83,15 @@ impl Hub {
         let answer = self.call(&Owner::Session(id.to_owned()), "set-session-config", &params).await;
         let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
         let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
+        let is_word = |word: &Option<String>| word.as_ref().is_some_and(|word| word.len() <= MAX_WORD);
         let done = |applied: &Applied| match setting {
-            Setting::PermissionMode(_) => applied.permission_mode.is_some(),
-            Setting::Model(_) => applied.model_mode.is_some(),
+            Setting::PermissionMode(_) => is_word(&applied.permission_mode),
+            Setting::Model(_) => is_word(&applied.model_mode),
         };
+        let failed = result.error.is_some();
         let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());
-        result.applied.filter(done).ok_or(Error::NotApplied(reason))
+        let refused = result.success == Some(false) || failed;
+        result.applied.filter(|applied| !refused && done(applied)).ok_or(Error::NotApplied(reason))
     }
 
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {

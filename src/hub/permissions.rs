@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::sessions::check_size;
 use super::updates::Changes;
 use super::{Hub, State};
 use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::store::journal::Extent;
+use crate::store::rows::MAX_COMPLETED_BYTES;
 
 /// An answer as the web gives it.
 #[derive(Debug, Default)]
@@ -55,13 +57,11 @@ impl Hub {
     ) -> Result<(), Error> {
         self.load_session(id).await?;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(id, mode))?;
-        self.claim(id, request)?;
+        self.claim(id, request, &answer)?;
         let told = self.tell_permission(id, request, &answer).await;
         let waiter = {
             let mut state = self.state();
-            if let Some(entry) = state.memory.entry_mut(id) {
-                entry.answering.remove(request);
-            }
+            state.claims.answered(id, request);
             told?;
             self.complete(&mut state, id, request, answer)?;
             state.wait()
@@ -69,15 +69,19 @@ impl Hub {
         self.durable(waiter).await
     }
 
-    /// Takes the right to answer a request: it waits, and nobody else's answer is on its way.
-    fn claim(&self, id: &str, request: &str) -> Result<(), Error> {
+    /// Takes the right to answer a request: it waits, its answer can be kept, and nobody else's is on its way.
+    fn claim(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
         let mut state = self.state();
-        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);
         }
-        let pending = agent_state::pending(entry.session.agent_state.as_ref());
-        if !pending.iter().any(|id| id == request) || !entry.answering.insert(request.to_owned()) {
+        let base = entry.session.agent_state.as_ref();
+        let record = self.record(answer, entry.session.permission_mode.as_deref());
+        let completed = base.and_then(|base| agent_state::complete(base, request, &record));
+        let (_, completed) = completed.ok_or(Error::Missing(Kind::Request))?;
+        check_size("answer with its request", &completed, MAX_COMPLETED_BYTES)?;
+        if !state.claims.answer(id, request) {
             return Err(Error::Missing(Kind::Request));
         }
         Ok(())
@@ -106,25 +110,30 @@ impl Hub {
             state.journal.then(Outcome::Publish(event));
         }
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        let (status, usual) = match answer.approved {
-            true => (Status::Approved, Decision::Approved),
-            false => (Status::Denied, Decision::Denied),
-        };
-        let answer = Answer {
-            completed_at: self.rt.now(),
-            status,
-            reason: answer.reason,
-            mode: answer.mode.or_else(|| entry.session.permission_mode.clone()),
-            decision: Some(answer.decision.unwrap_or(usual)),
-            allow_tools: answer.allow_tools,
-            answers: answer.answers,
-        };
-        let moved = entry.session.agent_state.as_ref().and_then(|base| agent_state::complete(base, request, &answer));
+        let record = self.record(&answer, entry.session.permission_mode.as_deref());
+        let moved = entry.session.agent_state.as_ref().and_then(|base| agent_state::complete(base, request, &record));
         if let Some((base, completed)) = moved {
             let parts = Parts { base: Some(base), completed: vec![(request.to_owned(), completed)] };
             self.set_agent_state(state, id, parts, None)?;
         }
         Ok(())
+    }
+
+    /// An answer as the record keeps it.
+    fn record(&self, answer: &PermissionAnswer, mode: Option<&str>) -> Answer {
+        let (status, usual) = match answer.approved {
+            true => (Status::Approved, Decision::Approved),
+            false => (Status::Denied, Decision::Denied),
+        };
+        Answer {
+            completed_at: self.rt.now(),
+            status,
+            reason: answer.reason.clone(),
+            mode: answer.mode.clone().or_else(|| mode.map(str::to_owned)),
+            decision: Some(answer.decision.unwrap_or(usual)),
+            allow_tools: answer.allow_tools.clone(),
+            answers: answer.answers.clone(),
+        }
     }
 
     /// The session is over: nobody will act on an answer any more, so what waits is canceled.

@@ -57,7 +57,7 @@ impl Hub {
             let Some(entry) = state.memory.entry(&alive.sid) else { return Ok(()) };
             if entry.session.facts().archived() {
                 // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers.
-                if !entry.resuming {
+                if !state.claims.expected(&alive.sid) {
                     return Ok(());
                 }
                 let metadata = entry.session.metadata_in_use(now).map_err(|e| Error::InvalidBody(e.to_string()))?;
@@ -92,6 +92,7 @@ impl Hub {
             let mut state = self.state();
             let owner = Owner::Session(id.to_owned());
             state.liveness.stop(&owner);
+            state.claims.ended(id);
             let now = self.rt.now();
             let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
             let s = &mut entry.session;
@@ -111,12 +112,32 @@ impl Hub {
         Ok(())
     }
 
+    /// Takes out the clocks that ran out; while their end is written, a load does not start them again.
+    pub(super) fn take_expired(&self, now: u64) -> Vec<Owner> {
+        let mut state = self.state();
+        let expired = state.liveness.take_expired(now);
+        state.ending.extend(expired.iter().cloned());
+        expired
+    }
+
     /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.
     pub(super) async fn end_lives(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
-            let ended = match &owner {
-                Owner::Session(id) => self.session_ended(id).await,
-                Owner::Machine(id) => self.machine_ended(id).await,
+            let loaded = match &owner {
+                Owner::Session(id) => self.load_session(id).await,
+                Owner::Machine(id) => self.load_machine(id).await,
+            };
+            // A sign of life may have come while the database was asked.
+            let back = {
+                let mut state = self.state();
+                state.ending.remove(&owner);
+                state.liveness.runs(&owner)
+            };
+            let ended = match (&owner, loaded) {
+                (_, Ok(())) if back => Ok(()),
+                (Owner::Session(id), Ok(())) => self.session_ended(id).await,
+                (Owner::Machine(id), Ok(())) => self.machine_ended(id).await,
+                (_, Err(error)) => Err(error),
             };
             match ended {
                 Ok(()) => {}

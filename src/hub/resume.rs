@@ -12,14 +12,16 @@ use super::error::{Error, Kind};
 use super::rpc::Owner;
 use super::spawn::read_spawned;
 use super::updates::Changes;
-use super::{Hub, State};
+use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
 use crate::model::machine::Machine;
 use crate::model::mode::{AgentKind, Flavor};
 use crate::model::session::Session;
 use crate::store::journal::Extent;
-use crate::store::sessions as store;
+use crate::store::rows::{SessionRow, Writer};
+use crate::store::sessions::{self as store, Found};
+use crate::store::{Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
@@ -38,12 +40,13 @@ struct ResumeParams {
 #[derive(Debug)]
 pub(super) struct Watch {
     ids: Vec<String>,
-    deadline: u64,
-    active: oneshot::Sender<String>,
+    deadline: Option<u64>,
+    active: oneshot::Sender<Result<String, Error>>,
 }
 
 impl Hub {
-    /// Brings a session back; answers the id under which it is active.
+    /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
+    /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         match self.require_active(id).await {
             Ok(()) => return Ok(id.to_owned()),
@@ -51,21 +54,18 @@ impl Hub {
             Err(error) => return Err(error),
         }
         self.load_machines().await?;
-        let plan = self.plan_resume(id)?;
-        // Of two who resume at once the second waits for what the first one started.
-        let active = match plan {
-            None => self.watch(vec![id.to_owned()]).await,
+        let active = match self.plan_resume(id)? {
+            None => self.watch(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
                 let resumed = self.start_again(id, &machine, &params).await;
-                if let Some(entry) = self.state().memory.entry_mut(id) {
-                    entry.resuming = false;
+                self.state().claims.resumed(id);
+                if let Err(error) = &resumed {
+                    self.state().give_up(id, error);
                 }
-                resumed
+                resumed?
             }
-        }?;
-        if active != id && self.state().memory.entry(id).is_some() {
-            self.merge(id, &active).await?;
-        }
+        };
+        self.settled().await?;
         Ok(active)
     }
 
@@ -75,8 +75,7 @@ impl Hub {
         let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
         let machine = choose_machine(&state, s).ok_or(Error::NoMachineOnline)?;
         let params = resume_params(s).ok_or(Error::ResumeUnavailable)?;
-        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
-        Ok((!std::mem::replace(&mut entry.resuming, true)).then_some((machine, params)))
+        Ok(state.claims.resume(id).then_some((machine, params)))
     }
 
     async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
@@ -86,31 +85,38 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
+        self.state().claims.expect(id);
         let other = spawned.session_id.filter(|spawned| spawned != id);
-        self.watch(other.into_iter().chain([id.to_owned()]).collect()).await
+        let ids = other.into_iter().chain([id.to_owned()]).collect();
+        let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
+        if active != id && self.state().memory.entry(id).is_some() {
+            self.merge(id, &active).await?;
+        }
+        Ok(active)
     }
 
-    /// Waits until one of the sessions is active, and answers which.
-    async fn watch(self: &Arc<Self>, ids: Vec<String>) -> Result<String, Error> {
+    /// Waits until one of the sessions is active, and answers which. Without a deadline somebody else's resume decides.
+    async fn watch(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let watched = {
             let mut state = self.state();
             let is_active = |id: &&String| state.memory.entry(id).is_some_and(|entry| entry.session.active);
             if let Some(id) = ids.iter().find(is_active) {
                 return Ok(id.clone());
             }
-            let deadline = self.rt.now() + ACTIVE_WITHIN_MS;
             let (active, watched) = oneshot::channel();
             state.watches.push(Watch { ids, deadline, active });
-            self.want_alarm(&mut state, Some(deadline));
+            self.want_alarm(&mut state, deadline);
             watched
         };
-        watched.await.map_err(|_| Error::ResumeFailed)
+        watched.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
     /// Puts the history of `old` in front of `new`'s; `old` is gone then.
     async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         self.load_session(new).await?;
-        self.hold_messages(&[old, new], true);
+        for id in [old, new] {
+            self.state().claims.hold(id);
+        }
         let merged = match self.claim_journal().await {
             Ok(()) => {
                 let merged = self.merge_held(old, new).await;
@@ -119,10 +125,11 @@ impl Hub {
             }
             Err(error) => Err(error),
         };
-        self.hold_messages(&[old, new], false);
+        for id in [old, new] {
+            self.state().claims.let_go(id);
+        }
         self.flush();
-        merged?;
-        self.settled().await
+        merged
     }
 
     /// Nothing else may be written during a merge: it would carry numbers of before.
@@ -136,37 +143,64 @@ impl Hub {
     }
 
     async fn merge_held(&self, old: &str, new: &str) -> Result<(), Error> {
-        let merged = store::merge(&*self.db, &self.config.namespace, old, new).await.inspect_err(|_| {
-            // It may have been done all the same: what memory holds of it is not to be trusted.
-            self.state().memory.clear();
-        })?;
-        let merged = merged.ok_or(Error::Missing(Kind::Session))?;
+        let namespace = &self.config.namespace;
+        // What is carried over goes into the same batch: a crash leaves all of it done, or nothing.
+        let gone = self.state().memory.entry(old).map(|entry| entry.session.clone());
+        let gone = gone.ok_or(Error::Missing(Kind::Session))?;
+        let mut batch = self.carry_over(&gone, new)?;
+        batch.extend(store::merge(namespace, old, new));
+        let merged = match self.commit(batch).await {
+            Ok(()) => store::by_id(&*self.db, namespace, new).await,
+            Err(error) => Err(error),
+        };
+        let merged = match merged {
+            Ok(Found::Owned(session)) => session,
+            Ok(_) => return Err(Error::Missing(Kind::Session)),
+            Err(error) => {
+                // It may have been done all the same: nothing that memory holds of the two is to be trusted.
+                let error = Error::from(error);
+                self.forget(Vec::new(), &error);
+                return Err(error);
+            }
+        };
         let mut state = self.state();
-        let Some(gone) = state.memory.entry(old).map(|entry| entry.session.clone()) else { return Ok(()) };
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
-        entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
         (entry.local_ids, entry.completed) = (None, None);
+        entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
         let metadata = carried_over(&gone, &entry.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
+        // Whatever was noted for the one that is gone would find no row.
+        state.journal.delete_session(old);
         state.memory.remove(old);
-        state.journal.then(Outcome::Publish(Event::session_removed(old)));
+        let owner = Owner::Session(old.to_owned());
+        state.liveness.stop(&owner);
+        self.rt.unnote(&note_key(&owner));
+        // The merge is durable already, whatever becomes of what is noted after it.
+        self.publish(&mut state, Event::session_removed(old));
         state.tell_active(old, new);
         Ok(())
     }
+}
 
-    fn hold_messages(&self, ids: &[&str], hold: bool) {
-        let mut state = self.state();
-        for id in ids {
-            let Some(entry) = state.memory.entry_mut(id) else { continue };
-            let waiting = std::mem::replace(&mut entry.merging, hold.then(Vec::new));
-            for peace in waiting.into_iter().flatten() {
-                let _ = peace.send(());
-            }
-        }
+impl Hub {
+    /// The session that stays with what it takes over from the one that goes, as statements.
+    fn carry_over(&self, gone: &Session, new: &str) -> Result<Vec<Statement>, Error> {
+        let state = self.state();
+        let stays = state.memory.entry(new).ok_or(Error::Missing(Kind::Session))?;
+        let metadata = carried_over(gone, &stays.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
+        let taken_over = Session {
+            metadata: Some(metadata),
+            metadata_version: stays.session.metadata_version + 1,
+            todos: stays.session.todos.clone().or(gone.todos.clone()),
+            ..stays.session.clone()
+        };
+        let mut writer = Writer::new(&self.config.namespace);
+        writer.add(sql::UPSERT_SESSIONS, std::iter::once(SessionRow::of(&taken_over)));
+        Ok(writer.statements)
     }
 }
 
@@ -177,18 +211,28 @@ impl State {
             std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
         self.watches = waiting;
         for watch in told {
-            let _ = watch.active.send(active.to_owned());
+            let _ = watch.active.send(Ok(active.to_owned()));
+        }
+    }
+
+    /// A resume came to nothing: whoever waits for it gives up.
+    fn give_up(&mut self, id: &str, error: &Error) {
+        let (told, waiting) =
+            std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
+        self.watches = waiting;
+        for watch in told {
+            let _ = watch.active.send(Err(error.clone()));
         }
     }
 
     /// Gives up waiting where the time is over.
     pub(super) fn expire_watches(&mut self, now: u64) {
-        self.watches.retain(|watch| watch.deadline > now);
+        self.watches.retain(|watch| watch.deadline.is_none_or(|deadline| deadline > now));
     }
 
     /// When the next one gives up.
     pub(super) fn next_watch(&self) -> Option<u64> {
-        self.watches.iter().map(|watch| watch.deadline).min()
+        self.watches.iter().filter_map(|watch| watch.deadline).min()
     }
 }
 

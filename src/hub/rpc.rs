@@ -24,6 +24,8 @@ pub enum RpcError {
     Disconnected(String),
     #[error("The CLI's answer to {0} is not a JSON object")]
     BadAnswer(String),
+    #[error("The CLI's answer to {0} could not be read: it must be text, not binary")]
+    Unreadable(String),
 }
 
 /// The answer to a call: the result as JSON text.
@@ -98,6 +100,15 @@ impl Rpc {
         if let Some(pending) = self.pending.remove(&ack) {
             let answer = read_answer(args).ok_or(RpcError::BadAnswer(pending.method));
             let _ = pending.answer.send(answer);
+        }
+    }
+
+    /// A CLI acknowledged with a packet that can't be read.
+    pub fn unreadable(&mut self, conn: ConnId, ack: u64) {
+        if self.pending.get(&ack).is_some_and(|pending| pending.conn == conn)
+            && let Some(pending) = self.pending.remove(&ack)
+        {
+            let _ = pending.answer.send(Err(RpcError::Unreadable(pending.method)));
         }
     }
 

@@ -13,15 +13,17 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{Session, check_metadata};
 use crate::model::todo;
+use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
-use crate::store::rows::MAX_METADATA_BYTES;
+use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, Found};
+use crate::wire::cli::MAX_WORD;
 
 /// The longest session name, in Unicode code points (spec "Limits").
 pub const MAX_NAME: usize = 255;
 /// The longest tag, in bytes: a path of any common file system fits.
 pub const MAX_TAG: usize = 4096;
-/// How many messages are searched for a todo list at most.
+/// How many messages are searched for a todo list at a time.
 const TODO_CANDIDATES: u64 = 50;
 
 /// What a CLI asks a session for with (`POST /cli/sessions`).
@@ -61,7 +63,7 @@ impl Hub {
     /// What was active keeps its state until the clock, started again, runs out.
     fn take_up(&self, state: &mut State, session: Session) {
         let owner = Owner::Session(session.id.clone());
-        if session.active && !state.liveness.runs(&owner) {
+        if session.active && !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
             self.sign(state, owner, None);
         }
         state.memory.take_up(session);
@@ -71,41 +73,54 @@ impl Hub {
     pub async fn session<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Session) -> T) -> Result<T, Error> {
         self.load_completed(id).await?;
         self.backfill_todos(id).await?;
+        let shown = {
+            let state = self.state();
+            state.memory.entry(id).map(|entry| read(&entry.whole())).ok_or(Error::Missing(Kind::Session))?
+        };
         self.settled().await?;
-        let state = self.state();
-        state.memory.entry(id).map(|entry| read(&entry.whole())).ok_or(Error::Missing(Kind::Session))
+        Ok(shown)
     }
 
     /// A session that has no todos is searched for some, once: its messages may be older than what the hub notes today.
     async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        let wanted = |s: &Session| s.todos.is_none() && s.seq > 0;
+        if !self.state().memory.entry(id).is_some_and(|entry| !entry.todos_sought && wanted(&entry.session)) {
+            return Ok(());
+        }
+        let todos = self.search_todos(id).await?;
         {
             let mut state = self.state();
             let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
-            if std::mem::replace(&mut entry.todos_sought, true)
-                || entry.session.todos.is_some()
-                || entry.session.seq == 0
-            {
-                return Ok(());
-            }
-        }
-        let candidates = store::todo_candidates(&*self.db, &self.config.namespace, id, TODO_CANDIDATES).await?;
-        let found =
-            candidates.iter().find_map(|content| todo::extract(content)).and_then(|todos| Json::of(&todos).ok());
-        let mut state = self.state();
-        if let (Some(todos), Some(entry)) = (found, state.memory.entry_mut(id)) {
+            entry.todos_sought = true;
+            let Some(todos) = todos else { return Ok(()) };
             entry.session.todos.get_or_insert(todos);
             state.journal.session(id, Extent::Whole);
-            drop(state);
-            self.flush();
         }
+        self.flush();
         Ok(())
+    }
+
+    async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
+        let list = |content: &str| Json::of(&todo::extract(content)?).ok();
+        let fits = |todos: &Json| todos.text().len() <= MAX_TODOS_BYTES;
+        let mut before = MAX_SEQ;
+        loop {
+            let namespace = &self.config.namespace;
+            let found = store::todo_candidates(&*self.db, namespace, id, TODO_CANDIDATES, before).await?;
+            let Some((last, _)) = found.last() else { return Ok(None) };
+            before = *last;
+            if let Some(todos) = found.iter().find_map(|(_, content)| list(content).filter(fits)) {
+                return Ok(Some(todos));
+            }
+        }
     }
 
     /// The list of sessions as a JSON array, once everything it shows is durable.
     pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<Arc<str>, Error> {
         self.load_all_sessions().await?;
+        let list = self.state().memory.list(archived);
         self.settled().await?;
-        Ok(self.state().memory.list(archived))
+        Ok(list)
     }
 
     async fn load_all_sessions(self: &Arc<Self>) -> Result<(), Error> {
@@ -128,14 +143,23 @@ impl Hub {
     /// The namespace's session of a tag, or a new one; answers its id.
     pub async fn session_by_tag(self: &Arc<Self>, new: NewSession) -> Result<String, Error> {
         check_tag(&new.tag)?;
+        if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
+            return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
+        }
         check_metadata(&new.metadata)
             .map_err(|field| Error::field(field, format!("Field `{field}` must be a text.")))?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
-        if self.state().memory.by_tag(&new.tag).is_none() {
+        while self.state().memory.by_tag(&new.tag).is_none() {
             self.settled().await?;
+            let removals = self.state().memory.removals;
             let held = store::by_tag(&*self.db, &self.config.namespace, &new.tag).await?;
-            held.into_iter().for_each(|session| self.take_up(&mut self.state(), session));
+            let mut state = self.state();
+            // What was removed meanwhile may be the very session that was read.
+            if removals == state.memory.removals {
+                held.into_iter().for_each(|session| self.take_up(&mut state, session));
+                break;
+            }
         }
         let (id, waiter) = {
             let mut state = self.state();

@@ -24,8 +24,8 @@ pub const NAMESPACE: &str = "/cli";
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The longest attachment, in bytes (platform limit 16,384 with its framing).
 const MAX_ATTACHMENT: usize = 16_000;
-/// How many frames of one socket may wait while an earlier one is being handled.
-const MAX_INBOX: usize = 100_000;
+/// How many bytes of one socket's frames may wait while an earlier one is being handled.
+const MAX_WAITING: usize = 48 * 1024 * 1024;
 
 /// What is known of a CLI's socket when it opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -114,8 +114,9 @@ impl Hub {
             let mut state = self.state();
             let Some(connection) = state.connections.get_mut(conn) else { return };
             if connection.busy {
+                connection.waiting += text.len();
                 connection.inbox.push_back(text);
-                let flooded = connection.inbox.len() > MAX_INBOX;
+                let flooded = connection.waiting > MAX_WAITING;
                 drop(state);
                 if flooded {
                     self.rt.close(conn, 1008, "Too many frames at once");
@@ -131,6 +132,7 @@ impl Hub {
             let mut state = self.state();
             next = state.connections.get_mut(conn).and_then(|connection| {
                 let next = connection.inbox.pop_front();
+                connection.waiting -= next.as_ref().map_or(0, String::len);
                 connection.busy = next.is_some();
                 next
             });
@@ -233,7 +235,7 @@ impl Hub {
     fn refuse_packet(&self, conn: ConnId, error: &socketio::DecodeError) {
         let message = format!("{error}.");
         if let Some(id) = error.answered_id() {
-            self.state().rpc.resolve(conn, id, &[]);
+            self.state().rpc.unreadable(conn, id);
         }
         match error.ack_id() {
             Some(ack) => self.send_ack(conn, ack, &crate::wire::cli::message_refused(&message, "bad-packet")),
@@ -344,12 +346,16 @@ impl Hub {
 
     fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
-        cli.methods.retain(|known| known != name);
+        // `m` and `<session>:m` are one method.
+        let forgotten = cli.scope(name).map(|(owner, method)| (owner, method.to_owned()));
+        let same = |known: &String| cli.scope(known).map(|(owner, method)| (owner, method.to_owned())) == forgotten;
+        let kept: Vec<String> = cli.methods.iter().filter(|known| !same(known)).cloned().collect();
+        cli.methods = kept;
         self.put_peer(state, conn, Peer::Cli(cli));
     }
 
     /// Pings every CLI. One that left the last ping unanswered is gone.
-    pub(super) fn ping_clis(&self, _now: u64) {
+    pub(super) fn ping_clis(&self) {
         let mut dead = Vec::new();
         {
             let mut state = self.state();
@@ -377,7 +383,10 @@ impl Hub {
     pub(super) fn expire_opening(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
-            state.connections.opening().filter(|(_, since)| since + OPENING_MS <= now).map(|(conn, _)| conn).collect()
+            let late = state.connections.opening().filter(|(_, since)| since + OPENING_MS <= now);
+            // One whose CONNECT is being checked has come in time.
+            let idle = |conn: &ConnId| state.connections.get(*conn).is_some_and(|connection| !connection.busy);
+            late.map(|(conn, _)| conn).filter(idle).collect()
         };
         for conn in late {
             self.rt.close(conn, 1008, "No CONNECT packet came");

@@ -58,7 +58,7 @@ impl Hub {
         self.send_formatted(state, number, &body, |subscription| subscription.hears(&audience));
     }
 
-    pub(super) fn send_heartbeats(&self, _now: u64) {
+    pub(super) fn send_heartbeats(&self) {
         let state = self.state();
         self.send_formatted(&state, state.fanout.last(), HEARTBEAT, |_| true);
     }

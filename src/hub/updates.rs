@@ -273,11 +273,8 @@ impl Entry {
 
     /// The agent state with the newest completed requests.
     fn recent_state(&self) -> Option<Json> {
-        let mut completed: Vec<(&u64, &str, &Json)> =
-            self.completed.iter().flatten().map(|(id, (at, entry))| (at, id.as_str(), entry)).collect();
-        completed.sort_by_key(|(at, id, _)| (**at, *id));
-        let recent = completed.iter().skip(completed.len().saturating_sub(RECENT_COMPLETED));
-        agent_state::join(self.session.agent_state.as_ref(), recent.map(|(_, id, entry)| (*id, *entry)))
-            .unwrap_or_default()
+        let completed = self.completed_in_order();
+        let recent = completed.iter().skip(completed.len().saturating_sub(RECENT_COMPLETED)).copied();
+        agent_state::join(self.session.agent_state.as_ref(), recent).unwrap_or_default()
     }
 }

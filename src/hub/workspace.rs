@@ -179,7 +179,8 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     if path.contains('\0') {
         return refuse("it contains a NUL character");
     }
-    if path.starts_with(['/', '\\']) || path.as_bytes().get(1) == Some(&b':') {
+    let drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    if drive || path.starts_with(['/', '\\']) {
         return refuse("it is absolute");
     }
     if path.split(['/', '\\']).any(|segment| segment == "..") {
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_path_stays_inside_the_directory() {
-        for good in ["a", "a/b.txt", "", "./a", "a..b/..c", "ü/日本", "%2e%2e/x"] {
+        for good in ["a", "a/b.txt", "", "./a", "a..b/..c", "ü/日本", "%2e%2e/x", "1:notes", "c:x"] {
             assert!(check_path("path", good).is_ok(), "{good}");
         }
         for bad in ["/etc/passwd", "..", "../x", "a/../../b", "a/..", "a\0b", "\\x", "a\\..\\b", "C:\\x"] {

@@ -136,6 +136,9 @@ export class Inbox {
   }
 }
 
+/** How much of an event stream may wait for its client, in bytes. */
+const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
+
 /**
  * A stream of finished SSE text, fed by a socket to the object. A client that went away is noticed by a failing write:
  * the socket is closed then.
@@ -151,7 +154,14 @@ export function eventStream(socket) {
       // It is closed already.
     }
   };
-  socket.addEventListener('message', (event) => writer.write(encoder.encode(event.data)).catch(hangUp));
+  let waiting = 0;
+  socket.addEventListener('message', (event) => {
+    const bytes = encoder.encode(event.data);
+    waiting += bytes.length;
+    // A client that does not read must not fill the memory of all; it comes back with what it heard last.
+    if (waiting > MAX_UNREAD_BYTES) return writer.abort('The client does not read').catch(() => {}).then(hangUp);
+    return writer.write(bytes).then(() => (waiting -= bytes.length), hangUp);
+  });
   socket.addEventListener('close', () => writer.close().catch(() => {}));
   writer.closed.catch(hangUp);
   socket.accept();

@@ -205,7 +205,10 @@ fn admission(edge: &Edge, frame: &str) -> Option<Admission> {
     let engineio::Packet::Message(text) = engineio::decode(frame).ok()? else { return None };
     match socketio::decode(text) {
         Ok(Packet::Connect { namespace, auth }) => Some(admit(&edge.tokens, None, namespace, auth)),
-        Ok(_) => None,
+        Ok(packet) => {
+            let refusal = "Not connected: send a CONNECT packet first";
+            Some(Admission::Refused(socketio::connect_error(packet.namespace(), refusal)))
+        }
         Err(error) => {
             let namespace = error.namespace().unwrap_or("/");
             Some(Admission::Refused(socketio::connect_error(namespace, &format!("{error}."))))

@@ -1,7 +1,7 @@
 //! Pages of a session's message history, read from the database alone: no live state is needed for them.
 
 use super::sessions::Found;
-use super::{Columns, Database, DbError, Statement, query, sql};
+use super::{Columns, Database, DbError, Joined, Statement, query, sql};
 use crate::model::namespace::Namespace;
 
 /// Which part of the history is asked for.
@@ -40,39 +40,40 @@ pub async fn page(
     let bound = bound.min(MAX_SEQ);
     let params = [session.into(), namespace.as_ref().into(), bound.into(), (limit + 1).into(), MAX_PAGE_BYTES.into()];
     let statement = Statement::new(sql, params);
-    let mut joined = db.joined(statement.clone(), limit).await?;
+    let joined = db.joined(statement.clone(), limit).await?;
     if joined.rows == 0 {
         return owner_of_empty(db, namespace, session).await;
     }
-    if joined.in_parts {
-        joined.text = with_parts(db, namespace, session, statement, limit).await?;
-    }
+    let joined = if joined.in_parts { with_parts(db, namespace, session, statement, limit).await? } else { joined };
     let has_more = joined.rows > limit || joined.total >= MAX_PAGE_BYTES;
     Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last }))
 }
 
-/// The page's messages when some of them are larger than a row.
+/// The page when some of its messages are larger than a row.
 async fn with_parts(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
     statement: Statement,
     limit: u64,
-) -> Result<String, DbError> {
+) -> Result<Joined, DbError> {
     struct Piece {
         seq: u64,
         text: String,
         parts: u64,
         created_at: u64,
     }
-    let rows = query(db, statement).await?.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut pieces: Vec<Piece> = rows
-        .map(|row| {
-            let mut c = Columns::of(row);
-            let (seq, text, parts, _total) = (c.number(), c.text(), c.number(), c.number());
-            Piece { seq, text, parts, created_at: c.number() }
-        })
-        .collect();
+    let rows = query(db, statement).await?;
+    let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
+    let mut pieces = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut c = Columns::of(row);
+        let (seq, text, parts) = (c.number(), c.text(), c.number());
+        joined.total = c.number();
+        pieces.push(Piece { seq, text, parts, created_at: c.number() });
+    }
+    pieces.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    joined.last = pieces.last().map(|piece| piece.seq);
     let seqs: Vec<u64> = pieces.iter().filter(|piece| piece.parts > 0).map(|piece| piece.seq).collect();
     let seqs = serde_json::to_string(&seqs).unwrap_or_default();
     let params = [session.into(), namespace.as_ref().into(), seqs.as_str().into()];
@@ -87,7 +88,8 @@ async fn with_parts(
         0 => piece.text,
         _ => format!(r#"{},"createdAt":{}}}"#, piece.text, piece.created_at),
     });
-    Ok(finished.collect::<Vec<_>>().join(","))
+    joined.text = finished.collect::<Vec<_>>().join(",");
+    Ok(joined)
 }
 
 /// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a
@@ -95,7 +97,7 @@ async fn with_parts(
 const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The largest number that D1 carries exactly.
-const MAX_SEQ: u64 = (1 << 53) - 1;
+pub const MAX_SEQ: u64 = (1 << 53) - 1;
 
 async fn owner_of_empty(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Found<Page>, DbError> {
     let owned = Statement::new(sql::SESSION_OWNED, [session.into(), namespace.as_ref().into()]);

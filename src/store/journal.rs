@@ -116,11 +116,6 @@ impl<O> Journal<O> {
         self.in_flight || !self.idle()
     }
 
-    /// Whether a deletion of this session waits to become durable.
-    pub fn deletes(&self, id: &str) -> bool {
-        self.deleted.contains(id)
-    }
-
     /// How many bytes of message content wait.
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -76,16 +76,21 @@ pub async fn by_local_id(
     Ok(row.map(|row| local_id(row).1))
 }
 
-/// The latest messages that may hold a todo list, newest first.
+/// The latest messages below a seq that may hold a todo list, newest first.
 pub async fn todo_candidates(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
     limit: u64,
-) -> Result<Vec<String>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), limit.into()];
+    before: u64,
+) -> Result<Vec<(u64, String)>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
     let rows = super::query(db, Statement::new(sql::TODO_CANDIDATES, params)).await?;
-    Ok(rows.into_iter().map(|row| Columns::of(row).text()).collect())
+    let candidate = |row: Row| {
+        let mut columns = Columns::of(row);
+        (columns.number(), columns.text())
+    };
+    Ok(rows.into_iter().map(candidate).collect())
 }
 
 /// The completed permission requests of a session: id, time, entry.
@@ -103,13 +108,10 @@ pub async fn completed(
     Ok(rows.into_iter().filter_map(entry).collect())
 }
 
-/// Puts the messages and completed requests of `old` in front of `new`'s and removes `old`. Answers `new` as it is then.
-pub async fn merge(db: &dyn Database, namespace: &Namespace, old: &str, new: &str) -> Result<Option<Session>, DbError> {
+/// Puts the messages and completed requests of `old` in front of `new`'s and removes `old`.
+pub fn merge(namespace: &Namespace, old: &str, new: &str) -> Vec<Statement> {
     let params = [old.into(), new.into(), namespace.as_ref().into()];
-    let mut batch: Vec<Statement> = sql::MERGE.iter().map(|sql| Statement::new(sql, params.clone())).collect();
-    batch.push(Statement::new(sql::SESSION_BY_ID, [new.into(), namespace.as_ref().into()]));
-    let row = db.batch(batch).await?.pop().and_then(|mut rows| rows.pop());
-    Ok(row.map(|row| from_row(namespace, row)))
+    sql::MERGE.iter().map(|sql| Statement::new(sql, params.clone())).collect()
 }
 
 fn local_id(row: Row) -> (String, MessageRef) {

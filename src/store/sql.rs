@@ -59,7 +59,7 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 pub const DELETE_SESSIONS: &str = "
 DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// Machines written whole. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
+/// Machines written whole. An id that another namespace holds breaks the NOT NULL of `namespace`. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
 pub const UPSERT_MACHINES: &str = "
 INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
   runner_state, runner_state_version)
@@ -68,10 +68,10 @@ SELECT value ->> 'id', ?2, value ->> 'seq', value ->> 'created_at', value ->> 'u
   coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version'
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
+  namespace = CASE WHEN machines.namespace = excluded.namespace THEN excluded.namespace END,
   seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,
   metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
-  runner_state_version = excluded.runner_state_version
-WHERE machines.namespace = excluded.namespace";
+  runner_state_version = excluded.runner_state_version";
 
 /// `?1`: id, `?2`: namespace.
 pub const SESSION_BY_ID: &str = "
@@ -105,10 +105,13 @@ pub const MESSAGE_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
 
-/// The latest messages that may hold a todo list. `?1`: session, `?2`: namespace, `?3`: how many at most.
+/// The latest messages that may hold a todo list, among a session's last 2,000: a search must not read a long history.
+/// `?1`: session, `?2`: namespace, `?3`: how many at most, `?4`: seq below this.
 pub const TODO_CANDIDATES: &str = r#"
-SELECT content FROM messages
-WHERE session_id = ?1 AND parts = 0 AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
+SELECT seq, content FROM messages
+WHERE session_id = ?1 AND parts = 0 AND seq < ?4
+  AND seq > (SELECT max(seq) FROM messages WHERE session_id = ?1) - 2000
+  AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
   AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
 ORDER BY seq DESC LIMIT ?3"#;
 

@@ -84,6 +84,21 @@ pub struct SessionAlive {
     pub model_mode: Option<String>,
 }
 
+/// The longest word for a permission mode or model, in bytes.
+pub const MAX_WORD: usize = 64;
+
+impl SessionAlive {
+    fn checked(self) -> Result<Self, FieldError> {
+        let words = [("permissionMode", &self.permission_mode), ("modelMode", &self.model_mode)];
+        for (field, word) in words {
+            if word.as_ref().is_some_and(|word| word.len() > MAX_WORD) {
+                return Err(FieldError::new(field, format!("Field `{field}` must have at most {MAX_WORD} bytes.")));
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// `session-end`: the CLI is done with the session.
 #[derive(Debug, Deserialize)]
 pub struct SessionEnd {
@@ -123,7 +138,7 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
             read_object(payload).map(|u: MetadataFields<'_>| CliEvent::UpdateMetadata(u.of(u.metadata)))
         }
         "update-state" => read_object(payload).map(|u: StateFields<'_>| CliEvent::UpdateState(u.of(u.agent_state))),
-        "session-alive" => read_object(payload).map(CliEvent::SessionAlive),
+        "session-alive" => read_object(payload).and_then(SessionAlive::checked).map(CliEvent::SessionAlive),
         "session-end" => read_object(payload).map(CliEvent::SessionEnd),
         "machine-alive" => read_object(payload).map(CliEvent::MachineAlive),
         "machine-update-metadata" => {

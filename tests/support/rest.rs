@@ -53,6 +53,11 @@ impl Awaited {
         self.0.is_finished()
     }
 
+    /// The request dies with the object that worked on it.
+    pub fn cut_off(self) {
+        self.0.abort();
+    }
+
     /// The answer. A wait that nothing can end fails at once.
     pub async fn reply(self) -> Reply {
         let answer = tokio::time::timeout(std::time::Duration::from_secs(1), self.0).await;

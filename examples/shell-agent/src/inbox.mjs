@@ -2,7 +2,6 @@
  * Messages from the hub: live ones and those of the history, each handed on exactly once, in the order of their seq.
  */
 
-import { PAGE } from './hub-client.mjs';
 
 /** Live messages kept while the history is read; above that they are read from the history, too. */
 const MAX_HELD = 500;
@@ -19,7 +18,7 @@ export class Inbox {
   /**
    * @param {{fetchAfter: (seq: number) => Promise<{seq: number}[]>, onMessage: (message: any) => void, startSeq: number,
    *   isConnected: () => boolean, onError?: (error: Error) => void, retryMs?: number}} options
-   *   `fetchAfter` answers pages of at most `PAGE` messages above a seq, lowest first
+   *   `fetchAfter` answers a page of messages above a seq, lowest first; an empty one at the end
    */
   constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryMs = 1000 }) {
     this.fetchAfter = fetchAfter;
@@ -80,8 +79,10 @@ export class Inbox {
           await new Promise((resolve) => setTimeout(resolve, this.retryMs));
           continue;
         }
+        const before = this.seen;
         for (const message of page) this.#deliver(message);
-        if (page.length < PAGE) break;
+        // A page can be short of `limit` and not the last: it also ends after some megabytes.
+        if (this.seen === before) break;
       }
       const held = this.#held.sort((a, b) => a.seq - b.seq);
       this.#held = [];

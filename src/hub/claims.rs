@@ -1,0 +1,133 @@
+//! What is under way for a session and may be done by one at a time. Kept apart from [`super::memory`]: a write that
+//! fails makes memory forget, but what was begun goes on.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures::channel::oneshot;
+
+#[derive(Debug, Default)]
+struct Claim {
+    /// The permission requests whose answer is on its way to the CLI.
+    answering: BTreeSet<String>,
+    /// Whether somebody has asked a machine to bring it back, and waits.
+    resuming: bool,
+    /// Whether a machine said that it brings it back: its CLI may report an archived session alive, however late.
+    awaited: bool,
+    /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
+    merging: Option<Vec<oneshot::Sender<()>>>,
+}
+
+/// The claims on the sessions of a namespace.
+#[derive(Debug, Default)]
+pub struct Claims(HashMap<String, Claim>);
+
+impl Claims {
+    fn of(&mut self, session: &str) -> &mut Claim {
+        self.0.entry(session.to_owned()).or_default()
+    }
+
+    /// Claims the answer to a permission request; `false` when somebody else's is on its way.
+    pub fn answer(&mut self, session: &str, request: &str) -> bool {
+        self.of(session).answering.insert(request.to_owned())
+    }
+
+    /// The answer has reached the CLI, or has not.
+    pub fn answered(&mut self, session: &str, request: &str) {
+        self.of(session).answering.remove(request);
+        self.tidy(session);
+    }
+
+    /// Claims a resume; `false` when one is under way.
+    pub fn resume(&mut self, session: &str) -> bool {
+        !std::mem::replace(&mut self.of(session).resuming, true)
+    }
+
+    /// The resume has ended, well or not.
+    pub fn resumed(&mut self, session: &str) {
+        self.of(session).resuming = false;
+        self.tidy(session);
+    }
+
+    /// A machine has promised to bring the session back.
+    pub fn expect(&mut self, session: &str) {
+        self.of(session).awaited = true;
+    }
+
+    /// Whether a resume may bring the session back to life.
+    pub fn expected(&self, session: &str) -> bool {
+        self.0.get(session).is_some_and(|claim| claim.resuming || claim.awaited)
+    }
+
+    /// The session has ended: nothing is expected of it any more.
+    pub fn ended(&mut self, session: &str) {
+        self.of(session).awaited = false;
+        self.tidy(session);
+    }
+
+    /// Keeps new messages of a session waiting.
+    pub fn hold(&mut self, session: &str) {
+        self.of(session).merging.get_or_insert_default();
+    }
+
+    /// Lets those who waited go on.
+    pub fn let_go(&mut self, session: &str) {
+        for waiting in self.of(session).merging.take().into_iter().flatten() {
+            let _ = waiting.send(());
+        }
+        self.tidy(session);
+    }
+
+    /// Where to wait before a message may be added; `None` when it may be now.
+    pub fn peace(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
+        let waiting = self.0.get_mut(session)?.merging.as_mut()?;
+        let (sender, receiver) = oneshot::channel();
+        waiting.push(sender);
+        Some(receiver)
+    }
+
+    fn tidy(&mut self, session: &str) {
+        let idle =
+            |claim: &Claim| claim.answering.is_empty() && !claim.resuming && !claim.awaited && claim.merging.is_none();
+        if self.0.get(session).is_some_and(idle) {
+            self.0.remove(session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_answers_one_is_claimed() {
+        let mut claims = Claims::default();
+        assert!(claims.answer("s", "r"));
+        assert!(!claims.answer("s", "r"));
+        assert!(claims.answer("s", "other") && claims.answer("t", "r"));
+        claims.answered("s", "r");
+        assert!(claims.answer("s", "r"));
+    }
+
+    #[test]
+    fn a_session_is_expected_until_it_ends_and_nothing_is_left_then() {
+        let mut claims = Claims::default();
+        assert!(claims.resume("s") && !claims.resume("s"));
+        claims.expect("s");
+        claims.resumed("s");
+        assert!(claims.expected("s"));
+        claims.ended("s");
+        assert!(!claims.expected("s") && claims.0.is_empty());
+    }
+
+    #[test]
+    fn messages_wait_while_a_merge_is_under_way() {
+        let mut claims = Claims::default();
+        assert!(claims.peace("s").is_none());
+        claims.hold("s");
+        let mut peace = claims.peace("s").unwrap();
+        assert_eq!(peace.try_recv(), Ok(None));
+        claims.let_go("s");
+        assert_eq!(peace.try_recv(), Ok(Some(())));
+        assert!(claims.peace("s").is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! The record of completed permission requests, which only grows: ten thousand of them cost no more than one.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::{Map, Value, json};
+use support::cli::Cli;
+use support::rest::Awaited;
+use support::web::Web;
+use support::{World, quiet};
+
+fn request(tool: &str) -> Value {
+    json!({"tool": tool, "arguments": {"command": "ls", "n": 1.5}, "createdAt": 5})
+}
+
+/// An active session of a flavor, whose agent asks for leave to use Bash (`r1`) and Edit (`r2`).
+async fn asking(flavor: &Value) -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.session_with("/code", json!({"flavor": flavor})).await;
+    let mut cli = world.live_cli(&session).await;
+    cli.register("permission").await;
+    let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}, "controlledByUser": false});
+    assert_eq!(cli.state(&session, 1, &state).await["version"], 2);
+    quiet().await;
+    (world, session, cli)
+}
+
+fn answer(world: &World, session: &str, how: &str, body: &Value) -> Awaited {
+    world.start("POST", &format!("/api/sessions/{session}/permissions/{how}"), body.to_string())
+}
+
+/// An answer that the CLI acknowledges; answers what the CLI heard.
+async fn answered(world: &World, session: &str, cli: &mut Cli, how: &str, body: &Value) -> Value {
+    let answer = answer(world, session, how, body);
+    let heard = cli.serve("permission", &json!({"ok": true})).await;
+    assert_eq!(answer.reply().await.ok(), json!({"ok": true}), "{how} {body}");
+    heard
+}
+
+/// The state as `GET` shows it.
+async fn state(world: &World, session: &str) -> Value {
+    world.shown(session).await["agentState"].clone()
+}
+
+async fn completed(world: &World, session: &str, request: &str) -> Value {
+    state(world, session).await["completedRequests"][request].clone()
+}
+
+/// The next change of the agent state that a web client hears of.
+async fn state_event(web: &mut Web) -> Value {
+    loop {
+        let data = web.event_of("session-updated").await["data"].clone();
+        if data.get("agentState").is_some() {
+            return data;
+        }
+    }
+}
+
+const MANY: usize = 10_000;
+
+fn record(n: usize) -> (String, Value) {
+    (format!("q{n:05}"), json!({"tool": "Bash", "arguments": {"n": n}, "status": "approved", "completedAt": n}))
+}
+
+/// A session with ten thousand completed requests, and one that waits.
+async fn veteran() -> (World, String, Cli, Map<String, Value>) {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let all: Map<String, Value> = (0..MANY).map(record).collect();
+    let grown = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
+    let answer = cli.state(&session, 2, &grown).await;
+    assert_eq!((&answer["result"], &answer["version"]), (&json!("success"), &json!(3)));
+    quiet().await;
+    (world, session, cli, all)
+}
+
+/// How many completed requests the batches since then wrote, and how many bytes of parameters they had in all.
+fn written_since(world: &World, batches: usize) -> (usize, usize) {
+    use session_gateway_hub::store::Value as Param;
+    let mut rows = 0;
+    let mut bytes = 0;
+    for statement in world.db.written()[batches..].iter().flatten() {
+        let texts = statement.params.iter().filter_map(|param| match param {
+            Param::Text(text) => Some(text.len()),
+            _ => None,
+        });
+        bytes += texts.sum::<usize>();
+        if let (true, Some(Param::Text(array))) =
+            (statement.sql.contains("INSERT INTO completed_requests"), statement.params.first())
+        {
+            rows += serde_json::from_str::<Vec<Value>>(array).unwrap().len();
+        }
+    }
+    (rows, bytes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_completed_requests_are_written_by_difference() {
+    let (world, session, mut cli, mut all) = veteran().await;
+    assert_eq!(written_since(&world, 0).0, MANY);
+    assert!(world.db.writes() < 10, "in few batches: {}", world.db.writes());
+
+    let before = world.db.writes();
+    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    let (rows, bytes) = written_since(&world, before);
+    assert_eq!(rows, 1);
+    assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
+
+    // The CLI sends the record whole, with one entry more and one that says something else now.
+    let (id, entry) = record(MANY);
+    all.insert(id, entry);
+    all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
+    let before = world.db.writes();
+    let state = json!({"requests": {}, "completedRequests": all});
+    assert_eq!(cli.state(&session, 4, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 2);
+    let before = world.db.writes();
+    assert_eq!(cli.state(&session, 5, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 0, "nothing differs");
+
+    world.sleep_and_wake().await;
+    let (id, entry) = record(MANY + 1);
+    all.insert(id, entry);
+    let before = world.db.writes();
+    let state = json!({"requests": {}, "completedRequests": all});
+    assert_eq!(cli.state(&session, 6, &state).await["result"], "success");
+    assert_eq!(written_since(&world, before).0, 1, "also when memory begins anew");
+    all.insert("r1".into(), completed(&world, &session, "r1").await);
+    assert_eq!(state_of(&world, &session).await, all);
+}
+
+async fn state_of(world: &World, session: &str) -> Map<String, Value> {
+    state(world, session).await["completedRequests"].as_object().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_has_nothing_to_do_with_the_record_and_the_session_shows_it_whole() {
+    let (world, session, mut cli, all) = veteran().await;
+    for round in ["before a sleep", "after it"] {
+        assert_eq!(state_of(&world, &session).await, all, "{round}");
+        world.sleep_and_wake().await;
+        let reads = world.db.reads();
+        let list = world.get("/api/sessions").await;
+        assert_eq!(list.ok()["sessions"][0]["pendingRequestsCount"], 1);
+        assert!(list.text.len() < 2_000, "{}", list.text);
+        cli.alive(&world, &session).await;
+        cli.message(&session, "hello").await;
+        quiet().await;
+        let touched = world.db.read()[reads..].iter().flatten().any(|read| read.sql.contains("completed_requests"));
+        assert!(!touched, "neither the list nor a message reads the record");
+    }
+    let row = world.db.number("SELECT length(agent_state) FROM sessions");
+    assert!(row < 1_000, "the session's own row holds none of it: {row} bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_leaves_old_entries_out_keeps_them() {
+    let (world, session, mut cli, mut all) = veteran().await;
+    let (id, entry) = record(MANY);
+    let few = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
+    assert_eq!(cli.state(&session, 3, &few).await["result"], "success");
+    all.insert(id, entry);
+    assert_eq!(state_of(&world, &session).await, all);
+    assert_eq!(cli.state(&session, 4, &Value::Null).await["result"], "success");
+    assert_eq!(state_of(&world, &session).await, all, "a state of null has none of its own");
+    world.sleep_and_wake().await;
+    assert_eq!(state_of(&world, &session).await, all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_hear_of_a_long_record_is_what_changed() {
+    let (world, session, mut cli, _) = veteran().await;
+    let mut second = world.cli(&session).await;
+    let mut web = world.web("all=true").await;
+    answered(&world, &session, &mut cli, "r1/deny", &json!({})).await;
+    let told = state_event(&mut web).await["agentState"]["completedRequests"].clone();
+    let update = second.event("update").await["body"]["agentState"]["value"]["completedRequests"].clone();
+    for changed in [told, update] {
+        assert_eq!(changed.as_object().unwrap().keys().collect::<Vec<_>>(), ["r1"]);
+    }
+    let refused = cli.state(&session, 1, &json!({})).await;
+    assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(4)));
+    let newest = refused["agentState"]["completedRequests"].as_object().unwrap();
+    assert!(newest.len() < 1_000 && newest.contains_key("r1") && newest.contains_key("q09999"), "{}", newest.len());
+}

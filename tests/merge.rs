@@ -1,0 +1,459 @@
+//! A session that came back under another id: how two histories become one, and never half of one.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
+use support::cli::Cli;
+use support::rest::Awaited;
+use support::sqlite::On;
+use support::{World, quiet};
+
+/// What a machine needs to bring a session of an agent back.
+fn resumable() -> Value {
+    json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
+}
+
+fn resume(world: &World, session: &str) -> Awaited {
+    world.start("POST", &format!("/api/sessions/{session}/resume"), "")
+}
+
+fn success(session: &str) -> Value {
+    json!({"success": true, "sessionId": session})
+}
+
+/// The runner is asked for nothing.
+async fn heard_nothing(runner: &mut Cli) {
+    runner.socket.heard_nothing().await;
+}
+
+/// A message of a CLI with a local id.
+async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
+    let mut message = json!({"sid": session, "message": {"text": text}});
+    if let Some(local_id) = local_id {
+        message["localId"] = json!(local_id);
+    }
+    assert_eq!(cli.ask("message", &message).await["ok"], true);
+}
+
+/// The history of a session as text and local id, oldest first; its numbers must be gapless.
+async fn history(world: &World, session: &str) -> Vec<(String, Option<String>)> {
+    let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
+    let messages = page["messages"].as_array().unwrap();
+    let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "gapless");
+    let of = |m: &Value| {
+        let text = m["content"]["text"].as_str().or(m["content"]["content"]["text"].as_str());
+        (text.unwrap().to_owned(), m["localId"].as_str().map(str::to_owned))
+    };
+    messages.iter().map(of).collect()
+}
+
+async fn texts(world: &World, session: &str) -> Vec<String> {
+    history(world, session).await.into_iter().map(|(text, _)| text).collect()
+}
+
+/// A session with a history that ended, another that its machine came back with, and the resume that will merge them.
+struct Twins {
+    world: World,
+    old: String,
+    new: String,
+    cli: Cli,
+    runner: Cli,
+    reply: Awaited,
+}
+
+/// The old session has three messages (the second with the local id `b`), the new one two.
+async fn twins(old_metadata: Value, new_metadata: Value) -> Twins {
+    let world = World::new();
+    let mut runner = world.spawner("m", "box").await;
+    let mut metadata = resumable();
+    metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
+    let old = world.session_with("/code", metadata).await;
+    let mut before = world.live_cli(&old).await;
+    say(&mut before, &old, "one", None).await;
+    say(&mut before, &old, "two", Some("b")).await;
+    say(&mut before, &old, "three", Some("c")).await;
+    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
+    before.socket.close();
+    let reply = resume(&world, &old);
+    let call = runner.request().await;
+    world.rt.set_now(world.now() + 1_000);
+    let new = world.session_with("/work#2", new_metadata).await;
+    let mut cli = world.cli(&new).await;
+    say(&mut cli, &new, "two", Some("b")).await;
+    say(&mut cli, &new, "four", Some("d")).await;
+    runner.answer(&call, &json!({"success": true, "sessionId": new}));
+    quiet().await;
+    Twins { world, old, new, cli, runner, reply }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
+    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let mut web = world.web("all=true").await;
+    let mut of_new = world.web(&format!("sessionId={new}")).await;
+    cli.alive(&world, &new).await;
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    let merged: Vec<(String, Option<String>)> =
+        [("one", None), ("two", Some("b")), ("three", Some("c")), ("four", Some("d"))]
+            .into_iter()
+            .map(|(text, id): (&str, Option<&str>)| (text.to_owned(), id.map(str::to_owned)))
+            .collect();
+    assert_eq!(history(&world, &new).await, merged);
+    let shown = world.shown(&new).await;
+    assert_eq!((&shown["seq"], &shown["active"]), (&json!(4), &json!(true)));
+    assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str());
+    assert_eq!(world.get("/api/sessions?archived=include").await.ok()["sessions"].as_array().unwrap().len(), 1);
+    world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
+    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
+    let seq = async |web: &mut support::web::Web| loop {
+        let data = web.event_of("session-updated").await["data"].clone();
+        if data["seq"] == 4 {
+            return;
+        }
+    };
+    seq(&mut of_new).await;
+
+    // Life goes on: numbers behind the merged ones, and every local id still stands for its message.
+    say(&mut cli, &new, "five", None).await;
+    for (local_id, seq) in [("b", 2), ("c", 3), ("d", 4)] {
+        let again = json!({"sid": new, "message": {"text": "again"}, "localId": local_id});
+        assert_eq!(cli.ask("message", &again).await["seq"], seq, "{local_id}");
+    }
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"]);
+    world.sleep_and_wake().await;
+    say(&mut cli, &new, "six", None).await;
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five", "six"]);
+    assert_eq!(resume(&world, &new).reply().await.ok(), success(&new));
+    resume(&world, &old).reply().await.refuses(404, "session_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_gave_the_old_session_is_carried_over() {
+    let given = json!({
+        "name": "Mine", "worktree": {"basePath": "/w", "branch": "b", "name": "n"},
+        "summary": {"text": "newer", "updatedAt": 20},
+    });
+    let Twins { world, new, mut cli, reply, .. } =
+        twins(given.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}})).await;
+    cli.alive(&world, &new).await;
+    reply.reply().await.ok();
+    for round in ["before a sleep", "after it"] {
+        let metadata = world.shown(&new).await["metadata"].clone();
+        for field in ["name", "worktree", "summary"] {
+            assert_eq!(metadata[field], given[field], "{field} {round}");
+        }
+        assert_eq!((&metadata["path"], &metadata["version"]), (&json!("/work#2"), &json!("2")));
+        assert_eq!(metadata.get("betaSessionId"), None, "the agent's id is the new one's own matter");
+        world.sleep_and_wake().await;
+    }
+    let update = cli.event("update").await["body"].clone();
+    assert_eq!((&update["metadata"]["version"], &update["metadata"]["value"]["name"]), (&json!(2), &json!("Mine")));
+
+    let newer = json!({"name": "Other", "summary": {"text": "newest", "updatedAt": 30}, "worktree": {"name": "o"}});
+    let Twins { world, new, mut cli, reply, .. } = twins(given, newer.clone()).await;
+    cli.alive(&world, &new).await;
+    reply.reply().await.ok();
+    let metadata = world.shown(&new).await["metadata"].clone();
+    for field in ["name", "worktree", "summary"] {
+        assert_eq!(metadata[field], newer[field], "what the new one has itself stays: {field}");
+    }
+}
+
+fn todos(status: &str) -> Value {
+    let todos = json!([{"id": "1", "content": "dig", "status": status, "priority": "high"}]);
+    let data = json!({"type": "tool-call", "name": "TodoWrite", "input": {"todos": todos}});
+    json!({"role": "agent", "content": {"type": "beta", "data": data}, "text": status})
+}
+
+#[tokio::test(start_paused = true)]
+async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
+    for own in [false, true] {
+        let world = World::new();
+        let mut runner = world.spawner("m", "box").await;
+        let old = world.session_with("/code", resumable()).await;
+        let mut before = world.cli(&old).await;
+        before.ask("message", &json!({"sid": old, "message": todos("pending")})).await;
+        let reply = resume(&world, &old);
+        let new = world.session("/new").await;
+        let mut cli = world.cli(&new).await;
+        if own {
+            cli.ask("message", &json!({"sid": new, "message": todos("completed")})).await;
+        }
+        runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
+        cli.alive(&world, &new).await;
+        reply.reply().await.ok();
+        let expected = if own { "completed" } else { "pending" };
+        assert_eq!(world.shown(&new).await["todos"][0]["status"], expected);
+        world.sleep_and_wake().await;
+        assert_eq!(world.shown(&new).await["todos"][0]["status"], expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn completed_requests_of_both_are_kept() {
+    let world = World::new();
+    let mut runner = world.spawner("m", "box").await;
+    let old = world.session_with("/code", resumable()).await;
+    let mut before = world.live_cli(&old).await;
+    let entry = |tool: &str, at: u64| json!({"tool": tool, "arguments": {}, "status": "approved", "completedAt": at});
+    let record =
+        json!({"requests": {"w": {"tool": "W"}}, "completedRequests": {"a": entry("A", 1), "x": entry("old", 2)}});
+    before.state(&old, 1, &record).await;
+    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
+    let reply = resume(&world, &old);
+    let new = world.session("/new").await;
+    let mut cli = world.cli(&new).await;
+    let record =
+        json!({"requests": {"p": {"tool": "P"}}, "completedRequests": {"x": entry("new", 3), "b": entry("B", 4)}});
+    cli.state(&new, 1, &record).await;
+    world.shown(&new).await;
+    runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
+    cli.alive(&world, &new).await;
+    reply.reply().await.ok();
+    let state = world.shown(&new).await["agentState"].clone();
+    let completed = &state["completedRequests"];
+    let tools: Vec<&Value> = ["a", "b", "x", "w"].iter().map(|id| &completed[*id]["tool"]).collect();
+    assert_eq!(tools, ["A", "B", "new", "W"], "{completed}");
+    assert_eq!(completed["w"]["status"], "canceled");
+    assert_eq!(state["requests"], json!({"p": {"tool": "P"}}), "what waits in the new one still waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_in_parts_are_merged_whole() {
+    let Twins { world, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let long = "x".repeat(3_500_000);
+    say(&mut cli, &new, &long, Some("long")).await;
+    cli.alive(&world, &new).await;
+    reply.reply().await.ok();
+    let all = texts(&world, &new).await;
+    assert_eq!(all[..4], ["one", "two", "three", "four"]);
+    assert!(all[4] == long, "the long message is whole");
+}
+
+/// Brings the merge on its way to the database, where its answer is held back. `fault`: what it meets there, and whether
+/// only its answer is lost.
+async fn begin_merge(twins: &mut Twins, fault: Option<(DbError, bool)>) {
+    let Twins { world, new, cli, .. } = twins;
+    world.db.hold(On::Writes);
+    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "that the session is active is written first");
+    match fault {
+        Some((error, true)) => world.db.lose_answer(error),
+        Some((error, false)) => world.db.fail(On::Writes, error),
+        None => {}
+    }
+    world.db.release();
+    world.db.hold(On::Writes);
+    quiet().await;
+    let batch = world.db.written().pop().unwrap();
+    assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge began");
+    assert_eq!(world.db.held(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
+    let mut twins = twins(json!({}), json!({})).await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, new, mut cli, reply, .. } = twins;
+    let late = |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
+    let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_asking("message", &late(n))).collect();
+    // One that both histories know already, and one that is sent twice.
+    acks.push(cli.emit_asking("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
+    acks.push(cli.emit_asking("message", &late(4)));
+    let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
+    quiet().await;
+    assert!(!sent.is_here() && !reply.is_here());
+    world.db.release();
+    reply.reply().await.ok();
+    let mut seqs = Vec::new();
+    for ack in acks {
+        seqs.push(cli.acknowledged(ack).await["seq"].as_u64().unwrap());
+    }
+    sent.reply().await.ok();
+    assert_eq!((seqs[5], seqs[6]), (3, seqs[4]), "{seqs:?}");
+    let mut all = texts(&world, &new).await;
+    assert_eq!(all.len(), 10);
+    all.retain(|text| text != "from the web");
+    assert_eq!(all, ["one", "two", "three", "four", "late 0", "late 1", "late 2", "late 3", "late 4"]);
+    assert_eq!(world.shown(&new).await["seq"], 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
+    let mut twins = twins(json!({}), json!({})).await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, old, new, mut runner, reply, .. } = twins;
+    drop(runner.socket.rest().await);
+    let again = resume(&world, &old);
+    heard_nothing(&mut runner).await;
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    let again = again.reply().await;
+    assert!(again.status == 404 || again.json() == success(&new), "{again:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
+    for what in ["state", "metadata", "message", "alive", "end", "rename", "archive", "delete"] {
+        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+        // So that both are in memory with all that belongs to them.
+        twins.world.shown(&twins.old).await;
+        twins.world.shown(&twins.new).await;
+        let lingering = twins.world.cli(&twins.old).await;
+        begin_merge(&mut twins, None).await;
+        let Twins { world, old, new, mut cli, reply, .. } = twins;
+        let path = format!("/api/sessions/{old}");
+        let state = json!({"completedRequests": {"late": {"tool": "T", "status": "denied"}}});
+        let metadata = json!({"path": "/code", "host": "box", "name": "Mine", "late": 1});
+        let emit = |event: &str, payload: Value| {
+            lingering.emit(event, &payload);
+            None
+        };
+        let request = match what {
+            "state" => emit("update-state", json!({"sid": old, "expectedVersion": 1, "agentState": state})),
+            "metadata" => emit("update-metadata", json!({"sid": old, "expectedVersion": 1, "metadata": metadata})),
+            "message" => emit("message", json!({"sid": old, "message": {"text": "lost"}})),
+            "alive" => emit("session-alive", json!({"sid": old, "time": world.now()})),
+            "end" => emit("session-end", json!({"sid": old, "time": world.now()})),
+            "rename" => Some(world.start("PATCH", &path, r#"{"name":"late"}"#)),
+            "archive" => Some(world.start("POST", &format!("{path}/archive"), "")),
+            _ => Some(world.start("DELETE", &path, "")),
+        };
+        quiet().await;
+        world.db.release();
+        let reply = reply.reply().await;
+        assert_eq!(reply.status, 200, "{what}: {reply:?}");
+        if let Some(request) = request {
+            let status = request.reply().await.status.as_u16();
+            assert!([200, 404, 409, 503].contains(&status), "{what}: {status}");
+        }
+        quiet().await;
+        say(&mut cli, &new, "five", None).await;
+        assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{what}");
+        world.get(&path).await.refuses(404, "session_not_found");
+        assert!(world.shown(&new).await["metadata"]["name"].is_string(), "{what}");
+        assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1, "{what}");
+        world.sleep_and_wake().await;
+        world.get(&path).await.refuses(404, "session_not_found");
+        world.pass(60_000).await;
+        assert!(world.rt.notebook().keys().all(|key| !key.contains(&old)), "{what}: {:?}", world.rt.notebook());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
+    let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, new, mut cli, reply, .. } = twins;
+    let state =
+        json!({"requests": {"r": {"tool": "R"}}, "completedRequests": {"late": {"tool": "T", "status": "denied"}}});
+    let state = cli.emit_asking("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": state}));
+    let metadata = json!({"path": "/code", "host": "box", "late": 1});
+    let metadata = cli.emit_asking("update-metadata", &json!({"sid": new, "expectedVersion": 1, "metadata": metadata}));
+    quiet().await;
+    world.db.release();
+    reply.reply().await.ok();
+    assert_eq!(cli.acknowledged(state).await["result"], "success");
+    let metadata = cli.acknowledged(metadata).await;
+    assert!(["success", "version-mismatch"].contains(&metadata["result"].as_str().unwrap()), "{metadata}");
+    for round in ["before a sleep", "after it"] {
+        let shown = world.shown(&new).await;
+        assert_eq!(shown["agentState"]["requests"], json!({"r": {"tool": "R"}}), "{round}");
+        assert_eq!(shown["agentState"]["completedRequests"]["late"]["tool"], "T", "{round}");
+        assert_eq!(shown["metadata"]["name"], "Mine", "{round}");
+        if metadata["result"] == "success" {
+            assert_eq!(shown["metadata"]["late"], 1, "{round}");
+        }
+        assert_eq!(shown["seq"], 4, "{round}");
+        world.sleep_and_wake().await;
+    }
+}
+
+/// Either both sessions are as they were, or they are merged with all that belongs to it; and what stands can be used.
+async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli) {
+    world.db.repair();
+    world.db.release();
+    quiet().await;
+    let merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
+    say(cli, new, "five", None).await;
+    if merged {
+        assert_eq!(texts(world, new).await, ["one", "two", "three", "four", "five"]);
+        assert_eq!(world.shown(new).await["metadata"]["name"], "Mine", "the history came along, the name did not");
+        return;
+    }
+    assert_eq!(texts(world, old).await, ["one", "two", "three"]);
+    assert_eq!(texts(world, new).await, ["two", "four", "five"]);
+    assert_eq!(world.shown(old).await["metadata"]["name"], "Mine");
+}
+
+fn lasting() -> DbError {
+    DbError::Refused("disk I/O error".into())
+}
+
+fn passing() -> DbError {
+    DbError::Retryable("Network connection lost".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_that_the_database_refuses_is_not_half_done() {
+    for lost in [false, true] {
+        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+        begin_merge(&mut twins, Some((lasting(), lost))).await;
+        let Twins { world, old, new, mut cli, reply, .. } = twins;
+        let late = cli.emit_asking("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
+        quiet().await;
+        world.db.release();
+        reply.reply().await.refuses(503, "hub_unavailable");
+        assert_eq!(cli.acknowledged(late).await["ok"], true, "whoever waited for it goes on");
+        nothing_is_half_done(&world, &old, &new, &mut cli).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passing_fault_of_the_database_does_not_stop_a_merge() {
+    for lost in [false, true] {
+        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+        let mut web = twins.world.web("all=true").await;
+        begin_merge(&mut twins, Some((passing(), lost))).await;
+        let Twins { world, old, new, mut cli, reply, .. } = twins;
+        world.db.release();
+        world.pass(1_000).await;
+        assert_eq!(reply.reply().await.ok(), success(&new), "every other write is tried again");
+        assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str());
+        nothing_is_half_done(&world, &old, &new, &mut cli).await;
+        world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_written_after_the_merge_may_fail_and_nothing_is_half_done() {
+    for lost in [false, true] {
+        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+        let mut web = twins.world.web("all=true").await;
+        begin_merge(&mut twins, None).await;
+        let Twins { world, old, new, mut cli, reply, .. } = twins;
+        match lost {
+            true => world.db.lose_answer(lasting()),
+            false => world.db.fail(On::Writes, lasting()),
+        }
+        world.db.release();
+        reply.reply().await;
+        nothing_is_half_done(&world, &old, &new, &mut cli).await;
+        assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str(), "whoever shows it must hear");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_the_middle_of_a_merge_leaves_nothing_half_done() {
+    let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, old, new, mut cli, reply, .. } = twins;
+    reply.cut_off();
+    world.restart();
+    nothing_is_half_done(&world, &old, &new, &mut cli).await;
+}
