@@ -92,7 +92,7 @@ impl From<DbError> for Error {
     fn from(error: DbError) -> Self {
         Self::Unavailable(match error {
             DbError::NoSchema(_) => {
-                "The database has no schema yet. Run `npx wrangler d1 migrations apply DB --local` \
+                "The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local` \
                 (or `--remote` for a deployed hub); `npm run dev` does it by itself."
                     .into()
             }
