@@ -59,7 +59,7 @@ async fn log_in(edge: &Edge, body: &str) -> Reply {
 
 async fn object_of(edge: &Edge, head: &Head) -> String {
     match decide(edge, head).await {
-        Action::Object(namespace) => namespace.to_string(),
+        Action::Object(namespace) | Action::WebSocket(namespace) => namespace.to_string(),
         other => panic!("{head:?} was not given to an object: {other:?}"),
     }
 }
@@ -160,6 +160,16 @@ async fn a_log_in_on_a_database_without_schema_says_what_to_run() {
 }
 
 #[tokio::test]
+async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
+    let edge = edge("token", "");
+    for (path, events) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
+        let action = decide(&edge, &Head { upgrade: true, ..bearing("GET", path, SECRET) }).await;
+        assert_eq!(matches!(action, Action::WebSocket(_)), events, "{path}: {action:?}");
+        assert_eq!(matches!(action, Action::Object(_)), !events, "{path}: {action:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_in_the_query_counts_for_events_only() {
     let edge = edge("token", "");
     let asked = head("GET", "/api/events?token=secret%3Ateam&all=true");
@@ -240,7 +250,7 @@ async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
         }
         for good in [None, Some("https://hub.example"), Some("https://console.example")] {
             let action = decide(&edge, &from(good)).await;
-            assert!(matches!(action, Action::Object(_) | Action::Socket { .. }), "{good:?}: {action:?}");
+            assert!(matches!(action, Action::WebSocket(_) | Action::Socket { .. }), "{good:?}: {action:?}");
         }
     }
     // A stream that is no upgrade is guarded by the browser itself.

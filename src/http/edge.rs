@@ -74,6 +74,8 @@ pub enum Action {
     Object(Namespace),
     /// A stream of the namespace's events.
     Sse(Namespace),
+    /// The same over a WebSocket, which the object holds.
+    WebSocket(Namespace),
     /// A CLI's socket, straight to the object. `authenticated`: a good token came with the upgrade.
     Socket { namespace: Namespace, authenticated: bool },
     /// A CLI's socket whose namespace only its CONNECT packet tells.
@@ -143,8 +145,8 @@ impl Edge {
             "/api/events" => {
                 let namespace = self.web_client(head, now_ms, fresh).await?;
                 self.check_origin(head)?;
-                let to_object = head.upgrade;
-                only(head, &["GET"], || if to_object { Action::Object(namespace) } else { Action::Sse(namespace) })
+                let action = if head.upgrade { Action::WebSocket } else { Action::Sse };
+                only(head, &["GET"], || action(namespace))
             }
             _ if api => {
                 let namespace = self.web_client(head, now_ms, fresh).await?;

@@ -62,7 +62,7 @@ async fn serve(request: Request, env: Env, context: &Context) -> Result<Response
     let response = match edge.decide(&head, now(), fresh_secret).await {
         Action::Respond(response) => respond(response).await,
         Action::Authenticate => authenticate(&edge, &env, &request).await?,
-        Action::Object(namespace) if head.upgrade => {
+        Action::WebSocket(namespace) => {
             return to_object(&env, &request, &namespace, Some(SocketUse::Web)).await;
         }
         Action::Object(namespace) => to_object(&env, &request, &namespace, None).await?,
