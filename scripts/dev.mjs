@@ -103,7 +103,8 @@ async function requireFreePort(options) {
       .catch(() => false);
     throw new UserError(
       hub ? `A hub is already running at ${ownAddress(options)}.` : `Port ${port} is in use by another program.`,
-      `Stop it, or choose another port: npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`,
+      // Two hubs on one folder would write the same local database.
+      hub ? 'Stop it first.' : `Stop it, or choose another port: npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`,
     );
   }
   const reasons = { EACCES: 'this user may not listen there', EADDRNOTAVAIL: 'this machine has no such address' };

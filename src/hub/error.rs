@@ -42,7 +42,9 @@ pub enum Error {
     InvalidPath { field: &'static str, reason: &'static str },
     #[error("The {what} is larger than {limit} bytes.")]
     TooLarge { what: &'static str, limit: usize },
-    #[error("The session is not active: its CLI is not connected.")]
+    #[error(
+        "The session is not active: its CLI is not connected, or was aborted and has not reported itself alive again."
+    )]
     SessionInactive,
     #[error("The CLI could not be reached: {0}. Is it still running?")]
     CliUnreachable(String),

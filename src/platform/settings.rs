@@ -19,7 +19,10 @@ pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
 const DB: &str = "DB";
 
 fn variable(env: &Env, name: &str) -> Option<String> {
-    env.var(name).ok().map(|value| value.to_string()).filter(|value| !value.is_empty())
+    // TOML has truth values and numbers too, and the runtime hands them over as such.
+    let value = js_sys::Reflect::get(env, &name.into()).ok()?;
+    let text = value.as_string().or_else(|| value.as_bool().map(|flag| flag.to_string()));
+    text.or_else(|| value.as_f64().map(|number| number.to_string())).filter(|text| !text.is_empty())
 }
 
 /// How long a CLI may take to answer a call, in milliseconds.
@@ -32,7 +35,13 @@ fn tokens(env: &Env) -> Result<AccessTokens, String> {
     let token = token.ok_or(
         "The secret CLI_API_TOKEN is not set. Set it with `npx wrangler secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
     )?;
-    Ok(AccessTokens::new(&token, variable(env, "REQUIRE_NAMESPACE_TOKENS").as_deref() == Some("true")))
+    // A word that is not understood must not open what it was meant to close.
+    let required = match variable(env, "REQUIRE_NAMESPACE_TOKENS").map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("true") => true,
+        None | Some("false") => false,
+        Some(word) => return Err(format!("REQUIRE_NAMESPACE_TOKENS must be `true` or `false`, but is `{word}`.")),
+    };
+    Ok(AccessTokens::new(&token, required))
 }
 
 /// The database.
