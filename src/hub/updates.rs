@@ -255,10 +255,17 @@ impl State {
     }
 }
 
+/// The longest id of a permission request, in bytes.
+const MAX_REQUEST_ID: usize = 255;
+
 /// A state taken apart, each part small enough for its row.
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
     let parts = agent_state::split(value).map_err(|e| Error::field("agentState", e.to_string()))?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
+    if parts.completed.iter().any(|(id, _)| id.len() > MAX_REQUEST_ID) {
+        let message = format!("Field `completedRequests`: a request's id must have at most {MAX_REQUEST_ID} bytes.");
+        return Err(Error::field("agentState", message));
+    }
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     Ok(parts)
 }

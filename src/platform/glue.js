@@ -159,7 +159,10 @@ export function eventStream(socket) {
     const bytes = encoder.encode(event.data);
     waiting += bytes.length;
     // A client that does not read must not fill the memory of all; it comes back with what it heard last.
-    if (waiting > MAX_UNREAD_BYTES) return writer.abort('The client does not read').catch(() => {}).then(hangUp);
+    if (waiting > MAX_UNREAD_BYTES) {
+      writer.abort('The client does not read').catch(() => {});
+      return hangUp();
+    }
     return writer.write(bytes).then(() => (waiting -= bytes.length), hangUp);
   });
   socket.addEventListener('close', () => writer.close().catch(() => {}));

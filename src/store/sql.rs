@@ -105,11 +105,12 @@ pub const MESSAGE_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
 
-/// The latest messages that may hold a todo list, among a session's last 2,000: a search must not read a long history.
+/// The latest messages that may hold a todo list, among a session's last 2,000 and none larger than any list that is kept:
+/// a search must not read a long history.
 /// `?1`: session, `?2`: namespace, `?3`: how many at most, `?4`: seq below this.
 pub const TODO_CANDIDATES: &str = r#"
 SELECT seq, content FROM messages
-WHERE session_id = ?1 AND parts = 0 AND seq < ?4
+WHERE session_id = ?1 AND parts = 0 AND bytes < 300000 AND seq < ?4
   AND seq > (SELECT max(seq) FROM messages WHERE session_id = ?1) - 2000
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
   AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
