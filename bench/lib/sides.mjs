@@ -117,7 +117,7 @@ class Hub {
     const connections = Array.from({ length: 16 }, () => this.newConnection(this.token));
     const sessions = new Array(tags.length);
     await inLanes([...tags.entries()], connections.length, async ([index, tag], lane) => {
-      const path = `/home/someone/work/${tag}`;
+      const path = `/home/someone/code/${tag}`;
       const body = {
         tag: path,
         metadata: {

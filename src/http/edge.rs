@@ -1,6 +1,7 @@
 //! What the stateless worker does with a request: answers it, or says which namespace's object does.
 //!
-//! The order of refusals: unknown place 404, wrong method 405, no token 401; all else is the object's to say.
+//! The order of refusals: a place that is not the hub's 404, no token 401 under `/api` and `/cli`; all else, unknown routes
+//! there included, is the object's to say.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -121,7 +121,7 @@ impl<O> Journal<O> {
         self.bytes
     }
 
-    /// How much is noted; grows with every change and outcome.
+    /// How many messages and outcomes are noted; what a growing burst is told by.
     pub fn len(&self) -> usize {
         self.outcomes.len() + self.messages.len()
     }
