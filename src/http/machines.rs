@@ -11,7 +11,6 @@ use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::spawn::SpawnParams;
-use crate::model::mode::AgentKind;
 
 /// How many paths one check may name (spec "Limits").
 const MAX_PATHS: usize = 1000;
@@ -26,7 +25,7 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
 #[serde(rename_all = "camelCase")]
 pub struct Spawn {
     directory: String,
-    agent: Option<AgentKind>,
+    agent: Option<String>,
     model: Option<String>,
     yolo: Option<bool>,
     session_type: Option<SessionType>,
@@ -54,9 +53,12 @@ pub async fn spawn(
         let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
         return Err(Error::field("worktreeName", message).into());
     }
+    let vocabulary = &hub.config.vocabulary;
+    let agent = body.agent.unwrap_or_else(|| vocabulary.default_agent().to_owned());
+    vocabulary.agent(&agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
     let params = SpawnParams {
         directory: body.directory,
-        agent: body.agent.unwrap_or(AgentKind::Alpha).as_str().to_owned(),
+        agent,
         model: body.model,
         yolo: body.yolo,
         session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),

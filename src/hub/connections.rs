@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use crate::model::event::Audience;
+use crate::model::vocabulary::Vocabulary;
 
 /// How many sockets may wait for their CONNECT at once (decisions.md).
 pub const MAX_OPENING: usize = 200;
@@ -66,9 +67,22 @@ impl Cli {
         }
     }
 
-    /// Whose method a name means, and the method's bare name. A name is prefixed with the id of the session or machine
-    /// that the socket named, or bare; any other prefix is not this socket's to use.
-    pub fn scope<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
+    /// Whose method a name means, and the interface's own name of the method. A name is prefixed with the id of the
+    /// session or machine that the socket named, or bare; any other prefix is not this socket's to use.
+    pub fn scope<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
+        let (owner, method) = self.unprefixed(name)?;
+        Some((owner, vocabulary.method(method)))
+    }
+
+    /// Forgets a method under whatever name it was registered: `m` and `<session>:m` are one, and so are two words for it.
+    pub fn forget(&mut self, name: &str, vocabulary: &Vocabulary) {
+        let mut methods = std::mem::take(&mut self.methods);
+        let forgotten = self.scope(name, vocabulary);
+        methods.retain(|known| self.scope(known, vocabulary) != forgotten);
+        self.methods = methods;
+    }
+
+    fn unprefixed<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
         let after = |id: &Option<String>| name.strip_prefix(id.as_deref()?)?.strip_prefix(':');
         if let Some(method) = after(&self.session) {
             return self.session.clone().map(|id| (Owner::Session(id), method));
@@ -279,11 +293,23 @@ mod tests {
     #[test]
     fn a_method_may_only_be_registered_under_what_the_socket_named() {
         let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
-        assert_eq!(cli.scope("s:read"), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.scope("m:1:spawn"), Some((Owner::Machine("m:1".into()), "spawn")));
-        assert_eq!(cli.scope("read"), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.scope("t:read"), None);
-        assert_eq!(Cli::default().scope("read"), None);
+        let none = Vocabulary::default();
+        assert_eq!(cli.scope("s:read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.scope("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
+        assert_eq!(cli.scope("read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.scope("t:read", &none), None);
+        assert_eq!(Cli::default().scope("read", &none), None);
+    }
+
+    #[test]
+    fn a_method_of_another_name_is_the_interfaces_own_wherever_its_prefix_is_gone() {
+        let cli = Cli { session: Some("s".into()), machine: Some("m".into()), ..Cli::default() };
+        let words = Vocabulary::parse(r#"{"methods":{"read-file":"readFile"}}"#).unwrap();
+        for name in ["s:read-file", "read-file", "s:readFile"] {
+            assert_eq!(cli.scope(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
+        }
+        assert_eq!(cli.scope("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
+        assert_eq!(cli.scope("t:read-file", &words), None);
     }
 
     #[test]

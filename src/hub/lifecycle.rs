@@ -11,6 +11,7 @@ use super::rpc::{Owner, RpcError, refusal};
 use super::updates::Changes;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
+use crate::model::method::Method;
 use crate::model::session::ControlMode;
 use crate::store::journal::Extent;
 
@@ -35,7 +36,7 @@ impl Hub {
     /// Stops what the agent does; the session is inactive until its CLI reports itself alive again.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         self.require_active(id).await?;
-        self.order(id, "abort", &Abort { reason: reason.unwrap_or("Aborted by user") }).await?;
+        self.order(id, Method::Abort, &Abort { reason: reason.unwrap_or("Aborted by user") }).await?;
         self.session_ended(id).await?;
         self.settled().await
     }
@@ -43,7 +44,7 @@ impl Hub {
     /// Takes control from the terminal: the web can send messages again.
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
-        self.order(id, "switch", &Switch { to: ControlMode::Remote }).await?;
+        self.order(id, Method::Switch, &Switch { to: ControlMode::Remote }).await?;
         let waiter = {
             let mut state = self.state();
             let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
@@ -64,7 +65,7 @@ impl Hub {
         }
         if self.is_active(id) {
             // Best effort: a CLI that is gone or does not listen keeps no session from being archived.
-            let _ = self.call_within(&Owner::Session(id.to_owned()), "killSession", "{}", KILL_MS).await;
+            let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_MS).await;
         }
         self.session_ended(id).await?;
         let waiter = {
@@ -89,7 +90,7 @@ impl Hub {
     }
 
     /// Tells a session's CLI to do something; any acknowledgement counts, save one that says it failed.
-    pub(super) async fn order<T: Serialize>(&self, id: &str, method: &str, params: &T) -> Result<(), Error> {
+    pub(super) async fn order<T: Serialize>(&self, id: &str, method: Method, params: &T) -> Result<(), Error> {
         let params = serde_json::to_string(params).unwrap_or_default();
         match self.call(&Owner::Session(id.to_owned()), method, &params).await {
             Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),

@@ -127,7 +127,8 @@ impl Hub {
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
             ids.remember(local_id.clone(), found.clone());
         }
-        let todos = draft.from.and_then(|_| todo::extract(draft.content.text())).and_then(|t| Json::of(&t).ok());
+        let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
+        let todos = todos.and_then(|todos| Json::of(&todos).ok());
         // A list that does not fit is no list to show; the message itself is kept.
         let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
         if let Some(todos) = todos {

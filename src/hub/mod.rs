@@ -35,7 +35,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::auth::token::AccessTokens;
 use crate::model::ids::uuid_v7;
+use crate::model::method::Method;
 use crate::model::namespace::Namespace;
+use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::journal::Journal;
 use claims::Claims;
@@ -54,6 +56,8 @@ pub struct Config {
     pub tokens: AccessTokens,
     /// How long a CLI may take to answer a call, in milliseconds.
     pub rpc_timeout_ms: u64,
+    /// The words of the deployment's CLIs.
+    pub vocabulary: Vocabulary,
 }
 
 /// The hub of one namespace.
@@ -110,7 +114,7 @@ impl Hub {
             };
             if let Peer::Cli(cli) = &peer {
                 for name in &cli.methods {
-                    if let Some((owner, method)) = cli.scope(name) {
+                    if let Some((owner, method)) = cli.scope(name, &config.vocabulary) {
                         state.rpc.register(owner, method, name, conn);
                     }
                 }
@@ -202,12 +206,13 @@ impl Hub {
     }
 
     /// Calls a method of a CLI and waits for its answer, as JSON text.
-    pub async fn call(&self, owner: &Owner, method: &str, params: &str) -> Answer {
+    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> Answer {
         self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
     }
 
     /// Calls a method with a time limit of its own, in milliseconds.
-    pub async fn call_within(&self, owner: &Owner, method: &str, params: &str, limit: u64) -> Answer {
+    pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
+        let method = method.as_str();
         let call = {
             let mut state = self.state();
             let ack = self.fresh_ack_id(&state.rpc);

@@ -10,9 +10,10 @@ use super::error::{Error, Kind};
 use super::rpc::Owner;
 use super::updates::Changes;
 use crate::model::event::Event;
-use crate::model::mode::{Flavor, ModelMode, PermissionMode};
+use crate::model::method::Method;
+use crate::model::mode::{Flavor, PermissionMode};
+use crate::model::words::MAX_WORD;
 use crate::store::journal::Extent;
-use crate::wire::cli::MAX_WORD;
 
 /// Which of the two a client changes. The words are kept as the client wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Hub {
             Setting::Model(model) => SessionConfig { permission_mode: None, model_mode: Some(model) },
         };
         let params = serde_json::to_string(&config).unwrap_or_default();
-        let answer = self.call(&Owner::Session(id.to_owned()), "set-session-config", &params).await;
+        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
         let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
         let is_word = |word: &Option<String>| word.as_ref().is_some_and(|word| word.len() <= MAX_WORD);
@@ -97,7 +98,7 @@ impl Hub {
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {
         let state = self.state();
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        Ok(Flavor::from_metadata(entry.session.facts().flavor().as_deref()))
+        Ok(self.config.vocabulary.flavor(entry.session.facts().flavor().as_deref()))
     }
 
     /// Whether the session's agent takes a permission mode; the session must be in memory.
@@ -113,7 +114,7 @@ impl Hub {
     }
 
     fn check_model(&self, id: &str, model: &str) -> Result<(), Error> {
-        model.parse::<ModelMode>().map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
+        self.config.vocabulary.model(model).map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
         if !self.flavor(id)?.accepts_model_modes() {
             return Err(Error::field("model", "Field `model`: only sessions of flavor alpha take a model mode."));
         }

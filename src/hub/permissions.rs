@@ -13,6 +13,7 @@ use super::{Hub, State};
 use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
 use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::model::method::Method;
 use crate::store::journal::Extent;
 use crate::store::rows::MAX_COMPLETED_BYTES;
 
@@ -97,7 +98,7 @@ impl Hub {
             answers: answer.answers.as_ref(),
             reason: answer.reason.as_deref(),
         };
-        self.order(id, "permission", &params).await
+        self.order(id, Method::Permission, &params).await
     }
 
     fn complete(&self, state: &mut State, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {

@@ -16,8 +16,10 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
 use crate::model::machine::Machine;
-use crate::model::mode::{AgentKind, Flavor};
+use crate::model::method::Method;
+use crate::model::mode::Flavor;
 use crate::model::session::Session;
+use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
 use crate::store::rows::{SessionRow, Writer};
 use crate::store::sessions::{self as store, Found};
@@ -74,13 +76,13 @@ impl Hub {
         let mut state = self.state();
         let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
         let machine = choose_machine(&state, s).ok_or(Error::NoMachineOnline)?;
-        let params = resume_params(s).ok_or(Error::ResumeUnavailable)?;
+        let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         Ok(state.claims.resume(id).then_some((machine, params)))
     }
 
     async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
         let text = serde_json::to_string(params).unwrap_or_default();
-        let answer = self.call(&Owner::Machine(machine.to_owned()), "spawnSession", &text).await?;
+        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await?;
         let spawned = read_spawned(&answer);
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
@@ -242,7 +244,8 @@ fn choose_machine(state: &State, session: &Session) -> Option<String> {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
-    let serves = |m: &&Machine| m.active && state.rpc.serves(Owner::Machine(m.id.clone()), "spawnSession");
+    let serves =
+        |m: &&Machine| m.active && state.rpc.serves(Owner::Machine(m.id.clone()), Method::SpawnSession.as_str());
     let online = || state.memory.machines().into_iter().flat_map(|m| m.values()).filter(serves);
     let own = text(session.metadata.as_ref(), "machineId");
     let host = text(session.metadata.as_ref(), "host");
@@ -252,15 +255,16 @@ fn choose_machine(state: &State, session: &Session) -> Option<String> {
 }
 
 /// What the machine needs; `None` when the session does not know the agent's own id of its conversation.
-fn resume_params(session: &Session) -> Option<ResumeParams> {
+fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let facts = session.facts();
-    let agent = match Flavor::from_metadata(facts.flavor().as_deref()) {
+    let kind = match vocabulary.flavor(facts.flavor().as_deref()) {
         Flavor::Agent(kind) => kind,
         Flavor::Unknown => return None,
     };
+    let agent = facts.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
-    let resume_session_id = serde_json::from_str(object.get(agent.session_id_field())?.get()).ok()?;
-    let agent = facts.flavor().unwrap_or_else(|| AgentKind::Alpha.as_str().to_owned());
+    let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
+    let resume_session_id = vocabulary.agent_words(kind, &agent).find_map(id_of)?;
     Some(ResumeParams { directory: facts.path()?, agent, session_id: session.id.clone(), resume_session_id })
 }
 
@@ -314,12 +318,30 @@ mod tests {
 
     #[test]
     fn a_resume_needs_the_agents_own_id_of_the_conversation() {
-        assert!(resume_params(&session(r#"{"path":"/w","flavor":"beta","alphaSessionId":"x"}"#)).is_none());
-        let params = resume_params(&session(r#"{"path":"/w","flavor":"beta","betaSessionId":"x"}"#)).unwrap();
+        let resume_params = |metadata| resume_params(&session(metadata), &Vocabulary::default());
+        assert!(resume_params(r#"{"path":"/w","flavor":"beta","alphaSessionId":"x"}"#).is_none());
+        let params = resume_params(r#"{"path":"/w","flavor":"beta","betaSessionId":"x"}"#).unwrap();
         assert_eq!(
             (params.agent.as_str(), params.resume_session_id.as_str(), params.directory.as_str()),
             ("beta", "x", "/w")
         );
-        assert!(resume_params(&session(r#"{"path":"/w","alphaSessionId":"x"}"#)).is_some());
+        assert!(resume_params(r#"{"path":"/w","alphaSessionId":"x"}"#).is_some());
+    }
+
+    #[test]
+    fn the_agents_own_id_is_found_under_any_word_for_the_agent_the_written_one_first() {
+        let words = r#"{"agents":{"zeta":"beta","eta":"beta","theta":"gamma","iota":"alpha"}}"#;
+        let words = Vocabulary::parse(words).unwrap();
+        let asked = |metadata| resume_params(&session(metadata), &words).map(|p| (p.agent, p.resume_session_id));
+        let found = |agent: &str, id: &str| Some((agent.to_owned(), id.to_owned()));
+        let all = r#"{"path":"/w","flavor":"eta","betaSessionId":"b","zetaSessionId":"z","etaSessionId":"e"}"#;
+        assert_eq!(asked(all), found("eta", "e"));
+        let others = r#"{"path":"/w","flavor":"eta","zetaSessionId":"z","betaSessionId":"b"}"#;
+        assert_eq!(asked(others), found("eta", "b"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"beta","zetaSessionId":"z"}"#), found("beta", "z"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"eta","etaSessionId":null,"zetaSessionId":"z"}"#), found("eta", "z"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"eta","thetaSessionId":"t"}"#), None, "another agent's");
+        assert_eq!(asked(r#"{"path":"/w","alphaSessionId":"a"}"#), found("iota", "a"), "nobody wrote a word");
+        assert!(resume_params(&session(all), &Vocabulary::default()).is_none());
     }
 }

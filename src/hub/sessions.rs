@@ -13,11 +13,11 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{Session, check_metadata};
 use crate::model::todo;
+use crate::model::words::MAX_WORD;
 use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, Found};
-use crate::wire::cli::MAX_WORD;
 
 /// The longest session name, in Unicode code points (spec "Limits").
 pub const MAX_NAME: usize = 255;
@@ -101,7 +101,7 @@ impl Hub {
     }
 
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
-        let list = |content: &str| Json::of(&todo::extract(content)?).ok();
+        let list = |content: &str| Json::of(&todo::extract(content, &self.config.vocabulary)?).ok();
         let fits = |todos: &Json| todos.text().len() <= MAX_TODOS_BYTES;
         let mut before = MAX_SEQ;
         loop {

@@ -317,11 +317,11 @@ impl Hub {
         );
         let mut state = self.state();
         let Some(cli) = state.connections.cli(conn) else { return Ok(()) };
-        let (owner, method) = cli.scope(name).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
+        let vocabulary = &self.config.vocabulary;
+        let (owner, method) = cli.scope(name, vocabulary).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
         let mut cli = cli.clone();
-        if !cli.methods.iter().any(|known| known == name) {
-            cli.methods.push(name.to_owned());
-        }
+        cli.forget(name, vocabulary);
+        cli.methods.push(name.to_owned());
         let peer = Peer::Cli(cli);
         if serde_json::to_string(&peer).map_or(0, |text| text.len()) > MAX_ATTACHMENT {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
@@ -338,7 +338,9 @@ impl Hub {
     /// Takes a registration back.
     pub(super) fn unregister(&self, conn: ConnId, name: &str) {
         let mut state = self.state();
-        if let Some((owner, method)) = state.connections.cli(conn).and_then(|cli| cli.scope(name)) {
+        if let Some((owner, method)) =
+            state.connections.cli(conn).and_then(|cli| cli.scope(name, &self.config.vocabulary))
+        {
             state.rpc.unregister(owner, method, conn);
         }
         self.forget_method(&mut state, conn, name);
@@ -346,11 +348,7 @@ impl Hub {
 
     fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
-        // `m` and `<session>:m` are one method.
-        let forgotten = cli.scope(name).map(|(owner, method)| (owner, method.to_owned()));
-        let same = |known: &String| cli.scope(known).map(|(owner, method)| (owner, method.to_owned())) == forgotten;
-        let kept: Vec<String> = cli.methods.iter().filter(|known| !same(known)).cloned().collect();
-        cli.methods = kept;
+        cli.forget(name, &self.config.vocabulary);
         self.put_peer(state, conn, Peer::Cli(cli));
     }
 

@@ -9,6 +9,7 @@ use super::Hub;
 use super::error::Error;
 use super::rpc::{Owner, RpcError};
 use crate::model::json::JsonObject;
+use crate::model::method::Method;
 
 /// The params of RPC `spawnSession`.
 #[derive(Debug, Default, Serialize)]
@@ -41,7 +42,7 @@ impl Hub {
     /// Starts a session on a machine. What the CLI reports, failure included, is the result.
     pub async fn spawn(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<Spawned, Error> {
         let params = serde_json::to_string(params).unwrap_or_default();
-        let answer = self.call(&Owner::Machine(machine.to_owned()), "spawnSession", &params).await?;
+        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &params).await?;
         Ok(read_spawned(&answer))
     }
 
@@ -52,7 +53,7 @@ impl Hub {
             paths: &'a [String],
         }
         let params = serde_json::to_string(&Params { paths }).unwrap_or_default();
-        let answer = self.call(&Owner::Machine(machine.to_owned()), "checkPathExists", &params).await;
+        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
         let answer = answer.map_err(|error: RpcError| Error::CheckFailed(error.to_string()))?;
         read_paths(&answer).ok_or_else(|| Error::CheckFailed(said(&answer)))
     }

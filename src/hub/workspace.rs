@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Hub;
 use super::error::{Error, Kind};
 use super::rpc::{Answer, Owner};
+use crate::model::method::Method;
 
 /// A session as the calls about its directory need it.
 #[derive(Debug, Clone, Default)]
@@ -79,37 +80,39 @@ impl Hub {
 
     /// `GET .../git-status`.
     pub async fn git_status(&self, w: &Workspace) -> String {
-        self.pass(w, "gitStatus", &GitParams { cwd: &w.path, file_path: None, staged: None }).await
+        self.pass(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: None, staged: None }).await
     }
 
     /// `GET .../git-diff-numstat`.
     pub async fn git_diff_numstat(&self, w: &Workspace, staged: bool) -> String {
-        self.pass(w, "gitDiffNumstat", &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) }).await
+        self.pass(w, Method::GitDiffNumstat, &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) }).await
     }
 
     /// `GET .../git-diff-file`.
     pub async fn git_diff_file(&self, w: &Workspace, path: &str, staged: bool) -> String {
-        self.pass(w, "gitDiffFile", &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) }).await
+        self.pass(w, Method::GitDiffFile, &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) })
+            .await
     }
 
     /// `GET .../file`.
     pub async fn read_file(&self, w: &Workspace, path: &str) -> String {
-        self.pass(w, "readFile", &PathParams { path }).await
+        self.pass(w, Method::ReadFile, &PathParams { path }).await
     }
 
     /// `GET .../directory`.
     pub async fn list_directory(&self, w: &Workspace, path: &str) -> String {
-        self.pass(w, "listDirectory", &PathParams { path }).await
+        self.pass(w, Method::ListDirectory, &PathParams { path }).await
     }
 
     /// `GET .../slash-commands`.
     pub async fn slash_commands(&self, w: &Workspace) -> String {
-        self.pass(w, "listSlashCommands", &AgentParams { agent: w.flavor.as_deref().unwrap_or("alpha") }).await
+        let agent = w.flavor.as_deref().unwrap_or(self.config.vocabulary.default_agent());
+        self.pass(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
     /// `GET .../skills`.
     pub async fn skills(&self, w: &Workspace) -> String {
-        self.pass(w, "listSkills", &serde_json::json!({})).await
+        self.pass(w, Method::ListSkills, &serde_json::json!({})).await
     }
 
     /// `GET .../files`: file names that match the query, found with ripgrep.
@@ -119,7 +122,7 @@ impl Hub {
             Some(glob) => vec!["--files", "--iglob", glob],
             None => vec!["--files"],
         };
-        let answer = self.call_session(w, "runRipgrep", &RipgrepParams { args: &args, cwd: &w.path }).await;
+        let answer = self.call_session(w, Method::RunRipgrep, &RipgrepParams { args: &args, cwd: &w.path }).await;
         let result = answer.as_ref().ok().and_then(|text| serde_json::from_str::<RipgrepResult>(text).ok());
         match result {
             Some(RipgrepResult { success: true, stdout }) => {
@@ -131,11 +134,11 @@ impl Hub {
         }
     }
 
-    async fn pass<T: Serialize>(&self, w: &Workspace, method: &str, params: &T) -> String {
+    async fn pass<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
         or_failure(self.call_session(w, method, params).await)
     }
 
-    async fn call_session<T: Serialize>(&self, w: &Workspace, method: &str, params: &T) -> Answer {
+    async fn call_session<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> Answer {
         self.call(&Owner::Session(w.session.clone()), method, &to_text(params)).await
     }
 }

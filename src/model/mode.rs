@@ -1,74 +1,9 @@
 //! Agent kinds, flavors and modes, and the rules on which mode fits which flavor.
 //!
-//! Source: the specification's "Enumerations". The words here are the interface's own; a deployment that uses other
-//! words maps them before it comes here.
+//! Source: the specification's "Enumerations". The words here are the interface's own. For agents and models a
+//! deployment may have others besides them: [`super::vocabulary`] knows those.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-/// A text that is none of the words of an enumeration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what}: expected one of {expected}")]
-pub struct UnknownWord {
-    /// What the word should have been, as `permission mode`.
-    pub what: &'static str,
-    /// The words that there are, comma separated.
-    pub expected: &'static str,
-}
-
-/// Makes an enumeration of exact words: `as_str`, `FromStr`, `Display` and serde agree on them by construction.
-macro_rules! words {
-    (
-        $(#[$meta:meta])*
-        $name:ident, $what:literal {
-            $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+
-        }
-
-        impl $name {
-            /// All values, in the order of the specification.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The word that stands for the value in the interface.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownWord;
-
-            /// Takes the exact word; case and white space count.
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                match word {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err(UnknownWord {
-                        what: $what,
-                        expected: words!(@list $($word)+),
-                    }),
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-    (@list $first:literal $($word:literal)*) => {
-        concat!($first $(, ", ", $word)*)
-    };
-}
+use super::words::words;
 
 words! {
     /// The agents that the hub knows.
@@ -120,19 +55,6 @@ words! {
     }
 }
 
-impl AgentKind {
-    /// The metadata field that holds the agent's own id of a session, which a resume needs.
-    pub const fn session_id_field(self) -> &'static str {
-        match self {
-            Self::Alpha => "alphaSessionId",
-            Self::Beta => "betaSessionId",
-            Self::Gamma => "gammaSessionId",
-            Self::Delta => "deltaSessionId",
-            Self::Epsilon => "epsilonSessionId",
-        }
-    }
-}
-
 /// What `metadata.flavor` makes of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flavor {
@@ -143,15 +65,6 @@ pub enum Flavor {
 }
 
 impl Flavor {
-    /// Reads `metadata.flavor`; a missing or null one counts as alpha.
-    pub fn from_metadata(flavor: Option<&str>) -> Self {
-        match flavor.map(AgentKind::from_str) {
-            None => Self::Agent(AgentKind::Alpha),
-            Some(Ok(kind)) => Self::Agent(kind),
-            Some(Err(_)) => Self::Unknown,
-        }
-    }
-
     /// The permission modes that are valid for the flavor. An unknown flavor has `default` only.
     pub const fn permission_modes(self) -> &'static [PermissionMode] {
         use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
@@ -179,9 +92,14 @@ impl Flavor {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::model::vocabulary::Vocabulary;
 
-    fn valid_modes(flavor: Option<&str>) -> Vec<&'static str> {
-        let flavor = Flavor::from_metadata(flavor);
+    fn flavor(word: Option<&str>) -> Flavor {
+        Vocabulary::default().flavor(word)
+    }
+
+    fn valid_modes(word: Option<&str>) -> Vec<&'static str> {
+        let flavor = flavor(word);
         let modes = PermissionMode::ALL.iter().copied();
         modes.filter(|mode| flavor.accepts_permission_mode(*mode)).map(PermissionMode::as_str).collect()
     }
@@ -200,13 +118,13 @@ mod tests {
     #[test]
     fn a_session_without_a_flavor_counts_as_alpha() {
         assert_eq!(valid_modes(None), valid_modes(Some("alpha")));
-        assert!(Flavor::from_metadata(None).accepts_model_modes());
+        assert!(flavor(None).accepts_model_modes());
     }
 
     #[test]
     fn an_unknown_flavor_takes_the_default_permission_mode_only() {
-        for flavor in ["zeta", "", "Alpha", "alpha ", "unknown"] {
-            assert_eq!(valid_modes(Some(flavor)), ["default"], "{flavor:?}");
+        for word in ["zeta", "", "Alpha", "alpha ", "unknown"] {
+            assert_eq!(valid_modes(Some(word)), ["default"], "{word:?}");
         }
     }
 
@@ -214,33 +132,26 @@ mod tests {
     fn only_alpha_takes_model_modes() {
         let takers: Vec<_> = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
             .into_iter()
-            .filter(|word| Flavor::from_metadata(Some(word)).accepts_model_modes())
+            .filter(|word| flavor(Some(word)).accepts_model_modes())
             .collect();
         assert_eq!(takers, ["alpha"]);
     }
 
     #[test]
-    fn words_and_json_agree_and_only_the_exact_words_are_taken() {
+    fn only_the_exact_words_are_taken() {
         let words = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
         let all: Vec<_> = PermissionMode::ALL.iter().map(|mode| mode.as_str()).collect();
         assert_eq!(all, words);
         let all: Vec<_> = ModelMode::ALL.iter().map(|mode| mode.as_str()).collect();
         assert_eq!(all, ["default", "model_fast", "model_strong"]);
         for mode in PermissionMode::ALL {
-            assert_eq!(mode.as_str().parse(), Ok(*mode));
-            let json = serde_json::to_string(mode).unwrap();
-            assert_eq!(json, format!("\"{mode}\""));
-            assert_eq!(serde_json::from_str::<PermissionMode>(&json).unwrap(), *mode);
+            assert_eq!(mode.to_string().parse(), Ok(*mode));
         }
         for mode in ModelMode::ALL {
-            let json = serde_json::to_string(mode).unwrap();
-            assert_eq!(serde_json::from_str::<ModelMode>(&json).unwrap(), *mode);
-            assert_eq!(mode.as_str().parse(), Ok(*mode));
+            assert_eq!(mode.to_string().parse(), Ok(*mode));
         }
         for word in ["", "Default", "accept-edits", "acceptedits", "read_only", "yolo ", "model_fast"] {
             assert!(word.parse::<PermissionMode>().is_err(), "{word:?}");
-            let json = serde_json::Value::from(word);
-            assert!(serde_json::from_value::<PermissionMode>(json).is_err(), "{word:?}");
         }
     }
 
@@ -254,12 +165,5 @@ mod tests {
             "zeta".parse::<AgentKind>().unwrap_err().to_string(),
             "unknown agent: expected one of alpha, beta, gamma, delta, epsilon"
         );
-    }
-
-    #[test]
-    fn each_agent_has_its_own_session_id_field() {
-        for kind in AgentKind::ALL {
-            assert_eq!(kind.session_id_field(), format!("{kind}SessionId"));
-        }
     }
 }

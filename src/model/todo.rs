@@ -4,12 +4,10 @@
 //! reading is tolerant: what cannot be read is left out rather than guessed at.
 //! Source: decisions, "Todos".
 
-use std::str::FromStr as _;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::mode::AgentKind;
+use super::vocabulary::Vocabulary;
 
 /// One entry of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,13 +63,6 @@ pub fn progress(todos: &[TodoItem]) -> Progress {
 
 /// The to-do list that a message's `content` (JSON text) carries, or `None` when it carries none.
 ///
-/// Takes the specification's five words for the agent kind. See [`extract_with`].
-pub fn extract(content: &str) -> Option<Vec<TodoItem>> {
-    extract_with(content, |word| AgentKind::from_str(word).is_ok())
-}
-
-/// As [`extract`], with the caller's say on which words name an agent kind (a deployment may have words of its own).
-///
 /// The list is looked for in a record `{role: "agent" | "assistant", content}`, which is the message itself or stands
 /// in its `message`, `data.message` or `payload.message`. When a message writes several lists, the last one counts.
 ///
@@ -79,7 +70,7 @@ pub fn extract(content: &str) -> Option<Vec<TodoItem>> {
 /// - An entry without text, or with a status that is none of the three, is left out; the others keep their places. A
 ///   list of which nothing can be read is no list, so that the one before it stays.
 /// - A missing status is `pending`; a missing or unknown priority is `medium`.
-pub fn extract_with(content: &str, is_agent_kind: impl Fn(&str) -> bool) -> Option<Vec<TodoItem>> {
+pub fn extract(content: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
     // This runs on every message, and nearly none has a list: look before parsing. The quotes keep prose with "plan"
     // in it out; inside a JSON text that is quoted once more they would be escaped.
     if !content.contains("\"TodoWrite\"") && !content.contains("\"plan\"") {
@@ -88,7 +79,7 @@ pub fn extract_with(content: &str, is_agent_kind: impl Fn(&str) -> bool) -> Opti
     let message: Envelope = object(content)?;
     let wrapped = [message.message, message_in(message.data), message_in(message.payload)];
     let inner = wrapped.into_iter().flatten().map(RawValue::get);
-    std::iter::once(content).chain(inner).find_map(|record| in_record(record, &is_agent_kind))
+    std::iter::once(content).chain(inner).find_map(|record| in_record(record, vocabulary))
 }
 
 #[derive(Deserialize)]
@@ -163,7 +154,7 @@ fn items(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
     serde_json::from_str(value?.get()).ok()
 }
 
-fn in_record(record: &str, is_agent_kind: impl Fn(&str) -> bool) -> Option<Vec<TodoItem>> {
+fn in_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
     let record: Record = object(record)?;
     if !matches!(text(record.role)?.as_str(), "agent" | "assistant") {
         return None;
@@ -171,10 +162,11 @@ fn in_record(record: &str, is_agent_kind: impl Fn(&str) -> bool) -> Option<Vec<T
     let content: Typed = object(record.content?.get())?;
     let data: Typed = object(content.data?.get())?;
     let kind = text(content.kind)?;
+    let of_agent = || vocabulary.agent(&kind).is_ok();
     match text(data.kind)?.as_str() {
         "assistant" if kind == "output" => in_assistant_message(data.message?.get()),
-        "tool-call" if is_agent_kind(&kind) => in_todo_write(&data),
-        "plan" if is_agent_kind(&kind) => list(data.entries, "plan-"),
+        "tool-call" if of_agent() => in_todo_write(&data),
+        "plan" if of_agent() => list(data.entries, "plan-"),
         _ => None,
     }
 }

@@ -6,8 +6,12 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+fn read(content: &str) -> Option<Vec<TodoItem>> {
+    extract(content, &Vocabulary::default())
+}
+
 fn of(content: &Value) -> Option<Vec<TodoItem>> {
-    extract(&content.to_string())
+    read(&content.to_string())
 }
 
 /// A list in short: `id content status priority` of each entry.
@@ -160,7 +164,7 @@ fn what_only_looks_like_a_list_is_none() {
         assert_eq!(of(&content), None, "{content}");
     }
     for broken in ["", "\"plan\"", "{\"plan\"", "{\"TodoWrite\":}", "null \"plan\""] {
-        assert_eq!(extract(broken), None, "{broken:?}");
+        assert_eq!(read(broken), None, "{broken:?}");
     }
 }
 
@@ -233,15 +237,15 @@ fn the_last_of_several_lists_counts() {
 #[test]
 fn a_deployment_may_have_its_own_word_for_an_agent_kind() {
     let content = agent(plan("zeta", two_todos())).to_string();
-    assert_eq!(extract(&content), None);
-    let found = extract_with(&content, |word| word == "zeta").unwrap();
+    assert_eq!(read(&content), None);
+    let found = extract(&content, &Vocabulary::parse(r#"{"agents":{"zeta":"beta"}}"#).unwrap()).unwrap();
     assert_eq!(found[1].id, "plan-2");
 }
 
 #[test]
 fn white_space_in_the_text_does_not_matter() {
     let content = serde_json::to_string_pretty(&agent(plan("beta", two_todos()))).unwrap();
-    assert_eq!(brief(&extract(&format!("\n {content} \n")).unwrap()).len(), 2);
+    assert_eq!(brief(&read(&format!("\n {content} \n")).unwrap()).len(), 2);
 }
 
 #[test]
@@ -275,14 +279,14 @@ fn a_deeply_nested_message_does_not_exhaust_the_stack() {
         r#"{{"x":{deep},"role":"agent","content":{{"type":"beta","data":{{"type":"plan","entries":{entries}}}}}}}"#
     );
     let small_stack = std::thread::Builder::new().stack_size(128 * 1024);
-    let found = small_stack.spawn(move || extract(&content)).unwrap().join().unwrap();
+    let found = small_stack.spawn(move || read(&content)).unwrap().join().unwrap();
     assert_eq!(brief(&found.unwrap()), ["plan-1 dig pending medium"]);
 }
 
 proptest! {
     #[test]
     fn no_text_is_a_panic(start in any::<String>(), end in any::<String>()) {
-        prop_assert_eq!(extract(&format!("{start}\"plan\"{end}")), None);
+        prop_assert_eq!(read(&format!("{start}\"plan\"{end}")), None);
     }
 
     #[test]

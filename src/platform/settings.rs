@@ -10,6 +10,7 @@ use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
 use crate::model::namespace::Namespace;
+use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 
 /// The Durable Object binding.
@@ -19,10 +20,10 @@ pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
 const DB: &str = "DB";
 
 fn variable(env: &Env, name: &str) -> Option<String> {
-    // TOML has truth values and numbers too, and the runtime hands them over as such.
+    // TOML has truth values, numbers and tables too, and the runtime hands them over as such.
     let value = js_sys::Reflect::get(env, &name.into()).ok()?;
-    let text = value.as_string().or_else(|| value.as_bool().map(|flag| flag.to_string()));
-    text.or_else(|| value.as_f64().map(|number| number.to_string())).filter(|text| !text.is_empty())
+    let text = value.as_string().or_else(|| js_sys::JSON::stringify(&value).ok()?.as_string());
+    text.filter(|text| !text.is_empty())
 }
 
 /// How long a CLI may take to answer a call, in milliseconds.
@@ -44,6 +45,10 @@ fn tokens(env: &Env) -> Result<AccessTokens, String> {
     Ok(AccessTokens::new(&token, required))
 }
 
+fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
+    variable(env, "VOCABULARY").map_or_else(|| Ok(Vocabulary::default()), |text| Vocabulary::parse(&text))
+}
+
 /// The database.
 pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
@@ -55,10 +60,12 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default());
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let secret = variable(env, "JWT_SECRET");
+    // Nothing here needs the words, but what is wrong with them should not wait for the first object to be told.
+    vocabulary(env)?;
     Ok(Edge::new(tokens(env)?, cors, routing, secret.as_deref(), database(env)?))
 }
 
 /// The configuration of a namespace's hub.
 pub fn config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    Ok(Config { namespace, tokens: tokens(env)?, rpc_timeout_ms: rpc_timeout_ms(env) })
+    Ok(Config { namespace, tokens: tokens(env)?, rpc_timeout_ms: rpc_timeout_ms(env), vocabulary: vocabulary(env)? })
 }

@@ -9,6 +9,7 @@ use super::fields::{FieldError, read_object};
 use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::session::ControlMode;
+use crate::model::words::MAX_WORD;
 
 /// What a CLI names in its CONNECT packet.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
@@ -83,9 +84,6 @@ pub struct SessionAlive {
     pub permission_mode: Option<String>,
     pub model_mode: Option<String>,
 }
-
-/// The longest word for a permission mode or model, in bytes.
-pub const MAX_WORD: usize = 64;
 
 impl SessionAlive {
     fn checked(self) -> Result<Self, FieldError> {

@@ -25,6 +25,7 @@ use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::sockets::Upgrade;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::model::vocabulary::Vocabulary;
 
 use cli::Cli;
 use runtime::FakeRuntime;
@@ -47,6 +48,7 @@ pub struct Object {
     pub rt: Arc<FakeRuntime>,
     pub db: Arc<Sqlite>,
     namespace: Namespace,
+    vocabulary: Vocabulary,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
@@ -58,7 +60,8 @@ impl Object {
 
     fn wake(&self, sockets: Vec<(ConnId, String)>) {
         let tokens = AccessTokens::new(SECRET, false);
-        let config = Config { namespace: self.namespace.clone(), tokens, rpc_timeout_ms: RPC_TIMEOUT_MS };
+        let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
+        let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary };
         let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
@@ -79,9 +82,18 @@ impl World {
 
     /// A namespace on a database.
     pub fn of(namespace: &str, db: Arc<Sqlite>) -> Self {
+        Self::built(namespace, db, Vocabulary::default())
+    }
+
+    /// The namespace `team` of a deployment with words of its own: the variable `VOCABULARY`.
+    pub fn speaking(words: &str) -> Self {
+        Self::built("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap())
+    }
+
+    fn built(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary) -> Self {
         let rt = Arc::new(FakeRuntime::new(namespace));
         let namespace = Namespace::parse(namespace).unwrap();
-        let object = Object { rt: Arc::clone(&rt), db: Arc::clone(&db), namespace, hub: Mutex::new(None) };
+        let object = Object { rt: Arc::clone(&rt), db: Arc::clone(&db), namespace, vocabulary, hub: Mutex::new(None) };
         object.wake(Vec::new());
         Self { object: Arc::new(object), rt, db }
     }
