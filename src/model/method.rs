@@ -1,4 +1,4 @@
-//! The RPC methods that the hub calls. A CLI may register others, too; nobody asks for them.
+//! The RPC methods of the interface. A CLI may register others, too; nobody asks for them.
 //!
 //! Source: the specification's "RPC methods", and decisions for those that steer a session.
 

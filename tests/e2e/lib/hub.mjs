@@ -53,7 +53,7 @@ export class Hub {
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
 
-  /** @param {Record<string, string>} vars */
+  /** @param {Record<string, unknown>} vars */
   constructor(vars) {
     this.#vars = vars;
     folders.add(this.#state);
@@ -121,7 +121,7 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, string>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
+ * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
  *   `schema` the database stays empty
  */
 export async function startHub({ vars = {}, schema = true } = {}) {
