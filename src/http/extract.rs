@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
+use crate::hub::ports::UploadBody;
 use crate::hub::workspace::Workspace;
 use crate::wire::fields::read_object;
 
@@ -31,6 +32,16 @@ pub struct QueryString(pub Query);
 
 /// A JSON object as body, read into a type. An empty body counts as `{}` where `T` has no required field.
 pub struct JsonBody<T>(pub T);
+
+/// The body of an upload, which stays outside; see [`keeps_body_outside`].
+#[derive(Clone)]
+pub struct OutsideBody(pub Arc<dyn UploadBody>);
+
+/// Whether the body of a request must not come into the hub's memory: its handler finds it as [`OutsideBody`] among the
+/// request's extensions.
+pub fn keeps_body_outside(method: &str, path: &str) -> bool {
+    method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
+}
 
 /// The id in the path, whatever it stands for.
 pub struct PathId(pub String);
@@ -72,6 +83,14 @@ impl FromRequestParts<Arc<Hub>> for OwnedMachine {
     }
 }
 
+impl FromRequestParts<Arc<Hub>> for OutsideBody {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        let body = parts.extensions.get::<Self>().cloned();
+        body.ok_or_else(|| Error::InvalidBody("There is none.".into()).into())
+    }
+}
+
 impl FromRequestParts<Arc<Hub>> for QueryString {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
@@ -92,5 +111,5 @@ impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
 /// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.
 pub fn read_body<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    read_object(text).map_err(|e| if e.field.is_empty() { Error::InvalidBody(e.message) } else { Error::Invalid(e) })
+    read_object(text).map_err(Error::from_body)
 }

@@ -16,6 +16,7 @@ pub mod messages;
 pub mod permissions;
 pub mod query;
 pub mod sessions;
+pub mod uploads;
 pub mod workspace;
 
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions/{id}/directory", get(workspace::directory))
         .route("/api/sessions/{id}/slash-commands", get(workspace::slash_commands))
         .route("/api/sessions/{id}/skills", get(workspace::skills))
+        .route("/api/sessions/{id}/upload", post(uploads::upload))
+        .route("/api/sessions/{id}/upload/delete", post(uploads::delete))
         .route("/api/machines", get(machines::list))
         .route("/api/machines/{id}/spawn", post(machines::spawn))
         .route("/api/machines/{id}/paths/exists", post(machines::paths_exist))

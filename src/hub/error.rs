@@ -62,6 +62,10 @@ pub enum Error {
     NotApplied(String),
     #[error("The paths could not be checked: {0}")]
     CheckFailed(String),
+    #[error("The upload failed: {0}")]
+    UploadFailed(String),
+    #[error("The upload came too slowly: less than a megabyte in {0} seconds.")]
+    UploadStalled(u64),
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
     #[error(
@@ -75,6 +79,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error on a request's body, as a whole or on one of its fields.
+    pub fn from_body(error: FieldError) -> Self {
+        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::Invalid(error) }
+    }
+
     /// An error on one field.
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(FieldError::new(field, message))

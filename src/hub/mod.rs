@@ -2,7 +2,7 @@
 //!
 //! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`], [`permissions`], [`messages`], [`machines`],
-//! [`workspace`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
+//! [`workspace`], [`uploads`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
 //! is durable.
 
 pub mod claims;
@@ -28,6 +28,7 @@ pub mod sockets;
 pub mod spawn;
 pub mod subscribers;
 pub mod updates;
+pub mod uploads;
 pub mod workspace;
 
 use std::collections::HashSet;
@@ -47,8 +48,9 @@ use fanout::Fanout;
 use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
-use rpc::{Answer, Owner, Rpc};
+use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
+use uploads::Room;
 
 /// What a hub is told about itself.
 pub struct Config {
@@ -79,6 +81,7 @@ struct State {
     journal: Journal<Outcome>,
     watches: Vec<resume::Watch>,
     claims: Claims,
+    uploads: Room,
     /// Lives whose clock ran out and whose end is being written.
     ending: HashSet<Owner>,
 }
@@ -104,6 +107,7 @@ impl Hub {
             journal: Journal::default(),
             watches: Vec::new(),
             claims: Claims::default(),
+            uploads: Room::default(),
             ending: HashSet::new(),
         };
         for (conn, attachment) in sockets {
@@ -212,19 +216,19 @@ impl Hub {
 
     /// Calls a method with a time limit of its own, in milliseconds.
     pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
-        let method = method.as_str();
-        let call = {
-            let mut state = self.state();
-            let ack = self.fresh_ack_id(&state.rpc);
-            let deadline = self.rt.now() + limit;
-            let call = state.rpc.call(owner, method, ack, deadline)?;
-            self.want_alarm(&mut state, Some(deadline));
-            let request = crate::wire::cli::rpc_request(&call.name, params);
-            let frame = crate::wire::socketio::event(sockets::NAMESPACE, Some(ack), "rpc-request", &[&request]);
-            self.rt.send(&[call.conn], &frame);
-            call
-        };
-        call.answer.await.unwrap_or_else(|_| Err(rpc::RpcError::Disconnected(method.to_owned())))
+        let call = self.open_call(owner, method, limit)?;
+        self.rt.send(&[call.conn], &call.frame(params));
+        call.answered().await
+    }
+
+    /// Opens a call that the caller sends.
+    fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
+        let mut state = self.state();
+        let ack = self.fresh_ack_id(&state.rpc);
+        let deadline = self.rt.now() + limit;
+        let call = state.rpc.call(owner, method.as_str(), ack, deadline)?;
+        self.want_alarm(&mut state, Some(deadline));
+        Ok(call)
     }
 
     /// Random, so that a late answer from before a restart never meets a new call.

@@ -5,6 +5,34 @@ use futures::future::BoxFuture;
 /// A socket of this object, for as long as the object stays in memory; numbers are not used twice.
 pub type ConnId = u32;
 
+/// Why the body of an upload was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadFault {
+    /// The file is larger than the hub takes.
+    TooLarge,
+    /// What stands beside the content is larger than any file name.
+    RestTooLarge,
+    /// The content is not base64.
+    BadBase64,
+    /// The body is not UTF-8.
+    NotUtf8,
+    /// The client stopped sending.
+    Stalled,
+    /// The client is gone.
+    Broken,
+}
+
+/// The body of an upload. Its content is as large as all else that the hub may hold, and only passes through: it stays
+/// outside of the hub's memory.
+pub trait UploadBody: Send + Sync {
+    /// The length that the client declared, in bytes.
+    fn declared(&self) -> Option<u64>;
+    /// Reads the body; answers it as JSON text in which an empty string stands for the content.
+    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>>;
+    /// Sends one text frame: the content between two texts of ASCII. Once, after the body was read.
+    fn send(&self, to: ConnId, head: &str, tail: &str);
+}
+
 /// The runtime of one namespace's object: clock, sockets, alarm, notebook.
 pub trait Runtime: Send + Sync {
     /// Unix time in milliseconds.

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use futures::channel::oneshot;
 
 use super::ports::ConnId;
+use super::sockets::NAMESPACE;
+use crate::wire::cli::rpc_request;
+use crate::wire::socketio;
 
 /// Whom a method concerns: names are scoped, so two sessions may serve the same method.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,8 +54,23 @@ struct Pending {
 pub struct Call {
     pub conn: ConnId,
     /// The method's name as the CLI registered it.
-    pub name: String,
-    pub answer: oneshot::Receiver<Answer>,
+    name: String,
+    method: String,
+    ack: u64,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Call {
+    /// The frame that makes the call, with its params as JSON text.
+    pub fn frame(&self, params: &str) -> String {
+        let request = rpc_request(&self.name, params);
+        socketio::event(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
+    }
+
+    /// The answer, once it is there.
+    pub async fn answered(self) -> Answer {
+        self.answer.await.unwrap_or(Err(RpcError::Disconnected(self.method)))
+    }
 }
 
 /// Registered methods and pending calls.
@@ -89,7 +107,7 @@ impl Rpc {
         let route = route.ok_or_else(|| RpcError::NoHandler(method.to_owned()))?;
         let (sender, answer) = oneshot::channel();
         self.pending.insert(ack, Pending { conn: route.conn, method: method.to_owned(), deadline, answer: sender });
-        Ok(Call { conn: route.conn, name: route.name.clone(), answer })
+        Ok(Call { conn: route.conn, name: route.name.clone(), method: method.to_owned(), ack, answer })
     }
 
     /// A CLI acknowledged. Late answers, and answers of another socket than the one that was asked, count for nothing.

@@ -1,4 +1,4 @@
-//! Requests and answers across the border. Bodies are read whole: none that comes this way is large.
+//! Requests and answers across the border. Bodies are read whole: the only large ones, uploads, go another way (`upload`).
 
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
@@ -49,8 +49,6 @@ pub async fn request(
     method: &str,
     url: &str,
 ) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
-    let (_, path, query) = split_url(url);
-    let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     let body = if method == "GET" || method == "HEAD" {
         Body::empty()
     } else {
@@ -59,7 +57,14 @@ pub async fn request(
             Err(refusal) => return Ok(Err(refusal)),
         }
     };
-    Ok(http::Request::builder().method(method).uri(target).body(body).map_err(|_| Refusal::no_route()))
+    Ok(bodiless(method, url).map(|request| request.map(|_| body)))
+}
+
+/// A request for the object's router, without a body.
+pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Body>, Refusal> {
+    let (_, path, query) = split_url(url);
+    let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    http::Request::builder().method(method).uri(target).body(Body::empty()).map_err(|_| Refusal::no_route())
 }
 
 /// The headers of nearly every answer, as [`response`] hands them over.

@@ -49,6 +49,26 @@ extern "C" {
     pub fn event_stream(socket: &JsValue) -> web_sys::ReadableStream;
 }
 
+#[wasm_bindgen(module = "/src/platform/upload.js")]
+extern "C" {
+    /// The body of an upload.
+    pub type Upload;
+    #[wasm_bindgen(constructor)]
+    pub fn of(request: &web_sys::Request) -> Upload;
+    /// The declared length in bytes; -1 when there is none.
+    #[wasm_bindgen(method, getter)]
+    pub fn declared(this: &Upload) -> f64;
+    /// Reads the body; resolves to the word of the fault, if any, and the body's JSON text without its content.
+    #[wasm_bindgen(method)]
+    pub fn read(this: &Upload, max_file: f64, max_rest: f64, stall_ms: f64) -> js_sys::Promise;
+    /// The frame: the content between two texts.
+    #[wasm_bindgen(method)]
+    pub fn frame(this: &Upload, head: &str, tail: &str) -> js_sys::JsString;
+    /// Gives the memory of the body back.
+    #[wasm_bindgen(method)]
+    pub fn drop(this: &Upload);
+}
+
 #[wasm_bindgen]
 extern "C" {
     /// An answer that may carry a WebSocket.

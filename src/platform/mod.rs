@@ -7,4 +7,5 @@ mod glue;
 mod object;
 mod runtime;
 mod settings;
+mod upload;
 mod worker;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::IntoResponse;
 use worker::{
     DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage, WebSocketPair,
@@ -15,8 +16,10 @@ use super::convert;
 use super::glue;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
+use super::upload::JsUpload;
 use crate::http::edge::split_url;
 use crate::http::error::Refusal;
+use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
 use crate::hub::Hub;
 use crate::hub::connections::Format;
@@ -120,11 +123,29 @@ impl NamespaceHub {
             Some(SocketUse::Web) => self.subscribe(awake, &asked, Format::Json).await,
             Some(SocketUse::Sse) => self.subscribe(awake, &asked, Format::Sse).await,
             Some(cli) => self.open_cli(awake, cli).await,
-            None => match convert::request(request.inner(), asked.method, asked.url).await? {
+            None => match self.read(awake, request.inner(), &asked).await? {
                 Ok(request) => convert::object_response(answer(awake.router.clone(), request).await),
                 Err(refusal) => refuse(refusal).await,
             },
         }
+    }
+
+    /// A request for the router, with its body, or with what stands for a body that stays outside.
+    async fn read(
+        &self,
+        awake: &Awake,
+        request: &web_sys::Request,
+        asked: &Asked<'_>,
+    ) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
+        let (_, path, _) = split_url(asked.url);
+        if !keeps_body_outside(asked.method, path) {
+            return Ok(convert::request(request, asked.method, asked.url).await?);
+        }
+        let body = OutsideBody(Arc::new(JsUpload::new(request, Arc::clone(&awake.runtime))));
+        Ok(convert::bodiless(asked.method, asked.url).map(|mut request| {
+            request.extensions_mut().insert(body);
+            request
+        }))
     }
 
     async fn open_cli(&self, awake: &Awake, socket_use: SocketUse) -> Result<Response> {

@@ -76,6 +76,14 @@ impl ObjectRuntime {
         socket_of(socket).connection()
     }
 
+    /// Sends a text that is a JavaScript string already.
+    pub fn send_text(&self, to: ConnId, text: &JsString) {
+        if let Some(socket) = self.sockets().open.get(&to) {
+            // A socket that is closing refuses; its close event follows.
+            let _ = socket.0.send_text(text);
+        }
+    }
+
     /// Forgets a socket that is gone.
     pub fn forget(&self, conn: ConnId) {
         self.sockets().open.remove(&conn);

@@ -17,6 +17,7 @@ use super::object::SocketUse;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Edge};
 use crate::http::error::Refusal;
+use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
 use crate::hub::connections::OPENING_MS;
 use crate::hub::sockets::{Admission, admit, greeting};
@@ -31,6 +32,8 @@ type Result<T> = std::result::Result<T, JsValue>;
 const MAX_AUTH_BODY: usize = 16 * 1024;
 /// How much longer than a call to a CLI a request to the object may take, in milliseconds: a resume waits 15 s more.
 const OBJECT_GRACE_MS: u64 = 20_000;
+/// How long an upload may take, from its first byte to the CLI's answer, in milliseconds.
+const UPLOAD_LIMIT_MS: u32 = 15 * 60_000;
 
 thread_local! {
     /// The configuration does not change while the isolate lives.
@@ -63,13 +66,17 @@ async fn serve(request: Request, env: Env, context: &Context) -> Result<Response
         Action::Respond(response) => respond(response).await,
         Action::Authenticate => authenticate(&edge, &env, &request).await?,
         Action::WebSocket(namespace) => {
-            return to_object(&env, &request, &namespace, Some(SocketUse::Web)).await;
+            return to_object(&env, &request, &namespace, Some(SocketUse::Web), limit_ms(&env)).await;
         }
-        Action::Object(namespace) => to_object(&env, &request, &namespace, None).await?,
+        Action::Object(namespace) => {
+            let is_upload = keeps_body_outside(&head.method, &head.path);
+            let limit = if is_upload { UPLOAD_LIMIT_MS } else { limit_ms(&env) };
+            to_object(&env, &request, &namespace, None, limit).await?
+        }
         Action::Sse(namespace) => stream(&env, &request, &namespace).await?,
         Action::Socket { namespace, authenticated } => {
             let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
-            return to_object(&env, &request, &namespace, Some(socket_use)).await;
+            return to_object(&env, &request, &namespace, Some(socket_use), limit_ms(&env)).await;
         }
         Action::Bridge => return bridge(edge, env, request, context),
     };
@@ -110,9 +117,10 @@ async fn to_object(
     request: &Request,
     namespace: &Namespace,
     socket_use: Option<SocketUse>,
+    limit: u32,
 ) -> Result<Response> {
     let socket = socket_use.map_or("", SocketUse::word);
-    let answer = glue::carry(&objects(env)?, namespace.as_ref(), socket, request, limit_ms(env))?;
+    let answer = glue::carry(&objects(env)?, namespace.as_ref(), socket, request, limit)?;
     let message = match JsFuture::from(answer).await {
         Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
         Ok(_) => "The hub did not answer in time. Try again.",
@@ -140,7 +148,7 @@ fn limit_ms(env: &Env) -> u32 {
 
 /// An event stream: a socket to the object, copied to the client.
 async fn stream(env: &Env, request: &Request, namespace: &Namespace) -> Result<Response> {
-    let answer = to_object(env, request, namespace, Some(SocketUse::Sse)).await?;
+    let answer = to_object(env, request, namespace, Some(SocketUse::Sse), limit_ms(env)).await?;
     let Some(socket) = glue::socket_of(&answer) else { return Ok(answer) };
     let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
@@ -190,7 +198,7 @@ async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSo
             }
             None => continue,
         };
-        let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli)).await?;
+        let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli), limit_ms(env)).await?;
         match glue::socket_of(&answer) {
             Some(object) => inbox.join_with(&frame, &object),
             // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.

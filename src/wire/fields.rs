@@ -40,10 +40,11 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     Ok(value)
 }
 
-/// A missing field is reported at its parent, with its name in the reason.
+/// A field that is missing, or there twice, is reported at its parent, with its name in the reason.
 fn field_path(path: &str, reason: &str) -> String {
     let parent = if path == "." { "" } else { path };
-    match reason.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
+    let named = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
+    match named.and_then(|rest| rest.split('`').next()) {
         Some(name) if parent.is_empty() => name.to_owned(),
         Some(name) => format!("{parent}.{name}"),
         None => parent.to_owned(),
@@ -82,6 +83,8 @@ mod tests {
         assert_eq!(field(r#"{"name":5}"#), "name");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1},{"size":"x"}]}"#), "list[1].size");
         assert_eq!(field(r#"{"name":"a","list":[{}]}"#), "list[0].size");
+        assert_eq!(field(r#"{"name":"a","name":"a"}"#), "name");
+        assert_eq!(field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod rest;
 pub mod runtime;
 pub mod socket;
 pub mod sqlite;
+pub mod upload;
 pub mod web;
 
 use std::sync::{Arc, Mutex, PoisonError};

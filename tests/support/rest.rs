@@ -45,7 +45,7 @@ impl Reply {
 }
 
 /// An answer that may be waited for later.
-pub struct Awaited(tokio::task::JoinHandle<Reply>);
+pub struct Awaited(pub(super) tokio::task::JoinHandle<Reply>);
 
 impl Awaited {
     /// Whether the answer is there.

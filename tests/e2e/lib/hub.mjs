@@ -113,6 +113,13 @@ export class Hub {
     await this.start();
   }
 
+  /** The most memory that the runtime of this process's only hub has taken so far, in bytes. Linux only. */
+  peakMemory() {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+    const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    return 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${runtime}/status`, 'utf8'))[1]);
+  }
+
   async stop() {
     await this.#miniflare?.dispose();
     removeFolder(this.#state);

@@ -1,0 +1,66 @@
+//! The body of an upload, held on the JavaScript side (`upload.js`).
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use wasm_bindgen_futures::JsFuture;
+use worker::send::{SendFuture, SendWrapper};
+
+use super::glue;
+use super::runtime::ObjectRuntime;
+use crate::hub::ports::{ConnId, UploadBody, UploadFault};
+use crate::hub::uploads::{MAX_FILE, MAX_REST, STALL_MS};
+
+/// The body of a request that nobody has read yet.
+pub struct JsUpload {
+    upload: SendWrapper<glue::Upload>,
+    runtime: Arc<ObjectRuntime>,
+}
+
+impl JsUpload {
+    /// Takes the body of a request.
+    pub fn new(request: &web_sys::Request, runtime: Arc<ObjectRuntime>) -> Self {
+        Self { upload: SendWrapper::new(glue::Upload::of(request)), runtime }
+    }
+}
+
+impl UploadBody for JsUpload {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A length in bytes, or -1.
+    fn declared(&self) -> Option<u64> {
+        Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all three exactly.
+    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
+        let read = self.upload.read(MAX_FILE as f64, MAX_REST as f64, STALL_MS as f64);
+        Box::pin(SendFuture::new(async move {
+            let read = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
+            let read = js_sys::Array::from(&read);
+            let text = |at| read.get(at).as_string().unwrap_or_default();
+            fault(&text(0)).map_or_else(|| Ok(text(1)), Err)
+        }))
+    }
+
+    fn send(&self, to: ConnId, head: &str, tail: &str) {
+        self.runtime.send_text(to, &self.upload.frame(head, tail));
+    }
+}
+
+impl Drop for JsUpload {
+    fn drop(&mut self) {
+        self.upload.drop();
+    }
+}
+
+/// The faults by their words in `upload.js`.
+fn fault(word: &str) -> Option<UploadFault> {
+    Some(match word {
+        "" => return None,
+        "too-large" => UploadFault::TooLarge,
+        "rest-too-large" => UploadFault::RestTooLarge,
+        "bad-base64" => UploadFault::BadBase64,
+        "not-utf8" => UploadFault::NotUtf8,
+        "stalled" => UploadFault::Stalled,
+        _ => UploadFault::Broken,
+    })
+}

@@ -1,0 +1,90 @@
+/** How an upload's body is taken apart, beside what the standard library says of the same text. */
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { base64Size, stringsNamed, unescapeBase64 } from './upload.js';
+
+const encoder = new TextEncoder();
+const contents = (text) => {
+  const bytes = encoder.encode(text);
+  return stringsNamed('content', bytes).map(([start, end]) => new TextDecoder().decode(bytes.subarray(start, end)));
+};
+
+describe('the content of a body', () => {
+  const bodies = {
+    'alone': '{"content":"YQ=="}',
+    'between others': ' { "filename" : "a" , "content" : "YQ==" , "mimeType" : "b" } ',
+    'empty': '{"content":""}',
+    'under an escaped key': '{"\\u0063ontent":"YQ=="}',
+    'behind nested ones of the same name': '{"a":{"content":"no","b":[{"content":"no"}]},"c":["content","x"],"content":"YQ=="}',
+    'behind strings full of marks': '{"a":"{\\"content\\":\\"no\\"}","b\\\\":"\\\\","c":"]},","content":"YQ=="}',
+    'behind numbers and words': '{"a":-1.5e3,"b":true,"c":null,"d":[],"e":{},"content":"YQ=="}',
+    'beside letters of any length': '{"ä😀":"ß😀","content":"YQ==","ö":"😀"}',
+  };
+  for (const [where, text] of Object.entries(bodies)) {
+    test(`is found ${where}`, () => {
+      assert.deepEqual(contents(text), [JSON.parse(text).content]);
+    });
+  }
+
+  for (const text of ['', '{}', '[]', '"content"', '{"content":5}', '{"content":null,"a":"content"}', '{"a":{"content":"x"}}', '{"content"', '{"content":"x', '{"content":"\\"}', '{"a" "content":"x"}', '[{"content":"x"}]']) {
+    test(`is not found in ${text || 'nothing'}`, () => {
+      assert.deepEqual(contents(text), []);
+    });
+  }
+
+  test('is found as often as it stands there', () => {
+    assert.deepEqual(contents('{"content":"a","content":"b"}'), ['a', 'b']);
+  });
+
+  test('ends at the first quote that is not escaped, however many backslashes stand before it', () => {
+    for (let slashes = 0; slashes < 6; slashes++) {
+      const text = `{"content":"x${'\\'.repeat(slashes)}","z":"y"}`;
+      let expected = [];
+      try {
+        JSON.parse(text);
+        expected = [`x${'\\'.repeat(slashes)}`];
+      } catch {
+        // An odd number escapes the quote: the string goes on to the next one.
+        expected = [`x${'\\'.repeat(slashes)}",`];
+      }
+      assert.deepEqual(contents(text), expected, text);
+    }
+  });
+});
+
+describe('escapes in base64', () => {
+  const unescaped = (text) => {
+    const bytes = encoder.encode(text);
+    return new TextDecoder().decode(bytes.subarray(0, unescapeBase64(bytes, 0, bytes.length)));
+  };
+
+  for (const text of ['YQ==', '', 'a\\/b\\/', '\\u002b\\u002B\\u003d', 'ab\\u002fcd\\/ef']) {
+    test(`of ${JSON.stringify(text)} are taken out as JSON means them`, () => {
+      assert.equal(unescaped(text), JSON.parse(`"${text}"`));
+    });
+  }
+
+  for (const text of ['a\\nb=', 'ab\\u00e9', 'abc\\u0141', 'ab\\\\c', 'abc\\"', 'abc\\ud83d\\ude00', 'abc\\u', 'abc\\uzz41']) {
+    test(`of ${JSON.stringify(text)} never become base64`, () => {
+      const bytes = encoder.encode(text);
+      assert.equal(base64Size(bytes, 0, unescapeBase64(bytes, 0, bytes.length)), -1);
+    });
+  }
+});
+
+describe('the size of base64', () => {
+  test('is that of the file, for files of every length', () => {
+    for (let length = 0; length < 40; length++) {
+      const bytes = encoder.encode(Buffer.alloc(length, 251).toString('base64'));
+      assert.equal(base64Size(bytes, 0, bytes.length), length);
+    }
+  });
+
+  for (const text of ['a', 'ab', 'abc', 'ab=', 'abc==', 'a===', '====', '=abc', 'ab=c', 'ab c', 'ab-_', 'abc\n', 'ab==ab==', 'äb==']) {
+    test(`is none for ${JSON.stringify(text)}`, () => {
+      const bytes = encoder.encode(text);
+      assert.equal(base64Size(bytes, 0, bytes.length), -1);
+    });
+  }
+});

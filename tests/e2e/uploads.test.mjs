@@ -1,0 +1,187 @@
+/** Uploads on their whole way: a web client's body, through the worker and the object, to a CLI of the official client. */
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import http from 'node:http';
+import { after, before, describe, test } from 'node:test';
+import { deferred, within } from './lib/await.mjs';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+import { Lifetime } from './lib/lifetime.mjs';
+
+const MB = 1024 * 1024;
+/** The largest file. */
+const LIMIT = 50 * MB;
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const digest = (bytes) => createHash('sha256').update(bytes).digest('hex');
+const uploadOf = (bytes, more = {}) => ({ filename: 'a.bin', mimeType: 'application/octet-stream', content: bytes.toString('base64'), ...more });
+
+/** Answers what arrived, so that the test can compare it. */
+const receive = ({ filename, mimeType, content }) => {
+  const bytes = Buffer.from(content, 'base64');
+  return { success: true, path: `/uploads/${filename}`, mimeType, size: bytes.length, digest: digest(bytes) };
+};
+
+/** A session whose CLI takes uploads. */
+async function receiver(t, tag, options = {}) {
+  const { session, cli } = await liveSession(t, hub, { tag, ...options });
+  await cli.serve('uploadFile', receive);
+  return { session, cli, path: `/api/sessions/${session.id}/upload` };
+}
+
+for (const way of ['header', 'connect']) {
+  describe(`a file for a CLI whose token comes with its ${way === 'header' ? 'upgrade' : 'CONNECT packet'}`, () => {
+    const suite = new Lifetime();
+    let target;
+    before(async () => (target = await receiver(suite, `takes-${way}`, { way })));
+    after(() => suite.end());
+
+    for (const size of [0, 1, 2, 3, 1000, MB + 1, LIMIT]) {
+      test(`of ${size} bytes arrives as it was sent`, async () => {
+        const bytes = randomBytes(size);
+        const answer = await hub.web().post(target.path, uploadOf(bytes, { filename: 'grüße 😀 "x".bin' }));
+        assert.equal(answer.status, 200, answer.text);
+        const expected = { path: '/uploads/grüße 😀 "x".bin', mimeType: 'application/octet-stream', size, digest: digest(bytes) };
+        assert.deepEqual(answer.body, { success: true, ...expected });
+      });
+    }
+  });
+}
+
+describe('a body', () => {
+  const suite = new Lifetime();
+  let target;
+  before(async () => (target = await receiver(suite, 'bodies')));
+  after(() => suite.end());
+
+  const bytes = Buffer.from([0, 251, 255, 190, 63, 62]);
+  const content = bytes.toString('base64');
+  const good = {
+    'with the content first': `{"content":"${content}","filename":"f","mimeType":"m"}`,
+    'with white space and fields that mean nothing': ` {\n "x":{"content":"no"} ,"filename" : "f" ,"content":"${content}", "mimeType":"m","y":[1,{"z":"]"}] }\n`,
+    'with escapes in its base64': `{"filename":"f","content":"${content.replaceAll('/', '\\/').replaceAll('+', '\\u002B')}","mimeType":"m"}`,
+    'with its keys escaped': `{"\\u0066ilename":"f","c\\u006fntent":"${content}","mimeType":"m"}`,
+  };
+  for (const [what, raw] of Object.entries(good)) {
+    test(`${what} is understood`, async () => {
+      const answer = await hub.web().post(target.path, undefined, { raw });
+      assert.deepEqual([answer.status, answer.body], [200, { success: true, path: '/uploads/f', mimeType: 'm', size: bytes.length, digest: digest(bytes) }]);
+    });
+  }
+
+  test('that comes in pieces of unknown length is understood', async () => {
+    const file = randomBytes(5 * MB);
+    const answer = await chunked(target.path, JSON.stringify(uploadOf(file)));
+    assert.deepEqual([answer.status, answer.body.digest], [200, digest(file)]);
+  });
+
+  const refused = {
+    'that is no JSON': ['{"filename":', 400, 'invalid_body'],
+    'that is no object': ['[]', 400, 'invalid_body'],
+    'that is empty': ['', 400, 'invalid_body'],
+    'that breaks off inside its content': [`{"filename":"f","mimeType":"m","content":"${content}`, 400, 'invalid_body'],
+    'without a file name': [`{"content":"${content}","mimeType":"m"}`, 400, 'invalid_field', 'filename'],
+    'without content': ['{"filename":"f","mimeType":"m"}', 400, 'invalid_field', 'content'],
+    'whose content is a number': ['{"filename":"f","content":5,"mimeType":"m"}', 400, 'invalid_field', 'content'],
+    'whose content stands there twice': ['{"filename":"f","content":"","content":"","mimeType":"m"}', 400, 'invalid_field', 'content'],
+    'whose content is no base64': ['{"filename":"f","content":"a b=","mimeType":"m"}', 400, 'invalid_field', 'content'],
+    'whose file name is too long': [JSON.stringify(uploadOf(bytes, { filename: 'x'.repeat(256) })), 400, 'invalid_field', 'filename'],
+    'whose file name is a book': [JSON.stringify(uploadOf(bytes, { filename: 'x'.repeat(100_000) })), 413, 'too_large'],
+    'that is not UTF-8': [Buffer.concat([Buffer.from('{"filename":"'), Buffer.from([0xff]), Buffer.from('","content":"","mimeType":"m"}')]), 400, 'invalid_body'],
+  };
+  for (const [what, [raw, status, code, field]] of Object.entries(refused)) {
+    test(`${what} is refused`, async () => {
+      const answer = await hub.web().post(target.path, undefined, { raw });
+      assert.deepEqual([answer.status, answer.body.code, answer.body.field], [status, code, field], answer.text);
+    });
+  }
+
+  test('with a file of more than 50 MB is refused, whether its length was told before or not', async () => {
+    const raw = JSON.stringify(uploadOf(Buffer.alloc(LIMIT + 1)));
+    for (const answer of [await hub.web().post(target.path, undefined, { raw }), await chunked(target.path, raw)]) {
+      assert.deepEqual([answer.status, answer.body.code], [413, 'too_large'], answer.text);
+    }
+  });
+
+  test('that its client breaks off leaves the hub as it was', async () => {
+    await brokenOff(target.path, `{"filename":"f","mimeType":"m","content":"${'a'.repeat(MB)}`);
+    const answer = await hub.web().post(target.path, uploadOf(bytes));
+    assert.equal(answer.status, 200, answer.text);
+  });
+});
+
+describe('a CLI', () => {
+  test('that dies while a file is on its way to it makes a clean 500, and the hub goes on serving', async (t) => {
+    const { session, cli, path } = await receiver(t, 'dies');
+    const called = deferred();
+    await cli.serve('uploadFile', () => {
+      called.resolve();
+      return new Promise(() => {});
+    });
+    const upload = hub.web().post(path, uploadOf(randomBytes(20 * MB)));
+    await within(called.promise, 'the upload to arrive');
+    cli.vanish();
+    const answer = await upload;
+    assert.deepEqual([answer.status, answer.body.code], [500, 'upload_failed'], answer.text);
+
+    const back = await connectCli(t, hub, { auth: { sessionId: session.id } });
+    await back.alive(session.id);
+    await back.serve('uploadFile', receive);
+    const file = randomBytes(1000);
+    assert.equal((await hub.web().post(path, uploadOf(file))).body.digest, digest(file));
+  });
+
+  test('that is killed in the middle of the frame makes a clean 500', async (t) => {
+    const { cli, path } = await receiver(t, 'is-cut');
+    const begun = deferred();
+    cli.socket.io.engine.transport.ws._socket.once('data', begun.resolve);
+    const upload = hub.web().post(path, uploadOf(randomBytes(49 * MB)));
+    await within(begun.promise, 'the first bytes of the frame');
+    cli.vanish();
+    const answer = await upload;
+    assert.deepEqual([answer.status, answer.body.code], [500, 'upload_failed'], answer.text);
+  });
+
+  test('gets many files that are sent at once, each whole', async (t) => {
+    const { path } = await receiver(t, 'many');
+    const files = Array.from({ length: 12 }, (_, index) => randomBytes((index + 1) * 500_000));
+    const answers = await Promise.all(files.map((file) => hub.web().post(path, uploadOf(file))));
+    assert.deepEqual(answers.map(({ body }) => body.digest), files.map(digest));
+  });
+
+  test('deletes an uploaded file by its path', async (t) => {
+    const { cli, path } = await receiver(t, 'deletes');
+    await cli.serve('deleteUploadFile', ({ path: file }) => ({ success: file === '/uploads/a' }));
+    assert.deepEqual((await hub.web().post(`${path}/delete`, { path: '/uploads/a' })).body, { success: true });
+    assert.deepEqual((await hub.web().post(`${path}/delete`, { path: '/uploads/b' })).body, { success: false });
+  });
+});
+
+/** Sends a body without telling its length. */
+function chunked(path, raw) {
+  const { promise, resolve, reject } = deferred();
+  const request = http.request(`${hub.url}${path}`, { method: 'POST', agent: false, headers: { authorization: `Bearer ${hub.token()}` } });
+  request.once('error', reject);
+  request.once('response', async (response) => {
+    const chunks = [];
+    for await (const chunk of response) chunks.push(chunk);
+    resolve({ status: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) });
+  });
+  for (let at = 0; at < raw.length; at += MB) request.write(raw.slice(at, at + MB));
+  request.end();
+  return within(promise, 'an answer', 60_000);
+}
+
+/** Begins a request whose body never ends, and goes. */
+async function brokenOff(path, part) {
+  const { promise, resolve } = deferred();
+  const headers = { authorization: `Bearer ${hub.token()}`, 'content-length': 10 * part.length };
+  const request = http.request(`${hub.url}${path}`, { method: 'POST', agent: false, headers });
+  request.once('error', resolve);
+  request.once('close', resolve);
+  request.write(part, () => request.destroy());
+  await within(promise, 'the request to be broken off');
+}

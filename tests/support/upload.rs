@@ -1,0 +1,84 @@
+//! The body of an upload, as the runtime keeps it outside of the hub: here it is read whole.
+
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::FutureExt;
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use session_gateway_hub::http::extract::OutsideBody;
+use session_gateway_hub::http::router;
+use session_gateway_hub::hub::ports::{ConnId, Runtime, UploadBody, UploadFault};
+use tower::ServiceExt;
+
+use super::World;
+use super::rest::{Awaited, Reply};
+use super::runtime::FakeRuntime;
+
+/// A body that is there at once, or when the test lets it arrive.
+struct Body {
+    rt: Arc<FakeRuntime>,
+    declared: Option<u64>,
+    arrival: Mutex<Option<oneshot::Receiver<Result<String, UploadFault>>>>,
+    content: Mutex<String>,
+}
+
+impl UploadBody for Body {
+    fn declared(&self) -> Option<u64> {
+        self.declared
+    }
+
+    fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
+        let arrival = self.arrival.lock().unwrap().take().expect("a body is read once");
+        async move {
+            let text = arrival.await.unwrap_or(Err(UploadFault::Broken))?;
+            let Ok(mut body) = serde_json::from_str::<Value>(&text) else { return Ok(text) };
+            let Some(content) = body["content"].as_str().map(str::to_owned) else { return Ok(text) };
+            STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
+            body["content"] = "".into();
+            *self.content.lock().unwrap() = content;
+            Ok(body.to_string())
+        }
+        .boxed()
+    }
+
+    fn send(&self, to: ConnId, head: &str, tail: &str) {
+        assert!(head.is_ascii() && tail.is_ascii(), "{head} {tail}");
+        self.rt.send(&[to], &format!("{head}{}{tail}", self.content.lock().unwrap()));
+    }
+}
+
+/// Lets the body of an upload arrive, or fail.
+pub type Arrival = oneshot::Sender<Result<String, UploadFault>>;
+
+impl World {
+    /// Begins an upload whose body arrives later.
+    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (Awaited, Arrival) {
+        let (arrival, receiver) = oneshot::channel();
+        let body = Body {
+            rt: Arc::clone(&self.object.rt),
+            declared,
+            arrival: Mutex::new(Some(receiver)),
+            content: Mutex::default(),
+        };
+        let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
+        request.extensions_mut().insert(OutsideBody(Arc::new(body)));
+        let router = router(self.hub());
+        let reply = tokio::spawn(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
+        (Awaited(reply), arrival)
+    }
+
+    /// Sends an upload; its answer may be waited for later.
+    pub fn uploading(&self, path: &str, body: &str) -> Awaited {
+        let (reply, arrival) = self.start_upload(path, Some(body.len() as u64));
+        arrival.send(Ok(body.to_owned())).unwrap();
+        reply
+    }
+
+    /// Sends an upload and waits for its answer.
+    pub async fn upload(&self, path: &str, body: &str) -> Reply {
+        self.uploading(path, body).reply().await
+    }
+}
