@@ -3,9 +3,15 @@
 
 import { createInterface } from 'node:readline';
 import { HELP, UsageError, readArgs } from './src/args.mjs';
-import { startApp } from './src/app.mjs';
 import { makeLog } from './src/log.mjs';
 import { findToken } from './src/token.mjs';
+
+// Started by another process of this program, which waits for a word over the channel between the two.
+const startedByRunner = process.send !== undefined;
+const tellRunner = (message, then) => {
+  if (process.connected) process.send(message, then);
+  else then?.();
+};
 
 async function main() {
   const options = readArgs(process.argv.slice(2), process.env);
@@ -13,25 +19,29 @@ async function main() {
     process.stdout.write(HELP);
     return;
   }
+  const startApp = await loadApp();
   const log = makeLog(options);
   const token = findToken(options.token, process.env);
-  // Started by another process of this program, which waits for a word over the channel between the two.
-  const startedByRunner = process.send !== undefined;
-  const app = await startApp({ ...options, token, log, startedByRunner, echo: (text) => process.stdout.write(text) });
+  const app = await startApp({
+    ...options,
+    token,
+    log,
+    startedByRunner,
+    onEnding: () => tellRunner({ type: 'ending' }),
+    echo: (text) => process.stdout.write(text),
+  });
 
   let asked = false;
   const onSignal = (signal) => {
     if (asked) process.exit(130);
     asked = true;
-    log.info(`${signal}: ending the session`);
+    log.info(`${signal}: ending what runs here`);
     app.stop();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  if (startedByRunner) {
-    process.on('disconnect', () => app.stop());
-    process.send({ type: 'session', sessionId: app.session.id });
-  }
+  process.on('disconnect', () => app.stop());
+  tellRunner({ type: 'session', sessionId: app.session.id });
 
   process.stdout.write(`session ${app.session.id}\n`);
   if (app.machine) process.stdout.write(`machine ${app.machine.id}\n`);
@@ -45,10 +55,21 @@ async function main() {
   if (error) throw error;
 }
 
+/** The rest of the program needs packages, which are not there before set-up. */
+async function loadApp() {
+  try {
+    return (await import('./src/app.mjs')).startApp;
+  } catch (error) {
+    if (error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.startsWith('Cannot find package')) throw error;
+    throw new Error("The project's packages are not installed yet. In its root, run: npm run setup");
+  }
+}
+
 main().then(
   () => process.exit(0),
   (error) => {
     process.stderr.write(`shell-agent: ${error.message}\n`);
-    process.exit(error instanceof UsageError ? 2 : 1);
+    const leave = () => process.exit(error instanceof UsageError ? 2 : 1);
+    tellRunner({ type: 'failed', error: error.message }, leave);
   },
 );

@@ -26,16 +26,16 @@ export class ShellAgent {
   #idle = [];
 
   /**
-   * @param {{cwd: string, uploads: string, settings: {permissionMode: string, mode: string, autoApprove: boolean},
+   * @param {{shell: import('./shell-state.mjs').ShellState, uploads: string, settings: {permissionMode: string, mode: string, autoApprove: boolean},
    *   say: (record: object) => Promise<unknown>, permissions: import('./permissions.mjs').Permissions,
    *   todos: import('./todos.mjs').Todos, catalog: import('./catalog.mjs').Catalog,
    *   onThinking?: (thinking: boolean) => void, onHandled?: (seq: number, minor: boolean) => void, echo?: (text: string) => void,
-   *   log: {warn: (text: string) => void, info: (text: string) => void}, env?: Record<string, string | undefined>}} parts
+   *   log: {warn: (text: string) => void, info: (text: string) => void}}} parts
    *   `say` sends a message and waits when too many are under way; `onHandled` is told the seq of each message that needs
    *   no more work (`minor`: it never needed any); `echo` shows output of commands typed at the terminal
    */
   constructor({
-    cwd,
+    shell,
     uploads,
     settings,
     say,
@@ -46,12 +46,8 @@ export class ShellAgent {
     onHandled = () => {},
     echo = () => {},
     log,
-    env = process.env,
   }) {
-    Object.assign(this, { cwd, uploads, settings, say, permissions, todos, catalog, onThinking, onHandled, echo, log });
-    // The hub's secret is none of the commands' business.
-    const { CLI_API_TOKEN: _token, ...rest } = env;
-    this.env = rest;
+    Object.assign(this, { shell, uploads, settings, say, permissions, todos, catalog, onThinking, onHandled, echo, log });
     this.thinking = false;
   }
 
@@ -160,10 +156,7 @@ export class ShellAgent {
     if (slash) return this.#slash(item, slash[1], slash[2] ?? '');
     const attachments = await this.#attachments(item.attachments);
     if (text !== '') return this.#command(item, text, [], attachments);
-    const names = attachments.map((file) => `- ${file}`).join('\n');
-    return this.say(
-      records.text(names ? `Received:\n${names}\nA command finds them in $ATTACHMENTS.` : 'There is nothing to run.'),
-    );
+    return item.attachments.length > 0 ? undefined : this.say(records.text('There is nothing to run.'));
   }
 
   async #slash(item, name, rest) {
@@ -185,15 +178,10 @@ export class ShellAgent {
   async #command(item, command, args, attachments) {
     const input = args.length > 0 ? { command, args } : { command };
     if (!item.local) {
-      const { status } = await this.#permission(command, input);
+      const outcome = await this.#permission(command, input);
       if (this.#stopped) return;
-      if (status !== 'approved') {
-        const why = {
-          denied: 'Denied',
-          canceled: 'Canceled',
-          never: `Not run in ${this.settings.permissionMode} mode`,
-        };
-        await this.say(records.text(`${why[status]}: ${command}`));
+      if (outcome.status !== 'approved') {
+        await this.say(records.text(this.#refusal(command, outcome)));
         return;
       }
     }
@@ -203,12 +191,15 @@ export class ShellAgent {
     this.#done(item);
     this.#setThinking(true);
     const id = randomUUID();
+    const notice = this.shell.begin();
+    if (notice) await this.say(records.text(notice));
     await this.say(records.toolUse(id, TOOL, input));
     const running = startCommand({
       command,
       args,
-      cwd: this.cwd,
-      env: { ...this.env, ATTACHMENTS: attachments.join('\n') },
+      cwd: this.shell.cwd,
+      env: { ...this.shell.environment, ATTACHMENTS: attachments.join('\n') },
+      stateFile: this.shell.file,
       onOutput: async (piece) => {
         if (item.local) this.echo(piece);
         await this.say(records.toolResult(id, piece));
@@ -217,31 +208,40 @@ export class ShellAgent {
     current.running = running;
     if (current.aborted || this.#stopped) running.kill();
     const { code, signal, rest } = await running.done;
+    const change = this.shell.end();
     if (item.local) this.echo(rest);
     await this.say(records.toolResult(id, rest, code !== 0));
     const how = signal ? `Ended by ${signal}` : `Exit code ${code}`;
-    await this.say(records.text(current.aborted ? `Aborted. ${how}.` : `${how}.`));
+    await this.say(records.text([current.aborted && 'Aborted.', `${how}.`, change].filter(Boolean).join(' ')));
   }
 
-  /** @returns {Promise<{status: string}>} status `never` when the mode forbids commands */
+  /** Why a command was not run, in words. */
+  #refusal(command, { status, decision, reason }) {
+    const mode = this.settings.permissionMode;
+    const denied = decision === 'abort' ? 'Denied and aborted' : 'Denied';
+    const why = { denied, canceled: 'Canceled', never: `Not run in ${mode} mode` };
+    return `${why[status]}: ${command}${reason ? `\nReason: ${reason}` : ''}`;
+  }
+
+  /** @returns {Promise<import('./permissions.mjs').Outcome | {status: 'never'}>} `never`: the mode forbids commands */
   async #permission(command, input) {
     const { permissionMode, autoApprove } = this.settings;
-    const allowed = verdict(permissionMode, command);
+    const allowed = verdict(permissionMode, command, this.shell.isPlain);
     if (allowed === 'never') return { status: 'never' };
     if (allowed === 'run' || autoApprove || this.permissions.isAllowed(TOOL)) return { status: 'approved' };
     return this.permissions.ask(TOOL, input, permissionMode);
   }
 
-  /** Paths of the attachments that are uploads of this session; others are none of its business. */
+  /** Shows the attachments that are uploads of this session, and answers their paths; others are none of its business. */
   async #attachments(attachments) {
-    const paths = await Promise.all(attachments.map(({ path }) => ownUpload(this.uploads, path)));
-    const known = paths.filter((path) => path !== null);
-    if (known.length < paths.length) {
-      await this.say(
-        records.text(`${paths.length - known.length} attachment(s) are not uploads of this session and are left out.`),
-      );
-    }
-    return known;
+    if (attachments.length === 0) return [];
+    const found = await Promise.all(attachments.map((one) => ownUpload(this.uploads, one.path)));
+    const lines = found.map((file, i) => {
+      const name = attachments[i].filename ?? 'file';
+      return file ? `- ${name} (${file.size} bytes): ${file.path}` : `- ${name}: not an upload of this session, left out`;
+    });
+    await this.say(records.text(`Attached, in $ATTACHMENTS for a command:\n${lines.join('\n')}`));
+    return found.filter(Boolean).map((file) => file.path);
   }
 
   #setThinking(thinking) {

@@ -3,7 +3,9 @@
 import { realpath, stat } from 'node:fs/promises';
 import { UsageError } from './args.mjs';
 import { HubClient } from './hub-client.mjs';
+import { HeldError } from './lock.mjs';
 import { Machine } from './machine.mjs';
+import { Outage } from './outage.mjs';
 import { Session } from './session.mjs';
 import { Spawner } from './spawn.mjs';
 import { StateStore } from './state.mjs';
@@ -15,61 +17,112 @@ const PATIENCE_MS = 30_000;
 /**
  * Connects to the hub and serves until `stop`.
  * @param {Record<string, any>} options as `readArgs` gives them, with `token`; also `log`, `startedByRunner` (whether
- *   another process spawned this one), `echo` (shows output of typed commands), and for tests `aliveMs`, `ackMs`,
- *   `reconnectMs`, `patienceMs` and `readyMs`
+ *   another process spawned this one), `onEnding` (the session is about to end), `echo` (shows output of typed commands),
+ *   and for tests `aliveMs`, `ackMs`, `reconnectMs`, `patienceMs` and `readyMs`
  * @returns {Promise<{session: Session, machine: Machine | null, stop: () => Promise<void>, ended: Promise<Error | null>}>}
  *   `ended` is settled when everything is closed, with an error when the hub refused this client
  * @throws {UsageError} when the directory cannot be served
  */
 export async function startApp(options) {
-  const { log } = options;
   const root = await directory(options.dir, '--dir');
   const further = await Promise.all((options.allowDirs ?? []).map((one) => directory(one, '--allow-dir')));
   const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });
-  const machineId = options.machineId ?? store.machineId();
-  const client = new HubClient(options);
-  const spawner = new Spawner({ ...options, directories: [root, ...further], machineId });
-  const settings = { patienceMs: PATIENCE_MS, ...options, root, store, machineId, client, spawner };
+  const machineId = options.machineId ?? store.machineId(root);
+  const unlock = options.machine === false ? null : claimMachine(store, machineId, options);
+  try {
+    const spawner = new Spawner({ ...options, directories: [root, ...further], machineId });
+    const settings = { patienceMs: PATIENCE_MS, ...options, root, store, machineId, spawner };
+    const app = new App({ ...settings, client: new HubClient(options), outage: new Outage(options) });
+    app.ended.then(() => unlock?.());
+    await app.start({ withMachine: unlock !== null });
+    return app;
+  } catch (error) {
+    unlock?.();
+    throw error;
+  }
+}
 
-  let stopping = null;
-  let finish;
-  const ended = new Promise((resolve) => {
-    finish = resolve;
+class App {
+  #finish;
+  #stopping = null;
+  #started = false;
+
+  session = null;
+  machine = null;
+  ended = new Promise((resolve) => {
+    this.#finish = resolve;
   });
-  const stop = ({ completed = true, error = null } = {}) => {
-    stopping ??= (async () => {
-      await Promise.all([session.end({ completed }), spawner.end(), machine?.end()]);
-      finish(error);
+
+  constructor(options) {
+    this.options = options;
+  }
+
+  async start({ withMachine }) {
+    const { options } = this;
+    const { spawner } = options;
+    const onKill = () => this.#leave('The session was ended from the web.');
+    this.session = await Session.open({ ...options, onKill });
+    const { session } = this;
+    spawner.own = session.served;
+    session.gone.then(() => (spawner.own = null));
+    session.socket.once('closed', (error) => this.#leave(error.message, error));
+    try {
+      if (withMachine) {
+        this.machine = await Machine.open(options);
+        this.machine.socket.once('closed', (error) => this.stop({ completed: false, error }));
+      }
+      await Promise.all([session.connect(), this.machine?.connect()]);
+      this.#started = true;
+    } catch (error) {
+      await this.stop({ completed: false, error });
+      // When the hub refused, that is the reason, not the closed connection it led to.
+      throw (await this.ended) ?? error;
+    }
+  }
+
+  /** Ends everything that runs here. */
+  stop = ({ completed = true, error = null } = {}) => {
+    this.#stopping ??= (async () => {
+      this.options.onEnding?.();
+      await Promise.all([this.session.end({ completed }), this.options.spawner.end(), this.machine?.end()]);
+      this.#finish(error);
     })();
-    return stopping;
+    return this.#stopping;
   };
-  /** The session was killed from the web. Sessions that were spawned from here are others': they keep their machine. */
-  const onKill = async () => {
-    await session.end({ completed: false });
-    if (spawner.size === 0) {
-      await stop({ completed: false });
+
+  /** The session of this process is over. A machine stays: others may run on it, and this one may be resumed. */
+  async #leave(why, error = null) {
+    if (this.session.ending) return;
+    const { log } = this.options;
+    if (!this.machine || !this.#started) {
+      if (!error) log.info(why);
+      await this.stop({ completed: false, error });
       return;
     }
-    log.info('The session has ended; this machine stays for the sessions that it started.');
-    spawner.onEnd = () => spawner.size === 0 && stop({ completed: false });
-  };
-
-  const session = await Session.open({ ...settings, onKill });
-  let machine = null;
-  const fail = (error) => stop({ completed: false, error });
-  session.socket.once('closed', fail);
-  try {
-    if (options.machine !== false) {
-      machine = await Machine.open(settings);
-      machine.socket.once('closed', fail);
-    }
-    await Promise.all([session.connect(), machine?.connect()]);
-  } catch (error) {
-    await fail(error);
-    // When the hub refused, that is the reason, not the closed connection it led to.
-    throw (await ended) ?? error;
+    log.info(`${why} This machine stays: sessions can be started and resumed on it. Ctrl-C ends it.`);
+    await this.session.end({ completed: false });
   }
-  return { session, machine, stop, ended };
+}
+
+/**
+ * Makes this process the only one of its home that is this machine.
+ * @returns {(() => void) | null} lets go of it; null when another process is this directory's machine already
+ * @throws {UsageError} when the id was asked for by name
+ */
+function claimMachine(store, id, { machineId, log }) {
+  try {
+    return store.lockMachine(id);
+  } catch (error) {
+    if (!(error instanceof HeldError)) throw error;
+    if (machineId !== undefined) {
+      throw new UsageError(`--machine-id: process ${error.pid} is machine ${id} already. Give another, or --no-machine.`);
+    }
+    log.info(
+      `Process ${error.pid} is this directory's machine already, so this one serves its session only, as with` +
+        ' --no-machine. (For a machine of its own, give a --machine-id.)',
+    );
+    return null;
+  }
 }
 
 async function directory(path, option) {

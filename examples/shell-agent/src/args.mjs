@@ -23,15 +23,15 @@ messages of its session as shell commands, after a person has approved them.
   --auto-approve      run commands without asking
   --local             start with the terminal in control: commands are typed here, and the web only
                       watches until it switches the session to remote mode
-  --machine-id ID     id of this machine (default: made once and kept in the state directory)
+  --machine-id ID     id of this machine (default: made once for PATH and kept)
   --allow-dir PATH    a further directory in which sessions may be spawned; may be repeated
   --no-machine        serve the session only: no machine, so nothing can be spawned here
   --bridged           send the token only inside the CONNECT packet, not with the upgrade
   --verbose           log what happens on the connection
   --help              this text
 
-State (machine id, last message handled, uploads) is kept under ~/.session-gateway, or under
-SHELL_AGENT_HOME when that is set.
+State (machine ids, last message handled, the shell's directory and variables, uploads) is kept
+under ~/.session-gateway, or under SHELL_AGENT_HOME when that is set.
 `;
 
 /** A mistake of the person who started the program: shown without a stack. */
@@ -50,6 +50,9 @@ const OPTIONS = {
   model: { type: 'string' },
   name: { type: 'string' },
   'no-machine': { type: 'boolean' },
+  // With `session-id`, how a machine has a session taken up again: not for a person, who starts with its tag.
+  resume: { type: 'string' },
+  'session-id': { type: 'string' },
   tag: { type: 'string' },
   token: { type: 'string' },
   verbose: { type: 'boolean' },
@@ -83,10 +86,12 @@ export function readArgs(argv, env) {
   const base = env.npm_lifecycle_event === 'agent' && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
     dir: path.resolve(base, values.dir),
-    hub: hubAddress(values.hub ?? env.HUB_URL ?? DEFAULT_HUB),
+    hub: hubAddress(values.hub ?? (env.HUB_URL || DEFAULT_HUB)),
     token: values.token,
     name: values.name,
     tag: values.tag,
+    sessionId: values['session-id'],
+    resume: values.resume,
     flavor,
     model: values.model,
     autoApprove: values['auto-approve'] ?? false,

@@ -12,17 +12,24 @@ const SAFE = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relative'];
 
-async function git(args, cwd) {
+/**
+ * Runs git, without what a repository's settings or this process's environment could make of it.
+ * @param {string[]} args
+ * @param {string} cwd
+ * @param {{timeoutMs?: number}} [options]
+ */
+export async function git(args, cwd, options) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
   // Inherited from a hook, these would send git to another repository than that of `cwd`.
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF'])
     delete env[name];
-  const result = await run('git', [...SAFE, ...args], { cwd, env });
+  const result = await run('git', [...SAFE, ...args], { cwd, env, ...options });
   if (result.truncated) throw new Error(`The answer of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
   return result;
 }
 
-function gitError({ code, stderr }, cwd) {
+/** Why git failed, in one line. */
+export function gitError({ code, stderr }, cwd) {
   if (/not a git repository/i.test(stderr)) return `Not a git repository: ${cwd}`;
   return stderr.split('\n')[0] || `git failed with exit code ${code}.`;
 }

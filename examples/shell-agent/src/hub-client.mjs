@@ -2,10 +2,12 @@
 
 /** An answer of the hub that is not a success, or no answer at all (`status` 0). */
 export class HubError extends Error {
-  constructor(message, { status = 0, code = 'unreachable' } = {}) {
+  constructor(message, { status = 0, code = 'unreachable', reason = message } = {}) {
     super(message);
     this.status = status;
     this.code = code;
+    /** The message in short. */
+    this.reason = reason;
   }
 
   /** True when trying again later may help. */
@@ -61,7 +63,7 @@ export class HubClient {
       text = await response.text();
     } catch (error) {
       const reason = error.cause?.code ?? error.cause?.message ?? error.message;
-      throw new HubError(`Cannot reach the hub at ${this.hub} (${reason}).`);
+      throw new HubError(`Cannot reach the hub at ${this.hub} (${reason}).`, { reason });
     }
     let answer = null;
     try {
@@ -74,7 +76,7 @@ export class HubClient {
         response.status === 401
           ? 'The hub does not accept the token. Compare it with the CLI_API_TOKEN of the hub.'
           : `The hub answered ${response.status} to ${method} ${path}: ${answer?.error ?? text.slice(0, 200)}`,
-        { status: response.status, code: answer?.code ?? 'http_error' },
+        { status: response.status, code: answer?.code ?? 'http_error', reason: `it answers ${response.status}` },
       );
     }
     if (answer === null || typeof answer !== 'object') {

@@ -18,16 +18,18 @@ export class HubSocket extends EventEmitter {
   #socket;
   #closed = false;
   #retry = null;
-  #lost = false;
+  #reported = '';
 
   /**
    * @param {{hub: string, token: string, auth: Record<string, unknown>, bridged?: boolean,
-   *   log: ReturnType<typeof import('./log.mjs').makeLog>, ackMs?: number, reconnectMs?: number}} options
+   *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
+   *   reconnectMs?: number}} options
    *   `bridged`: keep the token out of the upgrade, so that the hub only learns it from the CONNECT packet
    */
-  constructor({ hub, token, auth, bridged = false, log, ackMs = 8000, reconnectMs = 500 }) {
+  constructor({ hub, token, auth, bridged = false, log, outage, ackMs = 8000, reconnectMs = 500 }) {
     super();
     this.log = log;
+    this.outage = outage;
     this.ackMs = ackMs;
     this.name = auth.clientType;
     const url = new URL(hub);
@@ -44,22 +46,23 @@ export class HubSocket extends EventEmitter {
     });
     const socket = this.#socket;
     socket.on('connect', () => {
-      if (this.#lost) log.info(`${this.name}: connected again`);
-      else log.debug(`${this.name}: connected`);
-      this.#lost = false;
+      outage.back(this.name);
+      this.#reported = '';
       this.emit('connect');
     });
     socket.on('disconnect', (reason) => {
-      if (!this.#closed) this.#report(`connection lost (${reason})`);
+      if (!this.#closed) outage.lost(this.name, reason);
       this.emit('disconnect');
       // When the server says goodbye, the client library leaves coming back to us.
       if (reason === 'io server disconnect') this.#connectLater(reconnectMs);
     });
     socket.on('connect_error', (error) => {
-      this.#report(`cannot connect (${error.message})`);
-      if (socket.active) return;
-      if (FINAL.test(error.message)) this.fail(`The hub refused the connection: ${error.message}.`);
-      else this.#connectLater(2000);
+      if (!socket.active && FINAL.test(error.message)) {
+        this.fail(`The hub refused the connection: ${error.message}.`);
+        return;
+      }
+      outage.lost(this.name, error.message);
+      if (!socket.active) this.#connectLater(2000);
     });
     socket.on('update', (update) => this.emit('update', update?.body ?? {}));
     socket.on('error', (error) => {
@@ -68,7 +71,7 @@ export class HubSocket extends EventEmitter {
       if (own && (code === 'access-denied' || code === 'not-found')) {
         this.fail(`The hub says of this ${scope ?? 'connection'}: ${message}.`);
       } else {
-        log.warn(`the hub reports: ${message}${code ? ` (${code})` : ''}`);
+        this.#report(`the hub reports: ${message}${code ? ` (${code})` : ''}`);
       }
     });
   }
@@ -92,6 +95,7 @@ export class HubSocket extends EventEmitter {
     this.#closed = true;
     clearTimeout(this.#retry);
     this.#socket.disconnect();
+    this.outage.forget(this.name);
     this.emit('ended');
   }
 
@@ -154,11 +158,11 @@ export class HubSocket extends EventEmitter {
     }
   }
 
-  /** Once per outage for everyone, every time for the curious. */
-  #report(what) {
-    if (this.#lost) this.log.debug(`${this.name}: ${what}`);
-    else this.log.warn(`${this.name}: ${what}; trying again`);
-    this.#lost = true;
+  /** A sign of life may get the same error every few seconds: it is told once on a connection. */
+  #report(text) {
+    if (text === this.#reported) this.log.debug(text);
+    else this.log.warn(text);
+    this.#reported = text;
   }
 
   #connectLater(ms) {

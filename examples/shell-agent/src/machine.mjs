@@ -1,13 +1,13 @@
 /** The machine side: this computer as the hub sees it, on which sessions can be started. */
 
 import { arch, homedir, hostname, platform } from 'node:os';
+import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { checkPaths } from './files.mjs';
-import { withPatience } from './hub-client.mjs';
 import { HubSocket } from './hub-socket.mjs';
+import { VERSION } from './metadata.mjs';
 import { RpcServer } from './rpc.mjs';
 import { Versioned } from './versioned.mjs';
-import { VERSION } from './session.mjs';
 
 /** How often the hub hears that the machine is alive; it gives up after 45 s of silence. */
 const ALIVE_MS = 20_000;
@@ -17,7 +17,7 @@ export class Machine {
 
   /**
    * Creates or finds the machine at the hub. Nothing is connected yet: see `connect`.
-   * @param {Record<string, any>} options as of `startApp`, with `client`, `spawner`, `root`, `machineId` and `log`
+   * @param {Record<string, any>} options as of `startApp`, with `client`, `outage`, `spawner`, `root`, `machineId`, `log`
    * @returns {Promise<Machine>}
    */
   static async open(options) {
@@ -26,7 +26,7 @@ export class Machine {
       platform: platform(),
       arch: arch(),
       version: VERSION,
-      displayName: hostname(),
+      displayName: `${hostname()} (${path.basename(options.root) || options.root})`,
       homeDir: homedir(),
     };
     const runnerState = {
@@ -35,15 +35,13 @@ export class Machine {
       startedAt: Date.now(),
       directories: options.spawner.directories,
     };
-    const machine = await withPatience(
-      () => options.client.openMachine({ id: options.machineId, metadata, runnerState }),
-      { forMs: options.patienceMs, onRetry: (error) => options.log.warn(`${error.message} Trying again.`) },
-    );
+    const open = () => options.client.openMachine({ id: options.machineId, metadata, runnerState });
+    const machine = await options.outage.call('machine', open, options.patienceMs);
     return new Machine(options, { machine, metadata, runnerState });
   }
 
   constructor(options, { machine, metadata, runnerState }) {
-    const { hub, token, bridged, log, spawner, root } = options;
+    const { hub, token, bridged, log, outage, spawner, root } = options;
     this.id = machine.id;
     this.log = log;
     this.ownMetadata = metadata;
@@ -54,6 +52,7 @@ export class Machine {
       token,
       bridged,
       log,
+      outage,
       ackMs: options.ackMs,
       reconnectMs: options.reconnectMs,
       auth: { machineId: this.id, clientType: 'machine-scoped' },

@@ -30,9 +30,11 @@ export function freeMode(flavor) {
  * `read-only` never runs one.
  * @param {string} mode
  * @param {string} command
+ * @param {boolean} isPlain whether the shell is as it was at its start: what an earlier command has set may make anything
+ *   of a harmless word
  * @returns {'run' | 'ask' | 'never'}
  */
-export function verdict(mode, command) {
+export function verdict(mode, command, isPlain) {
   switch (mode) {
     case 'bypassPermissions':
     case 'yolo':
@@ -41,7 +43,7 @@ export function verdict(mode, command) {
     case 'read-only':
       return 'never';
     case 'safe-yolo':
-      return isHarmless(command) ? 'run' : 'ask';
+      return isPlain && isHarmless(command) ? 'run' : 'ask';
     default:
       return 'ask';
   }

@@ -8,11 +8,12 @@ import { randomUUID } from 'node:crypto';
 /** How long the answer to `permission` waits for the hub to take the new agent state. */
 const STATE_MS = 3000;
 
-/** @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string}} Outcome */
+/** @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string}} Outcome */
 
 export class Permissions {
   #pending = new Map();
   #allowed = new Set();
+  #closed = false;
 
   /**
    * @param {{state: import('./versioned.mjs').Versioned, onMode?: (mode: string) => void,
@@ -52,7 +53,11 @@ export class Permissions {
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
     this.#pending.delete(id);
     const yes = approved === true && decision !== 'denied' && decision !== 'abort';
-    const outcome = { status: yes ? 'approved' : 'denied', decision: decision ?? (yes ? 'approved' : 'denied') };
+    const outcome = {
+      status: yes ? 'approved' : 'denied',
+      decision: decision ?? (yes ? 'approved' : 'denied'),
+      ...(reason === undefined ? {} : { reason }),
+    };
     if (yes) {
       if (decision === 'approved_for_session') this.#allowed.add(request.tool);
       if (Array.isArray(allowTools)) for (const tool of allowTools) this.#allowed.add(tool);
@@ -63,7 +68,6 @@ export class Permissions {
       mode: mode ?? request.mode,
       ...(allowTools === undefined ? {} : { allowTools }),
       ...(answers === undefined ? {} : { answers }),
-      ...(reason === undefined ? {} : { reason }),
     });
     request.resolve(outcome);
     return { success: true };
@@ -79,6 +83,11 @@ export class Permissions {
         request.resolve({ status: 'canceled' });
       }),
     );
+  }
+
+  /** The session is about to end: what the hub cancels then is not asked again. */
+  close() {
+    this.#closed = true;
   }
 
   /** Cancels requests that an earlier process of this session left behind. */
@@ -132,12 +141,13 @@ export class Permissions {
    * has not answered then, so the question is put again.
    */
   #reconcile(value) {
+    if (this.#closed) return;
     for (const [id, request] of this.#pending) {
       const done = value?.completedRequests?.[id];
       if (!done) continue;
       this.#pending.delete(id);
       if (done.status === 'canceled') this.#open(request);
-      else request.resolve({ status: done.status, decision: done.decision });
+      else request.resolve({ status: done.status, decision: done.decision, reason: done.reason });
     }
   }
 }

@@ -1,24 +1,23 @@
 /** The session side: one session at the hub, its connection, its methods and its agent. */
 
-import { homedir, hostname, platform } from 'node:os';
-import { isDeepStrictEqual } from 'node:util';
 import { ShellAgent } from './agent.mjs';
 import { Catalog } from './catalog.mjs';
+import { Controls, initialSettings } from './controls.mjs';
 import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
-import { withPatience } from './hub-client.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
-import { freeMode, isValidMode, isValidModel } from './modes.mjs';
+import { describeSession, revived } from './metadata.mjs';
+import { isValidMode } from './modes.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
+import * as records from './records.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
+import { ShellState } from './shell-state.mjs';
 import { Todos } from './todos.mjs';
 import { uploadMethods } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
-
-export const VERSION = '0.1.0';
 
 /** How often the hub hears that the session is alive; it gives up after 30 s of silence. */
 const ALIVE_MS = 10_000;
@@ -28,28 +27,40 @@ const FLUSH_MS = 5000;
 
 export class Session {
   #timer = null;
-  #ended = false;
+  #gone;
+
+  /** True as soon as it is about to end. */
+  ending = false;
+  /** Settled when it has ended. */
+  gone = new Promise((resolve) => {
+    this.#gone = resolve;
+  });
 
   /**
-   * Creates or finds the session at the hub. Nothing is connected yet: see `connect`.
-   * @param {Record<string, any>} options as of `startApp`, with `client`, `store`, `root`, `machineId` and `log`
+   * Finds the session at the hub, by its id when it is to go on, else by its tag; a new tag makes a new one. Nothing is
+   * connected yet: see `connect`.
+   * @param {Record<string, any>} options as of `startApp`, with `client`, `outage`, `store`, `root`, `machineId`, `log`
    * @returns {Promise<Session>}
+   * @throws {Error} when the session cannot be served, or not be resumed, from here
    */
   static async open(options) {
-    const tag = options.tag ?? options.root;
+    const { client, outage, patienceMs } = options;
+    const call = (work) => outage.call('session', work, patienceMs);
+    const known = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
+    const tag = known?.tag ?? options.tag ?? options.root;
     const state = options.store.openSession(tag);
     try {
-      const metadata = await describe(options, state.agentId);
-      const session = await withPatience(
-        () =>
-          options.client.openSession({
-            tag,
-            metadata,
-            agentState: { controlledByUser: options.local ?? false, requests: {}, completedRequests: {} },
-            ...(options.model === undefined ? {} : { model: options.model }),
-          }),
-        { forMs: options.patienceMs, onRetry: (error) => options.log.warn(`${error.message} Trying again.`) },
-      );
+      if (known && (state.sessionId !== known.id || state.agentId !== options.resume)) {
+        throw new Error(`This machine keeps nothing of session ${known.id} under the agent's id ${options.resume}.`);
+      }
+      const metadata = await describeSession(options, state.agentId);
+      const body = {
+        tag,
+        metadata,
+        agentState: { controlledByUser: options.local ?? false, requests: {}, completedRequests: {} },
+        ...(options.model === undefined ? {} : { model: options.model }),
+      };
+      const session = known ?? (await call(() => client.openSession(body)));
       state.attach(session.id, session.seq ?? 0);
       return new Session(options, { state, metadata, session });
     } catch (error) {
@@ -59,22 +70,13 @@ export class Session {
   }
 
   constructor(options, { state, metadata, session }) {
-    const { hub, token, bridged, log, root, flavor, client, store } = options;
+    const { hub, token, bridged, log, outage, root, flavor, client, store } = options;
     this.id = session.id;
     this.log = log;
     this.client = client;
     this.state = state;
     this.ownMetadata = metadata;
-    this.flavor = flavor;
-    this.onKill = options.onKill ?? (() => {});
-    const kept = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';
-    this.settings = {
-      mode: options.local ? 'local' : 'remote',
-      permissionMode: options.autoApprove ? (freeMode(flavor) ?? kept) : kept,
-      modelMode: [options.model, session.modelMode].find((model) => isValidModel(flavor, model)),
-      // A kind of agent without a mode for it can still be started so.
-      autoApprove: Boolean(options.autoApprove) && freeMode(flavor) === null,
-    };
+    this.settings = initialSettings(options, session);
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
       log.info(`permission mode: ${permissionMode} (kept with the session)`);
@@ -83,28 +85,22 @@ export class Session {
       token,
       bridged,
       log,
+      outage,
       ackMs: options.ackMs,
       reconnectMs: options.reconnectMs,
       auth: { sessionId: this.id, clientType: 'session-scoped' },
     });
-    const request = (event, payload) => this.socket.request(event, payload);
-    const scope = { sid: this.id };
-    this.agentState = new Versioned({
-      request,
-      scope,
-      event: 'update-state',
-      field: 'agentState',
-      value: session.agentState,
-      version: session.agentStateVersion,
-    });
-    this.metadata = new Versioned({
-      request,
-      scope,
-      event: 'update-metadata',
-      field: 'metadata',
-      value: session.metadata,
-      version: session.metadataVersion,
-    });
+    const versioned = (event, field) =>
+      new Versioned({
+        request: (name, payload) => this.socket.request(name, payload),
+        scope: { sid: this.id },
+        event,
+        field,
+        value: session[field],
+        version: session[`${field}Version`],
+      });
+    this.agentState = versioned('update-state', 'agentState');
+    this.metadata = versioned('update-metadata', 'metadata');
     this.outbox = new Outbox({
       socket: this.socket,
       sid: this.id,
@@ -115,12 +111,21 @@ export class Session {
     this.permissions = new Permissions({
       state: this.agentState,
       log,
-      onMode: (mode) => isValidMode(flavor, mode) && this.#apply({ permissionMode: mode }),
+      onMode: (mode) => isValidMode(flavor, mode) && this.controls.apply({ permissionMode: mode }),
     });
     const catalog = new Catalog(root);
     const uploads = store.uploads(this.id);
+    // The hub's secret is none of the commands' business.
+    const { CLI_API_TOKEN: _token, ...base } = process.env;
+    this.shell = new ShellState({
+      root,
+      base,
+      file: state.shellFile,
+      kept: state.shell,
+      keep: (kept) => state.keepShell(kept),
+    });
     this.agent = new ShellAgent({
-      cwd: root,
+      shell: this.shell,
       uploads,
       settings: this.settings,
       say: (record) => this.outbox.push(record),
@@ -130,6 +135,19 @@ export class Session {
       onThinking: () => this.#alive(),
       onHandled: (seq, minor) => state.handled(seq, minor),
       echo: options.echo,
+      log,
+    });
+    this.controls = new Controls({
+      flavor,
+      settings: this.settings,
+      agent: this.agent,
+      permissions: this.permissions,
+      agentState: this.agentState,
+      metadata: this.metadata,
+      inBackground: (work) => this.#inBackground(work),
+      onChange: () => this.#alive(),
+      onAborted: () => this.#inBackground(this.#back()),
+      onKill: options.onKill ?? (() => {}),
       log,
     });
     this.inbox = new Inbox({
@@ -150,23 +168,25 @@ export class Session {
         ...uploadMethods(uploads),
         listSlashCommands: async () => ({ success: true, commands: await catalog.commands() }),
         listSkills: async () => ({ success: true, skills: await catalog.skills() }),
-        ...this.#controls(),
+        ...this.controls.methods(),
       },
     });
     this.aliveMs = options.aliveMs ?? ALIVE_MS;
+    this.greeting = options.resume === undefined ? null : `Resumed: this shell goes on ${this.shell}.`;
     this.#listen();
   }
 
   /** Connects, and stays connected until `end`. Settled at the first connection. */
   async connect() {
     this.#timer = setInterval(() => this.#alive(), this.aliveMs);
+    if (this.greeting) await this.outbox.push(records.text(this.greeting));
     this.socket.connect();
     await this.socket.whenConnected();
     // Sent behind the registrations and the first sign of life: with this answered, the hub knows them.
     await this.socket.ask('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
-    this.#inBackground(this.metadata.mutate((current) => this.#revive(current)));
-    this.#setControl(this.settings.mode === 'local');
+    this.#inBackground(this.metadata.mutate((current) => revived(current, this.ownMetadata)));
+    this.controls.publish();
   }
 
   /**
@@ -174,9 +194,10 @@ export class Session {
    * @param {{completed: boolean}} options `completed`: note in the metadata that the agent ended by itself
    */
   async end({ completed }) {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.ending) return this.gone;
+    this.ending = true;
     clearInterval(this.#timer);
+    this.permissions.close();
     const patience = new Promise((resolve) => setTimeout(resolve, FLUSH_MS).unref());
     await Promise.race([this.agent.stop(), patience]);
     if (!(await this.outbox.flush(this.socket.connected ? FLUSH_MS : 0))) {
@@ -196,12 +217,27 @@ export class Session {
     this.outbox.close();
     this.socket.close();
     this.state.release();
+    this.#gone();
+  }
+
+  /** This session, as the machine of this process knows it. @returns {import('./processes.mjs').Served} */
+  get served() {
+    const session = this;
+    return {
+      id: this.id,
+      answer: Promise.resolve({ success: true, sessionId: this.id }),
+      gone: this.gone,
+      get ending() {
+        return session.ending;
+      },
+    };
   }
 
   /** A line typed at the terminal. */
   type(line) {
-    if (line === '/remote') this.#switchTo('remote');
-    else if (line === '/local') this.#switchTo('local');
+    if (this.ending) this.log.info('The session has ended: nothing is run any more.');
+    else if (line === '/remote') this.controls.switchTo('remote');
+    else if (line === '/local') this.controls.switchTo('local');
     else this.agent.type(line);
   }
 
@@ -240,7 +276,17 @@ export class Session {
     else this.log.debug(error.message);
   }
 
+  /**
+   * The hub takes an aborted session for inactive until its next sign of life. With a ping answered it has read the answer
+   * to `abort`, which was sent before.
+   */
+  async #back() {
+    await this.socket.ask('ping', {});
+    this.#alive();
+  }
+
   #alive() {
+    if (this.ending) return;
     const { mode, permissionMode, modelMode } = this.settings;
     this.socket.send('session-alive', {
       sid: this.id,
@@ -252,93 +298,7 @@ export class Session {
     });
   }
 
-  /** The session's metadata for this run: the hub may hold that of an earlier one. */
-  #revive(current) {
-    const { archivedBy: _by, archiveReason: _why, ...kept } = current ?? {};
-    const next = { ...kept, ...this.ownMetadata };
-    if (kept.lifecycleState === 'running') next.lifecycleStateSince = kept.lifecycleStateSince;
-    return isDeepStrictEqual(next, current) ? current : next;
-  }
-
-  #apply(changes) {
-    Object.assign(this.settings, changes);
-    this.#alive();
-    this.agent.wake();
-  }
-
-  #switchTo(mode) {
-    if (this.settings.mode === mode) return;
-    this.#apply({ mode });
-    this.#setControl(mode === 'local');
-    this.log.info(mode === 'local' ? 'The terminal is in control.' : 'The web is in control.');
-  }
-
-  #setControl(controlledByUser) {
-    this.#inBackground(
-      this.agentState.mutate((current) =>
-        Boolean(current?.controlledByUser) === controlledByUser ? current : { ...current, controlledByUser },
-      ),
-    );
-  }
-
   #inBackground(work) {
-    work.catch((error) => !this.#ended && this.log.warn(error.message));
+    work.catch((error) => !this.ending && this.log.warn(error.message));
   }
-
-  /** Methods that steer the agent. */
-  #controls() {
-    return {
-      permission: async (params) => {
-        const answer = await this.permissions.answer(params);
-        if (answer.success && params.decision === 'abort') this.#inBackground(this.agent.abort());
-        return answer;
-      },
-      abort: async () => ({ success: true, ...(await this.agent.abort()) }),
-      switch: async ({ to = 'remote' }) => {
-        if (to !== 'remote' && to !== 'local') return { success: false, error: '"to" must be "remote" or "local".' };
-        this.#switchTo(to);
-        return { success: true, mode: to };
-      },
-      killSession: async () => {
-        setImmediate(this.onKill);
-        return { success: true };
-      },
-      'set-session-config': async ({ permissionMode, modelMode }) => {
-        if (permissionMode !== undefined && !isValidMode(this.flavor, permissionMode)) {
-          return { success: false, error: `An agent of kind ${this.flavor} has no permission mode ${permissionMode}.` };
-        }
-        if (modelMode !== undefined && !isValidModel(this.flavor, modelMode)) {
-          return { success: false, error: `An agent of kind ${this.flavor} has no model mode ${modelMode}.` };
-        }
-        const applied = {
-          ...(permissionMode === undefined ? {} : { permissionMode }),
-          ...(modelMode === undefined ? {} : { modelMode }),
-        };
-        this.#apply(applied);
-        return { success: true, applied };
-      },
-    };
-  }
-}
-
-/** Metadata of the session as this process knows it. */
-async function describe({ root, flavor, name, machineId, startedByRunner = false }, agentId) {
-  return {
-    path: root,
-    host: hostname(),
-    version: VERSION,
-    os: platform(),
-    homeDir: homedir(),
-    machineId,
-    flavor,
-    [`${flavor}SessionId`]: agentId,
-    hostPid: process.pid,
-    startedBy: startedByRunner ? 'runner' : 'terminal',
-    startedFromRunner: startedByRunner,
-    lifecycleState: 'running',
-    lifecycleStateSince: Date.now(),
-    tools: ['Bash', 'TodoWrite'],
-    slashCommands: await new Catalog(root).commands(),
-    ...(name === undefined ? {} : { name }),
-  };
 }

@@ -17,10 +17,19 @@ const GRACE_MS = 1000;
 const KILL_MS = 2000;
 
 /**
+ * Runs `$2` with what follows as its arguments, and leaves in the file `$1` where it ended and what was exported then. All
+ * on one line, so that line numbers in messages are the command's own.
+ */
+const KEEPING =
+  `trap '{ printf "%s\\0" "$(pwd -P)"; command -p env -0 && printf "end\\0"; } >| "$__file"' EXIT; ` +
+  '__file=$1 __command=$2; shift 2; eval "$__command"';
+
+/**
  * Starts `sh -c command`. Standard output and standard error are one text, in the order they come in.
  * @param {{command: string, args?: string[], cwd: string, env?: Record<string, string | undefined>,
- *   onOutput: (piece: string) => Promise<unknown>, flushMs?: number, maxOutput?: number}} options `args` become `$1`,
- *   `$2`, ...; until the promise of `onOutput` is settled the command's output is not read
+ *   stateFile?: string, onOutput: (piece: string) => Promise<unknown>, flushMs?: number, maxOutput?: number}} options
+ *   `args` become `$1`, `$2`, ...; `stateFile`: where the shell leaves its directory, its variables and the word `end` when
+ *   it ends, with a NUL after each; until the promise of `onOutput` is settled the command's output is not read
  * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the
  *   last piece, which was not handed on; `done` fails when the shell cannot be started
  */
@@ -29,12 +38,14 @@ export function startCommand({
   args = [],
   cwd,
   env = process.env,
+  stateFile,
   onOutput,
   flushMs = FLUSH_MS,
   maxOutput = MAX_COMMAND_OUTPUT,
 }) {
   // A process group of its own, so that `kill` reaches what the shell started.
-  const child = spawn('sh', ['-c', command, 'sh', ...args], {
+  const words = stateFile === undefined ? [command, 'sh'] : [KEEPING, 'sh', stateFile, command];
+  const child = spawn('sh', ['-c', ...words, ...args], {
     cwd,
     env,
     detached: true,

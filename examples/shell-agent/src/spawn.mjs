@@ -1,128 +1,125 @@
-/** Starts further sessions: each is a process of its own, which lives as long as this one at most. */
+/** The call `spawnSession`: starts a session on this machine, in a worktree when asked for, or takes up an earlier one. */
 
-import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { realpath, stat } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import { expandHome, isInside } from './paths.mjs';
+import { PathError, expandHome, isInside } from './paths.mjs';
+import { SessionProcesses } from './processes.mjs';
+import { openWorktree } from './worktree.mjs';
 
-const ENTRY = fileURLToPath(new URL('../index.mjs', import.meta.url));
-
-/** How long a new process may take until its session is up: less than the 30 s the hub waits. */
+/** How long a call may take until its session is up: less than the 30 s the hub waits. */
 const READY_MS = 25_000;
 
-const MAX_CHILDREN = 64;
+const MAX_SESSIONS = 64;
+
+const WORD = /^[A-Za-z0-9_.-]{1,128}$/;
 
 export class Spawner {
-  #children = new Set();
+  /**
+   * The session of this process itself, which a resume may ask for as well.
+   * @type {import('./processes.mjs').Served | null}
+   */
+  own = null;
 
   /**
    * @param {{directories: string[], hub: string, token: string, home: string, machineId: string, bridged?: boolean,
-   *   verbose?: boolean, log: {info: (text: string) => void, debug: (text: string) => void}, readyMs?: number}} options
-   *   `directories`: resolved paths inside which sessions may be started
+   *   verbose?: boolean, log: {info: (text: string) => void}, readyMs?: number}} options `directories`: resolved paths
+   *   inside which sessions may be started
    */
   constructor({ directories, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS }) {
-    Object.assign(this, { directories, hub, token, home, machineId, bridged, verbose, log, readyMs });
-  }
-
-  /** Number of sessions that run. */
-  get size() {
-    return this.#children.size;
+    Object.assign(this, { directories, hub, machineId, bridged, verbose, readyMs });
+    this.processes = new SessionProcesses({ token, home, verbose, log });
   }
 
   /**
-   * The call `spawnSession`.
    * @param {{directory?: string, agent?: string, model?: string, yolo?: boolean, sessionType?: string,
-   *   resumeSessionId?: string}} params
+   *   worktreeName?: string, sessionId?: string, resumeSessionId?: string}} params `sessionId` and `resumeSessionId`: the
+   *   session at the hub, and the agent's own id of it, that are to go on
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
+   * @throws {Error} with a sentence for the person who asked
    */
-  async spawn({ directory, agent = 'alpha', model, yolo = false, sessionType = 'simple', resumeSessionId } = {}) {
-    const refuse = (error) => ({ success: false, error });
-    if (sessionType !== 'simple')
-      return refuse(`This machine starts sessions of type "simple" only, not "${sessionType}".`);
-    if (resumeSessionId !== undefined) return refuse('This machine cannot resume an earlier session; start a new one.');
-    if (typeof directory !== 'string' || directory === '') return refuse('"directory" is missing.');
-    if (typeof agent !== 'string' || !/^[A-Za-z0-9_.-]{1,64}$/.test(agent)) return refuse('"agent" must be one word.');
-    if (model !== undefined && typeof model !== 'string') return refuse('"model" must be a string.');
-    if (this.#children.size >= MAX_CHILDREN) return refuse(`This machine already runs ${MAX_CHILDREN} sessions.`);
-    const root = await this.#directory(directory);
-    if (root.error) return refuse(root.error);
-    const args = [
-      `--dir=${root.path}`,
-      `--hub=${this.hub}`,
-      `--flavor=${agent}`,
-      `--machine-id=${this.machineId}`,
-      '--no-machine',
-    ];
-    // A tag of its own: with the directory as its tag it would take over the session that is there already.
-    args.push(`--tag=${root.path}#${randomUUID()}`);
-    if (model !== undefined) args.push(`--model=${model}`);
-    if (yolo === true) args.push('--auto-approve');
-    if (this.bridged) args.push('--bridged');
-    if (this.verbose) args.push('--verbose');
-    return this.#start(args);
+  async spawn({ directory, agent = 'alpha', sessionType = 'simple', worktreeName, ...rest } = {}) {
+    const until = Date.now() + this.readyMs;
+    check(typeof agent === 'string' && WORD.test(agent) && agent.length <= 64, '"agent" must be one word.');
+    check(['simple', 'worktree'].includes(sessionType), `There are sessions of type "simple" and "worktree" only.`);
+    check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions.`);
+    const served = await this.#directory(directory);
+    const { sessionId, resumeSessionId } = rest;
+    if (sessionId !== undefined || resumeSessionId !== undefined) {
+      return this.#resume({ directory: served, agent, sessionId, resumeSessionId }, until);
+    }
+    const place =
+      sessionType === 'simple' ? served : await this.#worktree({ directory: served, name: worktreeName }, until);
+    return this.#start({ directory: place, agent, ...rest }, until);
   }
 
-  /** Ends all sessions and waits for them. */
-  async end() {
-    await Promise.all(
-      [...this.#children].map((child) => {
-        const gone = new Promise((resolve) => child.once('exit', resolve));
-        child.kill('SIGTERM');
-        const timer = setTimeout(() => child.kill('SIGKILL'), 15_000);
-        return gone.then(() => clearTimeout(timer));
-      }),
-    );
+  /** Ends all sessions that were started from here. */
+  end() {
+    return this.processes.end();
+  }
+
+  #start({ directory, agent, model, yolo = false }, until) {
+    check(model === undefined || typeof model === 'string', '"model" must be a string.');
+    // A tag of its own: with the directory as its tag it would take over the session that is there already.
+    const args = [`--tag=${directory}#${randomUUID()}`];
+    if (model !== undefined) args.push(`--model=${model}`);
+    if (yolo === true) args.push('--auto-approve');
+    return this.#run(directory, agent, args, until);
+  }
+
+  /** A session that is served from here already is what was asked for; one that is about to end must end first. */
+  async #resume({ directory, agent, sessionId, resumeSessionId }, until) {
+    const isWord = (id) => typeof id === 'string' && WORD.test(id);
+    check(isWord(sessionId), '"sessionId" must name the session to resume.');
+    check(isWord(resumeSessionId), '"resumeSessionId" must be the id that the agent had given to the session.');
+    for (let served = this.#serving(sessionId); served; served = this.#serving(sessionId)) {
+      if (!served.ending) return served.answer;
+      await within(served.gone, until, 'The session is still about to end. Try again in a moment.');
+    }
+    return this.#run(directory, agent, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], until, sessionId);
+  }
+
+  #serving(id) {
+    return this.own?.id === id && !this.own.ended ? this.own : this.processes.serving(id);
+  }
+
+  #worktree({ directory, name }, until) {
+    const opened = openWorktree({ directory, directories: this.directories, name });
+    // It goes on being made then, and is there when it is asked for again.
+    return within(opened, until - this.readyMs / 4, 'The worktree is still being made. Try again in a minute.');
+  }
+
+  #run(directory, agent, args, until, id) {
+    const common = [`--dir=${directory}`, `--hub=${this.hub}`, `--flavor=${agent}`, `--machine-id=${this.machineId}`];
+    if (this.bridged) common.push('--bridged');
+    if (this.verbose) common.push('--verbose');
+    return this.processes.start([...common, '--no-machine', ...args], { readyMs: until - Date.now(), id });
   }
 
   async #directory(directory) {
-    if (directory.includes('\0')) return { error: '"directory" must not contain NUL.' };
-    const path = await realpath(expandHome(directory, this.directories[0])).catch(() => null);
-    if (path === null) return { error: `There is no directory ${directory} on this machine.` };
-    if (!this.directories.some((allowed) => isInside(allowed, path))) {
-      return {
-        error: `${directory} is outside the directories this machine serves; start it with --allow-dir for more.`,
-      };
-    }
-    if (!(await stat(path)).isDirectory()) return { error: `${directory} is not a directory.` };
-    return { path };
+    check(typeof directory === 'string' && directory !== '', '"directory" is missing.');
+    check(!directory.includes('\0'), '"directory" must not contain NUL.');
+    const found = await realpath(expandHome(directory, this.directories[0])).catch(() => null);
+    check(found !== null, `There is no directory ${directory} on this machine.`);
+    const allowed = this.directories.some((served) => isInside(served, found));
+    check(allowed, `${directory} is outside the directories this machine serves; start it with --allow-dir for more.`);
+    check((await stat(found)).isDirectory(), `${directory} is not a directory.`);
+    return found;
   }
+}
 
-  #start(args) {
-    // The token goes through the environment: arguments are visible to every user of the machine.
-    const env = { ...process.env, CLI_API_TOKEN: this.token, SHELL_AGENT_HOME: this.home };
-    const child = fork(ENTRY, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
-    this.#children.add(child);
-    let last = '';
-    child.stderr.setEncoding('utf8');
-    child.stderr.on('data', (text) => {
-      last = (last + text).slice(-2000);
-      if (this.verbose) process.stderr.write(text);
-    });
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => {
-        resolve({ success: false, error: `The new session was not up within ${this.readyMs / 1000} s.` });
-        child.kill('SIGKILL');
-      }, this.readyMs);
-      child.once('error', (error) => {
-        this.#children.delete(child);
-        clearTimeout(timer);
-        resolve({ success: false, error: `Cannot start a process: ${error.message}` });
-      });
-      child.on('message', (message) => {
-        if (message?.type !== 'session') return;
-        clearTimeout(timer);
-        this.log.info(`session ${message.sessionId} started (process ${child.pid})`);
-        resolve({ success: true, sessionId: message.sessionId });
-      });
-      child.once('close', (code) => {
-        this.#children.delete(child);
-        clearTimeout(timer);
-        this.log.debug(`process ${child.pid} ended`);
-        this.onEnd?.();
-        const why = last.trim().split('\n').pop();
-        resolve({ success: false, error: `The new session ended at once (exit code ${code}). ${why}`.trim() });
-      });
-    });
+function check(right, message) {
+  if (!right) throw new PathError(message);
+}
+
+/** Settled like `promise`, or failed with a message when that takes until later than `until`. */
+async function within(promise, until, message) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(message)), Math.max(0, until - Date.now()));
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -1,28 +1,31 @@
 /**
- * What survives a restart, in small files under one folder: the machine's id, and per session the agent's own id and the
- * last message it handled.
+ * What survives a restart, in small files under one folder: the machine's id of each served directory; and of each
+ * session the agent's own id, the last message it handled, and what its shell keeps.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { HeldError, acquire } from './lock.mjs';
 
 const SAVE_MS = 1000;
-
-/** Locks held by this very process, which a process id alone would not tell from those of a predecessor. */
-const held = new Set();
 
 export class StateStore {
   /** @param {{home: string, hub: string, namespace: string}} options ids are kept apart per hub and namespace */
   constructor({ home, hub, namespace }) {
     this.home = path.resolve(home);
     this.place = `${hub}\n${namespace}`;
-    mkdirSync(path.join(this.home, 'sessions'), { recursive: true, mode: 0o700 });
+    for (const folder of ['sessions', 'machines']) {
+      mkdirSync(path.join(this.home, folder), { recursive: true, mode: 0o700 });
+    }
   }
 
-  /** Id of this machine for this hub and namespace: made at the first call, the same ever after. */
-  machineId() {
-    const file = path.join(this.home, `machine-${this.#key('')}.json`);
+  /**
+   * Id of the machine that serves a directory to this hub and namespace: made at the first call, the same ever after.
+   * @param {string} root the directory, resolved
+   */
+  machineId(root) {
+    const file = path.join(this.home, 'machines', `${this.#key(root)}.json`);
     const fresh = `${file}.${randomUUID()}`;
     writeFileSync(fresh, JSON.stringify({ machineId: randomUUID() }), { mode: 0o600 });
     try {
@@ -34,6 +37,16 @@ export class StateStore {
       rmSync(fresh, { force: true });
     }
     return readJson(file).machineId;
+  }
+
+  /**
+   * Keeps other processes of this home from being the same machine at the same time.
+   * @param {string} id
+   * @returns {() => void} lets go of it
+   * @throws {HeldError} when another process is this machine
+   */
+  lockMachine(id) {
+    return acquire(path.join(this.home, 'machines', `${this.#key(id)}.lock`));
   }
 
   /**
@@ -53,20 +66,25 @@ export class StateStore {
     return path.join(this.home, 'uploads', sessionId);
   }
 
-  #key(tag) {
-    return createHash('sha256').update(`${this.place}\n${tag}`).digest('hex').slice(0, 32);
+  #key(name) {
+    return createHash('sha256').update(`${this.place}\n${name}`).digest('hex').slice(0, 32);
   }
 }
 
 class SessionState {
+  #unlock;
+
   constructor(base) {
     this.file = `${base}.json`;
     this.lock = `${base}.lock`;
-    this.#acquire();
-    const { agentId, sessionId, lastSeq } = readJson(this.file);
+    /** Where a command leaves what its shell hands on to the next one. */
+    this.shellFile = `${base}.shell`;
+    this.#unlock = this.#acquire();
+    const { agentId, sessionId, lastSeq, shell } = readJson(this.file);
     this.agentId = agentId ?? randomUUID();
     this.sessionId = sessionId;
     this.lastSeq = lastSeq;
+    this.shell = shell;
   }
 
   /**
@@ -76,7 +94,10 @@ class SessionState {
    */
   attach(sessionId, currentSeq) {
     // A session that was deleted and made anew under the same tag has a history of its own.
-    if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') this.lastSeq = currentSeq;
+    if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') {
+      this.lastSeq = currentSeq;
+      this.shell = undefined;
+    }
     this.sessionId = sessionId;
     this.#save();
   }
@@ -93,10 +114,15 @@ class SessionState {
     else this.later ??= setTimeout(() => this.#saveIfPossible(), SAVE_MS);
   }
 
+  /** Notes what the shell keeps. @param {import('./shell-state.mjs').Kept} shell */
+  keepShell(shell) {
+    this.shell = shell;
+    this.#save();
+  }
+
   release() {
     if (this.later) this.#saveIfPossible();
-    held.delete(this.lock);
-    rmSync(this.lock, { force: true });
+    this.#unlock();
   }
 
   /** For what may be lost: the messages would only be looked at again. */
@@ -111,33 +137,22 @@ class SessionState {
   #save() {
     clearTimeout(this.later);
     this.later = null;
-    const text = JSON.stringify({ agentId: this.agentId, sessionId: this.sessionId, lastSeq: this.lastSeq });
+    const { agentId, sessionId, lastSeq, shell } = this;
     const fresh = `${this.file}.${process.pid}`;
-    writeFileSync(fresh, text, { mode: 0o600 });
+    writeFileSync(fresh, JSON.stringify({ agentId, sessionId, lastSeq, shell }), { mode: 0o600 });
     renameSync(fresh, this.file);
   }
 
   #acquire() {
-    const mine = JSON.stringify({ pid: process.pid, born: bornAt(process.pid) });
-    for (let tries = 0; tries < 3; tries += 1) {
-      try {
-        writeFileSync(this.lock, mine, { flag: 'wx', mode: 0o600 });
-        held.add(this.lock);
-        return;
-      } catch (error) {
-        if (error.code !== 'EEXIST') throw error;
-      }
-      const { pid, born } = readJson(this.lock);
-      const alive = pid === process.pid ? held.has(this.lock) : isRunning(pid, born);
-      if (alive) {
-        throw new Error(
-          `Process ${pid} already serves this session. Give another --tag for a session of its own` +
-            ` (or remove ${this.lock} if that process is something else).`,
-        );
-      }
-      rmSync(this.lock, { force: true });
+    try {
+      return acquire(this.lock);
+    } catch (error) {
+      if (!(error instanceof HeldError)) throw error;
+      throw new Error(
+        `Process ${error.pid} already serves this session. Give another --tag for a session of its own` +
+          ` (or remove ${this.lock} if that process is something else).`,
+      );
     }
-    throw new Error(`Cannot lock ${this.lock}.`);
   }
 }
 
@@ -147,26 +162,5 @@ function readJson(file) {
   } catch {
     // Not there, or cut off by a crash: start anew.
     return {};
-  }
-}
-
-function isRunning(pid, born) {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if (error.code !== 'EPERM') return false;
-  }
-  // A process id is used again; the time of birth tells the two apart where the system shows it.
-  return born === '' || bornAt(pid) === born;
-}
-
-/** Start time of a process as Linux shows it, else an empty text. */
-function bornAt(pid) {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
-  } catch {
-    return '';
   }
 }

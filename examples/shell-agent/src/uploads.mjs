@@ -44,16 +44,17 @@ export function uploadMethods(folder) {
     async deleteUploadFile({ path: wanted } = {}) {
       const file = await ownUpload(folder, wanted);
       if (file === null) return { success: false, error: 'No such uploaded file.' };
-      await rm(file);
+      await rm(file.path);
       return { success: true };
     },
   };
 }
 
 /**
- * The path of an upload when it is a file of this folder, else null.
+ * An upload, when it is a file of this folder, else null.
  * @param {string} folder
  * @param {unknown} wanted path as `uploadFile` answered it
+ * @returns {Promise<{path: string, size: number} | null>} `size` in bytes
  */
 export async function ownUpload(folder, wanted) {
   if (typeof wanted !== 'string' || wanted.includes('\0')) return null;
@@ -63,7 +64,7 @@ export async function ownUpload(folder, wanted) {
   if (home === null || parent !== home) return null;
   const file = path.join(home, path.basename(wanted));
   const info = await lstat(file).catch(() => null);
-  return info?.isFile() ? file : null;
+  return info?.isFile() ? { path: file, size: info.size } : null;
 }
 
 /** Decodes base64 and notices what `Buffer` would silently skip, by its length alone: the text may be large. */

@@ -95,6 +95,26 @@ test('an approval with the decision to abort is a denial', async () => {
   assert.deepEqual(await outcome, { status: 'denied', decision: 'abort' });
 });
 
+test('a denial tells the agent why', async () => {
+  const { hub, permissions, pendingId } = setup();
+  const outcome = permissions.ask('Bash', {}, 'default');
+  const id = await pendingId();
+  await permissions.answer({ id, approved: false, reason: 'Not on a Friday' });
+  assert.deepEqual(await outcome, { status: 'denied', decision: 'denied', reason: 'Not on a Friday' });
+  assert.equal(hub.value.completedRequests[id].reason, 'Not on a Friday');
+});
+
+test('what the hub cancels of a session that is about to end is not asked again', async () => {
+  const { hub, state, permissions, pendingId } = setup();
+  permissions.ask('Bash', {}, 'default');
+  const id = await pendingId();
+  permissions.close();
+  hub.change({ requests: {}, completedRequests: { [id]: { tool: 'Bash', status: 'canceled' } } });
+  state.adopt(hub.version, hub.value);
+  for (let i = 0; i < 20; i += 1) await turn();
+  assert.deepEqual(hub.value.requests, {});
+});
+
 test('a change by somebody else in between is merged, not lost', async () => {
   const { hub, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
@@ -164,12 +184,13 @@ test('each agent kind has its modes, and an unknown one only the default', () =>
 test('a mode decides about a command', () => {
   assert.deepEqual(
     ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
-      verdict(mode, 'ls'),
+      verdict(mode, 'ls', true),
     ),
     ['ask', 'ask', 'ask', 'run', 'run', 'never', 'never'],
   );
-  assert.equal(verdict('safe-yolo', 'ls -la src'), 'run');
-  assert.equal(verdict('safe-yolo', 'rm -rf src'), 'ask');
+  assert.equal(verdict('safe-yolo', 'ls -la src', true), 'run');
+  assert.equal(verdict('safe-yolo', 'rm -rf src', true), 'ask');
+  assert.equal(verdict('safe-yolo', 'ls -la src', false), 'ask');
 });
 
 test('only plain reading below the directory is harmless', () => {

@@ -1,54 +1,11 @@
-/** The program as a person starts it, and the processes it starts itself. */
+/** The program as a person starts it: its command line, its end, and several of it on one computer. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { FakeHub, TOKEN } from './support/fake-hub.mjs';
+import { agent, commandLine, ENTRY, hubAndFolders, program } from './support/program.mjs';
 import { tempDir } from './support/repository.mjs';
-
-const ENTRY = fileURLToPath(new URL('../index.mjs', import.meta.url));
-
-function program(t, args, env = {}) {
-  const child = spawn(process.execPath, [ENTRY, ...args], {
-    env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env },
-  });
-  const exit = once(child, 'exit');
-  t.after(async () => {
-    child.kill('SIGKILL');
-    await exit;
-  });
-  const collected = { out: '', err: '' };
-  child.stdout.on('data', (text) => (collected.out += text));
-  child.stderr.on('data', (text) => (collected.err += text));
-  return { child, exit, collected };
-}
-
-async function running(t) {
-  const hub = await FakeHub.start();
-  t.after(() => hub.stop());
-  const base = tempDir(t);
-  mkdirSync(path.join(base, 'served', 'sub'), { recursive: true });
-  mkdirSync(path.join(base, 'allowed'));
-  const dir = path.join(base, 'served');
-  const started = program(
-    t,
-    ['--dir', dir, '--hub', hub.url, '--name', 'My agent', '--allow-dir', path.join(base, 'allowed')],
-    { CLI_API_TOKEN: TOKEN, SHELL_AGENT_HOME: path.join(base, 'home') },
-  );
-  const ids = {};
-  for await (const line of createInterface({ input: started.child.stdout })) {
-    const [kind, id] = line.split(' ');
-    ids[kind] = id;
-    if (ids.session && ids.machine) break;
-  }
-  await hub.until(() => hub.registered(ids.machine).includes('spawnSession'), 'the machine to register');
-  return { ...started, hub, base, dir, ids };
-}
 
 test('help needs nothing, and a missing option is told with exit code 2', async (t) => {
   const help = program(t, ['--help']);
@@ -59,8 +16,23 @@ test('help needs nothing, and a missing option is told with exit code 2', async 
   assert.match(mistake.collected.err, /--dir PATH is missing/);
 });
 
+test('before set-up the program says what to run', async (t) => {
+  const folder = tempDir(t);
+  for (const part of ['index.mjs', 'src', 'package.json']) {
+    cpSync(path.join(path.dirname(ENTRY), part), path.join(folder, part), { recursive: true });
+  }
+  const early = program(t, ['--dir', folder], { entry: path.join(folder, 'index.mjs') });
+  assert.deepEqual(await early.exit, [1, null]);
+  assert.equal(
+    early.collected.err,
+    "shell-agent: The project's packages are not installed yet. In its root, run: npm run setup\n",
+  );
+});
+
 test('the program reports its session and machine, and ends cleanly on SIGINT', async (t) => {
-  const { hub, child, exit, dir, ids } = await running(t);
+  const world = await hubAndFolders(t);
+  const { hub, dir } = world;
+  const { child, exit, ids } = await agent(t, world, ['--name', 'My agent']);
   const session = hub.sessions.get(ids.session);
   assert.equal(session.tag, dir);
   assert.equal(session.metadata.name, 'My agent');
@@ -68,54 +40,74 @@ test('the program reports its session and machine, and ends cleanly on SIGINT', 
   assert.equal(session.metadata.machineId, ids.machine);
   assert.equal(session.metadata.hostPid, child.pid);
   assert.match(session.metadata.alphaSessionId, /^[0-9a-f-]{36}$/);
-  assert.equal(hub.machines.get(ids.machine).runnerState.status, 'running');
+  const machine = hub.machines.get(ids.machine);
+  assert.equal(machine.runnerState.status, 'running');
+  assert.match(machine.metadata.displayName, / \(served\)$/);
   child.kill('SIGINT');
   assert.deepEqual(await exit, [0, null]);
   assert.equal(session.active, false);
   assert.equal(session.metadata.lifecycleState, 'completed');
-  assert.equal(hub.machines.get(ids.machine).runnerState.status, 'stopped');
+  assert.equal(machine.runnerState.status, 'stopped');
   assert.deepEqual([hub.registered(ids.session), hub.registered(ids.machine)], [[], []]);
 });
 
-test('sessions are spawned in allowed directories, and end with the process that started them', async (t) => {
-  const { hub, child, exit, base, dir, ids } = await running(t);
-  const call = (params) => hub.call(ids.machine, 'spawnSession', params);
-  const spawned = await call({ directory: path.join(dir, 'sub'), agent: 'beta', model: 'large', yolo: true });
-  assert.equal(spawned.success, true, spawned.error);
-  const session = hub.sessions.get(spawned.sessionId);
-  assert.equal(session.metadata.path, path.join(dir, 'sub'));
-  assert.equal(session.metadata.flavor, 'beta');
-  assert.equal(session.metadata.startedBy, 'runner');
-  assert.equal(session.metadata.machineId, ids.machine);
-  assert.match(session.metadata.betaSessionId, /^[0-9a-f-]{36}$/);
-  assert.equal(session.permissionMode, 'yolo');
-  hub.say(spawned.sessionId, 'pwd');
-  await hub.until(() => hub.heard(spawned.sessionId).includes(`${path.join(dir, 'sub')}\n`), 'the output of pwd');
-  const again = await call({ directory: dir });
-  assert.equal(again.success, true, again.error);
-  assert.notEqual(again.sessionId, ids.session);
-  assert.equal((await call({ directory: path.join(base, 'allowed') })).success, true);
+test('each directory is a machine of its own, the same again after a restart', async (t) => {
+  const world = await hubAndFolders(t);
+  const first = await agent(t, world);
+  const second = await agent(t, { ...world, dir: path.join(world.base, 'allowed') });
+  assert.notEqual(first.ids.machine, second.ids.machine);
+  first.child.kill('SIGTERM');
+  await first.exit;
+  const again = await agent(t, world);
+  assert.deepEqual(again.ids, first.ids);
+});
 
-  for (const [params, reason] of [
-    [{ directory: base }, /outside the directories/],
-    [{ directory: '/' }, /outside the directories/],
-    [{ directory: path.join(dir, 'missing') }, /There is no directory/],
-    [{}, /"directory" is missing/],
-    [{ directory: dir, agent: 'not a word' }, /"agent"/],
-    [{ directory: dir, sessionType: 'worktree', worktreeName: 'x' }, /type "simple" only/],
-    [{ directory: dir, resumeSessionId: 'x' }, /cannot resume/],
-  ]) {
-    const refused = await call(params);
-    assert.equal(refused.success, false);
-    assert.match(refused.error, reason);
-  }
+test('a second agent of a directory serves its session only, and says so', async (t) => {
+  const world = await hubAndFolders(t);
+  const first = await agent(t, world);
+  const second = program(t, ...commandLine(world, ['--tag', 'another']));
+  await second.says(/serving/);
+  assert.match(second.collected.err, new RegExp(`Process ${first.child.pid} is this directory's machine already`));
+  assert.doesNotMatch(second.collected.out, /machine/);
+  const third = program(t, ...commandLine(world, ['--tag', 'a third', '--machine-id', first.ids.machine]));
+  assert.deepEqual(await third.exit, [2, null]);
+  assert.match(third.collected.err, /is machine .* already\. Give another, or --no-machine/);
+  assert.equal(world.hub.registered(first.ids.machine).length, 2);
+});
 
-  // The session of the process itself may go; those it started need their machine.
-  await hub.call(ids.session, 'killSession');
-  await hub.until(() => hub.sessions.get(ids.session).active === false, 'the end of the first session');
-  assert.equal((await hub.call(ids.machine, 'checkPathExists', { paths: [dir] }))[dir], true);
-  child.kill('SIGTERM');
+test('an agent without a machine ends with its session, and says why', async (t) => {
+  const world = await hubAndFolders(t);
+  const { exit, collected, ids } = await agent(t, world, ['--no-machine']);
+  await world.hub.archive(ids.session);
   assert.deepEqual(await exit, [0, null]);
-  assert.equal(session.active, false);
-  assert.equal(hub.sessions.get(again.sessionId).active, false);
+  assert.match(collected.err, /The session was ended from the web\.\n$/);
+});
+
+test('a hub that goes away is told of once, with what to do, and its return as well', async (t) => {
+  const world = await hubAndFolders(t);
+  const { hub } = world;
+  const { collected, says } = await agent(t, world);
+  hub.cut();
+  await says(/The hub is back/);
+  hub.cut();
+  await hub.until(() => hub.count('machine-alive') >= 3, 'the machine to come back again');
+  await says(/The hub is back[^]*The hub is back/);
+  assert.equal(collected.err.match(/warning/g).length, 2);
+  assert.match(collected.err, /warning: The hub at .* is away \(transport close\)\. Is it running\? `npm run dev`/);
+});
+
+test('the state holds no secret of the hub', async (t) => {
+  const world = await hubAndFolders(t);
+  const { hub } = world;
+  const { ids, child, exit } = await agent(t, world, ['--auto-approve', '--no-machine']);
+  hub.say(ids.session, 'export A=1; echo "[$CLI_API_TOKEN]"');
+  await hub.ready(ids.session, 1);
+  assert.ok(hub.heard(ids.session).includes('[]\n'));
+  child.kill('SIGTERM');
+  await exit;
+  const folder = path.join(world.base, 'home', 'sessions');
+  const texts = readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'));
+  assert.equal(texts.length, 1);
+  assert.match(texts[0], /"A":"1"/);
+  assert.doesNotMatch(texts[0], /secret:tests/);
 });

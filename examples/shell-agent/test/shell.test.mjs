@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
+import { ShellState } from '../src/shell-state.mjs';
 import { startCommand } from '../src/shell.mjs';
 import { deferred, turn } from './support/wait.mjs';
 import { tempDir } from './support/repository.mjs';
@@ -91,4 +94,77 @@ test('output above the limit is left out, and that is said', async (t) => {
 test('a receiver that fails ends the command', async (t) => {
   const command = startCommand({ command: 'yes', cwd: tempDir(t), onOutput: () => Promise.reject(new Error('gone')) });
   await assert.rejects(command.done, /gone/);
+});
+
+/** A shell as the agent uses it: what a command leaves is there for the next one. */
+function shell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
+  const folder = tempDir(t);
+  const root = path.join(folder, 'root');
+  mkdirSync(path.join(root, 'sub'), { recursive: true });
+  const file = path.join(folder, 'state');
+  const saved = [];
+  const open = () => new ShellState({ root, file, base, kept: saved.at(-1), keep: (kept) => saved.push(kept) });
+  const run = async (state, command, args) => {
+    const notice = state.begin();
+    const { cwd, environment: env } = state;
+    const { all, code } = await collect({ command, args, cwd, env, stateFile: file });
+    return { notice, change: state.end(), all, code };
+  };
+  return { root, folder, file, saved, open, run };
+}
+
+test('a command goes on where the one before it ended, also after a restart', async (t) => {
+  const { root, open, run, saved } = shell(t);
+  const first = open();
+  assert.equal((await run(first, 'cd sub && export COLOR="light blue" && unset GIVEN')).change, `Now in ${root}/sub.`);
+  const again = await run(first, 'pwd; echo "$COLOR, ${GIVEN-unset}, $1"; exit 4', ['one']);
+  assert.deepEqual([again.all, again.code, again.change], [`${root}/sub\nlight blue, unset, one\n`, 4, null]);
+  assert.deepEqual(saved, [{ cwd: `${root}/sub`, env: { COLOR: 'light blue', GIVEN: null } }]);
+  const restarted = open();
+  assert.equal(String(restarted), `in ${root}/sub, with COLOR, GIVEN as set before`);
+  assert.equal((await run(restarted, 'echo $COLOR; cd ..; export GIVEN="by the process"; unset COLOR')).all, 'light blue\n');
+  assert.equal(String(restarted), `in ${root}`);
+});
+
+test('what a shell leaves is for this user only, and for a moment', async (t) => {
+  const { folder, file, open, run } = shell(t);
+  const { all } = await run(open(), `stat -c %a ${file}; set -C; export A=1; trap 'echo own trap' EXIT`);
+  assert.equal(all, '600\nown trap\n');
+  assert.deepEqual(readdirSync(folder), ['root']);
+});
+
+test('a command that is killed or replaces its shell leaves nothing', async (t) => {
+  const { root, open, run, saved } = shell(t);
+  const state = open();
+  for (const command of ['cd sub; kill -9 $$', 'cd sub; exec true', 'cd sub; exit() { :; }; if; then']) {
+    await run(state, command);
+    assert.equal(state.cwd, root, command);
+  }
+  assert.deepEqual(saved, []);
+});
+
+test('a shell whose directory is gone is back at the start, and one that exports too much keeps what it had', async (t) => {
+  const { root, open, run } = shell(t);
+  const state = open();
+  await run(state, 'cd sub; export A=1');
+  rmSync(path.join(root, 'sub'), { recursive: true });
+  const back = await run(state, 'pwd');
+  assert.deepEqual([back.notice, back.all], [`${root}/sub is gone. Back in ${root}.`, `${root}\n`]);
+  const much = await run(state, 'export A=2 B="$(head -c 140000 /dev/zero | tr "\\0" x)"');
+  assert.equal(much.change, null);
+  const many = await run(state, 'export B="$(head -c 100000 /dev/zero | tr "\\0" x)" C="$(head -c 100000 /dev/zero | tr "\\0" x)"');
+  assert.equal(many.change, 'What it exported is too large to be kept.');
+  assert.deepEqual(state.env, { A: '1' });
+});
+
+test('a shell is plain until something is set in it or it has left its directory', async (t) => {
+  const { open, run } = shell(t);
+  const state = open();
+  await run(state, 'cd sub');
+  assert.ok(state.isPlain);
+  await run(state, 'PATH=.:$PATH');
+  assert.ok(!state.isPlain);
+  const other = open();
+  await run(other, 'cd /');
+  assert.ok(!other.isPlain);
 });

@@ -4,16 +4,31 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { readArgs } from '../src/args.mjs';
 import { Catalog } from '../src/catalog.mjs';
+import { HeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
 import { Todos } from '../src/todos.mjs';
 import { findToken, namespaceOf } from '../src/token.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
-test('a machine keeps its id, per hub and namespace', (t) => {
+test('a machine keeps its id, per hub, namespace and served directory', (t) => {
   const home = tempDir(t);
-  const store = (namespace) => new StateStore({ home, hub: 'http://hub', namespace });
-  assert.equal(store('a').machineId(), store('a').machineId());
-  assert.notEqual(store('a').machineId(), store('b').machineId());
+  const id = (namespace, dir) => new StateStore({ home, hub: 'http://hub', namespace }).machineId(dir);
+  assert.equal(id('a', '/dir'), id('a', '/dir'));
+  assert.notEqual(id('a', '/dir'), id('b', '/dir'));
+  assert.notEqual(id('a', '/dir'), id('a', '/other'));
+});
+
+test('a machine is served by one process at a time', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const release = store.lockMachine('one');
+  assert.throws(() => store.lockMachine('one'), { name: 'Error', pid: process.pid });
+  store.lockMachine('two')();
+  release();
+  const again = store.lockMachine('one');
+  // Giving it back twice does not take it from whoever has it by then.
+  release();
+  assert.throws(() => store.lockMachine('one'), HeldError);
+  again();
 });
 
 test('a session goes on where it stopped, unless it is another one under the same tag', (t) => {
@@ -34,12 +49,32 @@ test('a session goes on where it stopped, unless it is another one under the sam
   third.release();
 });
 
+test('what the shell keeps goes with the session it belongs to', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const kept = { cwd: '/dir/sub', env: { A: '1', B: null } };
+  const first = store.openSession('/dir');
+  first.attach('one', 0);
+  first.keepShell(kept);
+  first.release();
+  const second = store.openSession('/dir');
+  second.attach('one', 0);
+  assert.deepEqual(second.shell, kept);
+  second.release();
+  const third = store.openSession('/dir');
+  third.attach('two', 0);
+  assert.equal(third.shell, undefined);
+  third.release();
+});
+
 test('a session is served by one process at a time, and a dead one does not count', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const first = store.openSession('/dir');
   assert.throws(() => store.openSession('/dir'), /already serves this session/);
   store.openSession('/other').release();
   writeFileSync(first.lock, JSON.stringify({ pid: 2 ** 30, born: '1' }));
+  store.openSession('/dir').release();
+  // Cut off by a crash.
+  writeFileSync(first.lock, '');
   store.openSession('/dir').release();
   writeFileSync(first.lock, JSON.stringify({ pid: process.ppid, born: 'another time' }));
   store.openSession('/dir').release();
@@ -73,6 +108,7 @@ test('mistakes on the command line are told', () => {
   const npm = { npm_lifecycle_event: 'agent', INIT_CWD: '/home/me' };
   assert.equal(readArgs(['--dir', 'project'], npm).dir, '/home/me/project');
   assert.equal(readArgs(['--dir', '.'], { HUB_URL: 'https://hub.example/' }).hub, 'https://hub.example');
+  assert.equal(readArgs(['--dir', '.'], { HUB_URL: '' }).hub, 'http://127.0.0.1:8787');
 });
 
 test('commands and skills are read from the directory', async (t) => {

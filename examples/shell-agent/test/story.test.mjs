@@ -1,59 +1,11 @@
 /** The agent as a whole, against a hub in memory. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { startApp } from '../src/app.mjs';
-import { FakeHub, TOKEN } from './support/fake-hub.mjs';
-import { repository, tempDir } from './support/repository.mjs';
-import { quietLog } from './support/wait.mjs';
-
-/** A hub, a repository, and a way to start agents that end with the test. */
-async function place(t) {
-  const hub = await FakeHub.start();
-  const log = quietLog();
-  const apps = new Set();
-  // Before the directories: what is registered first is run first.
-  t.after(async () => {
-    try {
-      await Promise.all([...apps].map((app) => app.stop()));
-    } finally {
-      await hub.stop();
-    }
-  });
-  const { dir, git, write } = repository(t);
-  const home = tempDir(t);
-  const start = async (options = {}) => {
-    const app = await startApp({
-      dir,
-      home,
-      hub: hub.url,
-      token: TOKEN,
-      flavor: 'alpha',
-      machine: false,
-      log,
-      reconnectMs: 10,
-      patienceMs: 0,
-      ...options,
-    });
-    apps.add(app);
-    return app;
-  };
-  return { hub, dir, git, write, home, log, start };
-}
-
-/** Waits until the agent has said that it is ready `times` times. */
-const readyTimes = (hub, sid, times) =>
-  hub.until(
-    () => hub.heard(sid).filter((one) => one === '(ready)').length >= times,
-    `the agent to be ready ${times} times`,
-  );
-
-const approve = async (hub, sid, answer = {}) => {
-  const id = await hub.until(() => hub.pending(sid), 'a permission request');
-  return hub.call(sid, 'permission', { id, approved: true, ...answer });
-};
+import { TOKEN } from './support/fake-hub.mjs';
+import { approve, place } from './support/place.mjs';
 
 test('a message is asked about, approved, run, and its output comes back', async (t) => {
   const { hub, start } = await place(t);
@@ -65,7 +17,7 @@ test('a message is asked about, approved, run, and its output comes back', async
   assert.deepEqual(hub.heard(session.id), []);
   assert.deepEqual(await approve(hub, session.id), { success: true });
   assert.equal(stored.agentState.completedRequests[id].status, 'approved');
-  await readyTimes(hub, session.id, 1);
+  await hub.ready(session.id, 1);
   assert.deepEqual(hub.heard(session.id), [
     '> echo hello; echo problem >&2; exit 4',
     '! hello\nproblem\n',
@@ -73,59 +25,6 @@ test('a message is asked about, approved, run, and its output comes back', async
     '(ready)',
   ]);
   assert.deepEqual(stored.thoughts.slice(-2), [true, false]);
-});
-
-test('a denied command is not run, and nothing is asked any more after approval for the session', async (t) => {
-  const { hub, dir, start } = await place(t);
-  const { session } = await start();
-  hub.say(session.id, 'touch made');
-  const id = await hub.until(() => hub.pending(session.id), 'a permission request');
-  await hub.call(session.id, 'permission', { id, approved: false, decision: 'denied' });
-  await readyTimes(hub, session.id, 1);
-  assert.deepEqual(hub.heard(session.id), ['Denied: touch made', '(ready)']);
-  assert.equal(existsSync(path.join(dir, 'made')), false);
-  hub.say(session.id, 'touch one');
-  await approve(hub, session.id, { decision: 'approved_for_session' });
-  hub.say(session.id, 'touch two');
-  await readyTimes(hub, session.id, 3);
-  assert.ok(existsSync(path.join(dir, 'one')) && existsSync(path.join(dir, 'two')));
-});
-
-test('messages wait their turn, and abort ends the running one and drops the rest', async (t) => {
-  const { hub, dir, start } = await place(t);
-  const { session } = await start({ autoApprove: true });
-  hub.say(session.id, 'echo first; sleep 600');
-  hub.say(session.id, 'touch second');
-  await hub.until(() => hub.heard(session.id).includes('first\n'), 'the first output');
-  const answer = await hub.call(session.id, 'abort', { reason: 'enough' });
-  assert.deepEqual(answer, { success: true, aborted: true, dropped: 1 });
-  await hub.until(
-    () => hub.heard(session.id).at(-1) === 'Dropped, not run:\ntouch second',
-    'the note about what was dropped',
-  );
-  assert.deepEqual(hub.heard(session.id), [
-    '> echo first; sleep 600',
-    '! first\n',
-    'Aborted. Ended by SIGTERM.',
-    '(ready)',
-    'Dropped, not run:\ntouch second',
-  ]);
-  assert.equal(existsSync(path.join(dir, 'second')), false);
-  hub.say(session.id, 'echo again');
-  await readyTimes(hub, session.id, 2);
-  assert.ok(hub.heard(session.id).includes('again\n'));
-});
-
-test('an answer with the decision to abort drops what waits behind the request', async (t) => {
-  const { hub, start } = await place(t);
-  const { session } = await start();
-  hub.say(session.id, 'echo one');
-  hub.say(session.id, 'echo two');
-  const id = await hub.until(() => hub.pending(session.id), 'a permission request');
-  await hub.call(session.id, 'permission', { id, approved: false, decision: 'abort' });
-  await hub.until(() => hub.heard(session.id).at(-1)?.startsWith('Dropped'), 'the note about what was dropped');
-  assert.deepEqual(hub.heard(session.id), ['Denied: echo one', '(ready)', 'Dropped, not run:\necho two']);
-  assert.equal(hub.pending(session.id), undefined);
 });
 
 test('todos, help, own commands and attachments', async (t) => {
@@ -142,15 +41,26 @@ test('todos, help, own commands and attachments', async (t) => {
   hub.say(session.id, '/greet world');
   hub.say(session.id, '/nothing');
   hub.say(session.id, '/help');
-  hub.say(session.id, 'cat "$ATTACHMENTS"; echo; echo "[$CLI_API_TOKEN]"', [{ path: file }, { path: '/etc/passwd' }]);
-  await readyTimes(hub, session.id, 5);
+  const attachments = [
+    { filename: 'a.txt', path: file },
+    { filename: 'x', path: '/etc/passwd' },
+  ];
+  hub.say(session.id, 'cat "$ATTACHMENTS"; echo', attachments);
+  await hub.ready(session.id, 5);
   const heard = hub.heard(session.id);
   assert.deepEqual(heard.slice(0, 3), ['(todos: 1)', '1. [ ] write it', '(ready)']);
   assert.ok(heard.includes('hello world\n'));
   assert.ok(heard.includes('There is no command /nothing. Try /help.'));
   assert.ok(heard.some((one) => one.endsWith('/greet')));
-  assert.ok(heard.includes('1 attachment(s) are not uploads of this session and are left out.'));
-  assert.ok(heard.includes('attached\n[]\n'));
+  const list = `- a.txt (8 bytes): ${file}\n- x: not an upload of this session, left out`;
+  assert.ok(heard.includes(`Attached, in $ATTACHMENTS for a command:\n${list}`));
+  assert.ok(heard.includes('attached\n'));
+  hub.say(session.id, '', attachments.slice(0, 1));
+  await hub.ready(session.id, 6);
+  assert.deepEqual(hub.heard(session.id).slice(-2), [
+    `Attached, in $ATTACHMENTS for a command:\n- a.txt (8 bytes): ${file}`,
+    '(ready)',
+  ]);
 });
 
 test('every method of the specification is registered and answers from the real directory', async (t) => {
@@ -201,42 +111,6 @@ test('the token comes with the upgrade, or only inside CONNECT when the hub brid
   assert.equal(hub.upgradeToken, undefined);
 });
 
-test('modes are applied, or refused when the agent kind does not have them', async (t) => {
-  const { hub, start } = await place(t);
-  const { session } = await start();
-  const config = (params) => hub.call(session.id, 'set-session-config', params);
-  assert.match((await config({ permissionMode: 'yolo' })).error, /alpha has no permission mode yolo/);
-  assert.deepEqual((await config({ permissionMode: 'plan' })).applied, { permissionMode: 'plan' });
-  assert.deepEqual((await config({ modelMode: 'model_fast' })).applied, { modelMode: 'model_fast' });
-  hub.say(session.id, 'echo planned');
-  await readyTimes(hub, session.id, 1);
-  assert.deepEqual(hub.heard(session.id), ['Not run in plan mode: echo planned', '(ready)']);
-  assert.equal(hub.sessions.get(session.id).permissionMode, 'plan');
-  await config({ permissionMode: 'bypassPermissions' });
-  hub.say(session.id, 'echo free');
-  await readyTimes(hub, session.id, 2);
-  assert.ok(hub.heard(session.id).includes('free\n'));
-});
-
-test('while the terminal is in control messages of the web wait for the switch', async (t) => {
-  const { hub, start } = await place(t);
-  let shown = '';
-  const { session } = await start({ local: true, autoApprove: true, echo: (text) => (shown += text) });
-  const stored = hub.sessions.get(session.id);
-  await hub.until(() => stored.mode === 'local', 'local mode');
-  assert.equal(stored.agentState.controlledByUser, true);
-  hub.say(session.id, 'echo from the web');
-  session.type('echo from the terminal');
-  await readyTimes(hub, session.id, 1);
-  assert.equal(shown, 'from the terminal\n');
-  assert.equal(stored.messages[1].content.meta.sentFrom, 'cli');
-  assert.ok(!hub.heard(session.id).includes('from the web\n'));
-  assert.deepEqual(await hub.call(session.id, 'switch', { to: 'remote' }), { success: true, mode: 'remote' });
-  await readyTimes(hub, session.id, 2);
-  assert.ok(hub.heard(session.id).includes('from the web\n'));
-  await hub.until(() => stored.agentState.controlledByUser === false, 'the web in control');
-});
-
 test('a lost connection loses and doubles nothing, in either direction', async (t) => {
   const { hub, start } = await place(t);
   const { session } = await start({ autoApprove: true });
@@ -250,7 +124,7 @@ test('a lost connection loses and doubles nothing, in either direction', async (
   };
   const texts = Array.from({ length: 12 }, (_, i) => `echo ${i}`);
   for (const text of texts) hub.say(session.id, text);
-  await readyTimes(hub, session.id, 12);
+  await hub.ready(session.id, 12);
   assert.equal(lost, 7);
   assert.ok(hub.count('rpc-register') >= 2 * hub.registered(session.id).length);
   const heard = hub.heard(session.id);
@@ -269,7 +143,7 @@ test('an acknowledgement that never comes makes the agent connect anew and send 
     return known === 0;
   };
   hub.say(session.id, 'echo once');
-  await readyTimes(hub, session.id, 1);
+  await hub.ready(session.id, 1);
   await hub.until(() => known >= 1, 'a message sent again');
   assert.deepEqual(hub.heard(session.id), ['> echo once', 'once\n', 'Exit code 0.', '(ready)']);
 });
@@ -279,7 +153,7 @@ test('a goodbye of the server is no reason to stay away', async (t) => {
   const { session } = await start({ autoApprove: true });
   hub.cli.disconnectSockets(true);
   hub.say(session.id, 'echo back');
-  await readyTimes(hub, session.id, 1);
+  await hub.ready(session.id, 1);
   assert.ok(hub.heard(session.id).includes('back\n'));
 });
 
@@ -287,7 +161,7 @@ test('a restarted agent goes on where it stopped, and asks again what was not an
   const { hub, dir, start } = await place(t);
   const first = await start({ autoApprove: true });
   hub.say(first.session.id, 'echo x >> log');
-  await readyTimes(hub, first.session.id, 1);
+  await hub.ready(first.session.id, 1);
   await hub.call(first.session.id, 'set-session-config', { permissionMode: 'default' });
   await first.stop();
   assert.equal(hub.sessions.get(first.session.id).active, false);
@@ -298,7 +172,7 @@ test('a restarted agent goes on where it stopped, and asks again what was not an
   assert.equal(second.session.id, first.session.id);
   const stored = hub.sessions.get(first.session.id);
   await approve(hub, second.session.id);
-  await readyTimes(hub, first.session.id, 2);
+  await hub.ready(first.session.id, 2);
   hub.say(first.session.id, 'echo z >> log');
   const asked = await hub.until(() => hub.pending(first.session.id), 'a permission request');
   await second.stop();
@@ -309,7 +183,7 @@ test('a restarted agent goes on where it stopped, and asks again what was not an
   );
   await hub.until(() => hub.pending(third.session.id), 'a new request');
   await approve(hub, third.session.id);
-  await readyTimes(hub, third.session.id, 3);
+  await hub.ready(third.session.id, 3);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\nz\n');
   assert.equal(stored.metadata.lifecycleState, 'running');
 });
@@ -318,11 +192,11 @@ test('an agent without a past does not run the history', async (t) => {
   const { hub, dir, start, home } = await place(t);
   const first = await start({ autoApprove: true });
   hub.say(first.session.id, 'echo x >> log');
-  await readyTimes(hub, first.session.id, 1);
+  await hub.ready(first.session.id, 1);
   await first.stop();
   const second = await start({ autoApprove: true, home: `${home}/elsewhere` });
   hub.say(second.session.id, 'echo y >> log');
-  await readyTimes(hub, second.session.id, 2);
+  await hub.ready(second.session.id, 2);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\n');
 });
 
@@ -330,29 +204,6 @@ test('a second agent on the same session is turned away', async (t) => {
   const { start } = await place(t);
   await start();
   await assert.rejects(start(), /already serves this session/);
-});
-
-test('a request that the hub canceled is put again on the next connection', async (t) => {
-  const { hub, start } = await place(t);
-  const { session } = await start();
-  hub.say(session.id, 'echo patient');
-  const id = await hub.until(() => hub.pending(session.id), 'a permission request');
-  hub.changeState(session.id, ({ requests }) => ({
-    requests: {},
-    completedRequests: { [id]: { ...requests[id], status: 'canceled' } },
-  }));
-  assert.notEqual(await hub.until(() => hub.pending(session.id), 'a new request'), id);
-  await approve(hub, session.id);
-  await readyTimes(hub, session.id, 1);
-  assert.ok(hub.heard(session.id).includes('patient\n'));
-});
-
-test('killSession ends the process', async (t) => {
-  const { hub, start } = await place(t);
-  const app = await start();
-  assert.deepEqual(await hub.call(app.session.id, 'killSession'), { success: true });
-  assert.equal(await app.ended, null);
-  assert.equal(hub.sessions.get(app.session.id).active, false);
 });
 
 test('a bad token and a session that is gone are final, with a reason', async (t) => {
@@ -364,7 +215,24 @@ test('a bad token and a session that is gone are final, with a reason', async (t
   assert.match((await app.ended).message, /session is gone|Session not found/);
 });
 
-test('without a hub the error says where it was looked for', async (t) => {
-  const { start } = await place(t);
-  await assert.rejects(start({ hub: 'http://127.0.0.1:9' }), /Cannot reach the hub at http:\/\/127\.0\.0\.1:9/);
+test('without a hub the error says where it was looked for, and what to do is said once', async (t) => {
+  const { log, start } = await place(t);
+  const address = { hub: 'http://127.0.0.1:9' };
+  await assert.rejects(start(address), /Cannot reach the hub at http:\/\/127\.0\.0\.1:9/);
+  assert.deepEqual(log.warnings, []);
+  await assert.rejects(start({ ...address, patienceMs: 1000 }), /Cannot reach the hub/);
+  assert.equal(log.warnings.length, 1);
+  assert.match(log.warnings[0], /127\.0\.0\.1:9 is away \(.*\)\. Is it running\?/);
+});
+
+test('what the hub reports again and again is told once', async (t) => {
+  const { hub, log, start } = await place(t);
+  const { session } = await start();
+  for (let i = 0; i < 3; i += 1) hub.cli.emit('error', { message: 'The database is away', code: 'unavailable' });
+  hub.cli.emit('error', { message: 'Something else', code: 'unavailable' });
+  await session.socket.ask('ping', {});
+  assert.deepEqual(log.warnings, [
+    'the hub reports: The database is away (unavailable)',
+    'the hub reports: Something else (unavailable)',
+  ]);
 });

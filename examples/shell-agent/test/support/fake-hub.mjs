@@ -85,6 +85,12 @@ export class FakeHub extends EventEmitter {
     return lines;
   }
 
+  /** Settled when the agent has said that it is ready `times` times. */
+  ready(sid, times) {
+    const count = () => this.heard(sid).filter((one) => one === '(ready)').length;
+    return this.until(() => count() >= times, `the agent to be ready ${times} times`);
+  }
+
   /** Settled when `test` gives something; it is asked again after everything that happens. */
   async until(test, what = 'the expected event', ms = 15_000) {
     const signal = AbortSignal.timeout(ms);
@@ -100,6 +106,31 @@ export class FakeHub extends EventEmitter {
   /** The pending permission request of a session, when it has one. */
   pending(sid) {
     return Object.keys(this.sessions.get(sid)?.agentState?.requests ?? {})[0];
+  }
+
+  /** Ends what the agent does: the session is inactive until the next sign of life. */
+  async abort(sid) {
+    const answer = await this.call(sid, 'abort', { reason: 'enough' });
+    this.sessions.get(sid).active = false;
+    return answer;
+  }
+
+  /** Archives a session: its agent is told to end, and its requests are canceled. */
+  async archive(sid) {
+    await this.call(sid, 'killSession');
+    const session = this.sessions.get(sid);
+    Object.assign(session, { active: false, metadataVersion: session.metadataVersion + 1 });
+    session.metadata = { ...session.metadata, lifecycleState: 'archived', archivedBy: 'web', archiveReason: 'Done' };
+    this.changeState(sid, ({ requests, ...state }) => {
+      const canceled = Object.entries(requests).map(([id, one]) => [id, { ...one, status: 'canceled' }]);
+      return { ...state, requests: {}, completedRequests: { ...state.completedRequests, ...Object.fromEntries(canceled) } };
+    });
+  }
+
+  /** Asks a machine to take up a session again, as the hub does. */
+  resume(machineId, sid) {
+    const { path, flavor, [`${flavor}SessionId`]: resumeSessionId } = this.sessions.get(sid).metadata;
+    return this.call(machineId, 'spawnSession', { directory: path, agent: flavor, sessionId: sid, resumeSessionId });
   }
 
   changeState(sid, change) {

@@ -13,8 +13,7 @@ export function tempDir(t) {
 }
 
 /** A directory that is a git repository, with helpers to write files into it and to run git. */
-export function repository(t) {
-  const dir = tempDir(t);
+export function repository(t, dir = tempDir(t)) {
   const env = {
     ...process.env,
     GIT_AUTHOR_NAME: 'Test',

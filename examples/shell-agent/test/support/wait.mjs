@@ -14,8 +14,9 @@ export function deferred() {
 /** A turn of the event loop, so that everything that is ready has run. */
 export const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A log that remembers its warnings. */
+/** A log that remembers what it was told. */
 export function quietLog() {
   const warnings = [];
-  return { info() {}, debug() {}, warn: (text) => warnings.push(text), warnings };
+  const infos = [];
+  return { info: (text) => infos.push(text), debug() {}, warn: (text) => warnings.push(text), infos, warnings };
 }
