@@ -4,29 +4,12 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { startAgent } from './lib/agent.mjs';
+import { conversation, isReady, part, requestFor, startAgent } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
 after(() => hub.stop());
-
-const isReady = ({ type, message }) => type === 'message-received' && message.content.content?.data?.type === 'ready';
-
-/** The one part of a message of the agent: a text, a call of a tool, or its result. */
-const part = ({ content }) => content.content?.data?.message?.content?.[0];
-
-/** What the agent has said in a session, in order: `text`, `> command`, `= output`. */
-async function conversation(web, id) {
-  const lines = [];
-  for (const message of await web.history(id)) {
-    const said = part(message);
-    if (said?.type === 'text') lines.push(said.text);
-    else if (said?.type === 'tool_use') lines.push(`> ${said.input.command ?? said.name}`);
-    else if (said?.type === 'tool_result' && said.content !== '') lines.push(`= ${said.content.trimEnd()}`);
-  }
-  return lines;
-}
 
 async function start(t, namespace, args = []) {
   const repository = new Repository(t);
@@ -93,13 +76,12 @@ test('an agent asks before it runs something, and does what it is answered', asy
   const { repository, agent, web, feed, say, session } = await start(t, 'careful', ['--no-machine']);
   const ask = async (command) => {
     assert.equal((await say(command)).status, 200);
-    const isAsked = ({ data }) => Object.values(data?.agentState?.requests ?? {}).some((one) => one.arguments.command === command);
-    const { data } = await feed.next(isAsked, `the permission request for ${command}`);
+    const id = await requestFor(feed, command);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.equal(summary.pendingRequestsCount, 1);
-    return Object.keys(data.agentState.requests)[0];
+    return id;
   };
-  const answer = (id, word) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${word}`, {});
+  const answer = (id, word, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${word}`, body);
   const outcome = async (id) => (await session()).agentState.completedRequests[id].status;
 
   const wanted = await ask('touch wanted.txt');
@@ -109,10 +91,10 @@ test('an agent asks before it runs something, and does what it is answered', asy
   assert.equal(await outcome(wanted), 'approved');
 
   const refused = await ask('touch refused.txt');
-  assert.deepEqual((await answer(refused, 'deny')).body, { ok: true });
+  assert.deepEqual((await answer(refused, 'deny', { reason: 'Not this one' })).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal(await outcome(refused), 'denied');
-  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', 'Denied: touch refused.txt']);
+  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', 'Denied: touch refused.txt\nReason: Not this one']);
 
   const open = await ask('touch never.txt');
   await agent.end();

@@ -1,0 +1,155 @@
+/** A session's whole life on a machine: started in a worktree, worked in, archived, resumed, and deleted; on the real hub. */
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { after, test } from 'node:test';
+import { conversation, isReady, requestFor, startAgent } from './lib/agent.mjs';
+import { Repository } from './lib/git.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+/** A repository with one commit, a machine that serves it, and a web client that listens to everything. */
+async function start(t, namespace, args = []) {
+  const repository = new Repository(t);
+  repository.write('notes.txt', 'one\n');
+  repository.commit('first');
+  const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
+  const web = hub.web(namespace);
+  const listen = async (query) => {
+    const feed = await web.socket(query);
+    t.after(() => feed.close());
+    await feed.greeting();
+    return feed;
+  };
+  const act = (id, word, body) => web.post(`/api/sessions/${id}/${word}`, body);
+  const session = async (id) => (await web.get(`/api/sessions/${id}`)).body.session;
+  const spawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
+  const listed = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
+  return { repository, agent, web, listen, act, session, spawn, listed };
+}
+
+test('a session in a worktree is spawned, worked in, archived, resumed and deleted', async (t) => {
+  const { repository, agent, web, listen, act, session, spawn, listed } = await start(t, 'worktree');
+  const all = await listen({ all: 'true' });
+
+  const spawned = await spawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
+  assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
+  const id = spawned.body.sessionId;
+  await all.event('session-added', id);
+  const worktreePath = path.join(repository.folder, '.worktrees', 'fix-notes');
+  const isCheckedOut = () => repository.git('worktree', 'list').includes(`${worktreePath} `);
+  assert.ok(isCheckedOut());
+  const begun = await session(id);
+  assert.equal(begun.active, true);
+  const { createdAt, ...worktree } = begun.metadata.worktree;
+  assert.deepEqual(worktree, { basePath: repository.folder, branch: 'fix-notes', name: 'fix-notes', worktreePath });
+  assert.equal(typeof createdAt, 'number');
+  assert.deepEqual([begun.metadata.path, begun.metadata.machineId], [worktreePath, agent.machineId]);
+  assert.deepEqual((await listed()).sort(), [agent.sessionId, id].sort());
+
+  const feed = await listen({ sessionId: id });
+  const work = async (command) => {
+    assert.equal((await act(id, 'messages', { text: command })).status, 200);
+    const request = await requestFor(feed, command);
+    assert.deepEqual((await act(id, `permissions/${request}/approve`, {})).body, { ok: true });
+    await feed.next(isReady, 'the agent to be ready');
+  };
+  await work('export WHO=me; echo two >> notes.txt; cat notes.txt');
+  const before = ['> export WHO=me; echo two >> notes.txt; cat notes.txt', '= one\ntwo', 'Exit code 0.'];
+  assert.deepEqual(await conversation(web, id), before);
+  const status = (await web.get(`/api/sessions/${id}/git-status`)).body;
+  assert.deepEqual([status.branch, status.files.map((file) => [file.path, file.status])], ['fix-notes', [['notes.txt', 'modified']]]);
+  const { files } = (await web.get(`/api/sessions/${id}/git-diff-numstat`)).body;
+  assert.deepEqual(files, [{ path: 'notes.txt', added: 1, removed: 0 }]);
+  assert.match((await web.get(`/api/sessions/${id}/git-diff-file?path=notes.txt`)).body.diff, /^\+two$/m);
+  assert.deepEqual((await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body.files, []);
+
+  assert.deepEqual((await act(id, 'archive', { reason: 'Done for today' })).body, { ok: true });
+  await agent.lines.first((line) => line.includes(`session ${id} ended`), 'the end of its process');
+  await all.next((event) => event.sessionId === id && event.data?.metadata?.lifecycleState === 'archived', 'it to be archived');
+  const archived = await session(id);
+  assert.deepEqual([archived.active, archived.metadata.archiveReason], [false, 'Done for today']);
+  assert.deepEqual([await listed(), await listed('?archived=only')], [[agent.sessionId], [id]]);
+  const { machines } = (await web.get('/api/machines')).body;
+  assert.deepEqual(machines.map((machine) => machine.id), [agent.machineId]);
+  const history = await web.history(id);
+
+  assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
+  const resumed = await session(id);
+  assert.deepEqual([resumed.active, resumed.metadata.archivedBy], [true, undefined]);
+  assert.equal(resumed.metadata.alphaSessionId, begun.metadata.alphaSessionId);
+  assert.deepEqual(resumed.metadata.worktree, begun.metadata.worktree);
+  await work('echo $WHO');
+  assert.deepEqual((await web.history(id)).slice(0, history.length), history);
+  const seqs = (await web.history(id)).map(({ seq }) => seq);
+  assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
+  const back = `Resumed: this shell goes on in ${worktreePath}, with WHO as set before.`;
+  assert.deepEqual(await conversation(web, id), [...before, back, '> echo $WHO', '= me', 'Exit code 0.']);
+
+  assert.equal((await web.delete(`/api/sessions/${id}`)).status, 409);
+  assert.equal((await act(id, 'archive')).status, 200);
+  assert.deepEqual((await web.delete(`/api/sessions/${id}`)).body, { ok: true });
+  await all.event('session-removed', id);
+  assert.equal((await web.get(`/api/sessions/${id}`)).status, 404);
+  // What is in the worktree is the person's: it stays.
+  assert.ok(isCheckedOut());
+  assert.ok(existsSync(path.join(worktreePath, 'notes.txt')));
+});
+
+test('what a machine refuses to spawn or to resume comes back with its reason', async (t) => {
+  const { repository, act, session, spawn, listed } = await start(t, 'refused', ['--auto-approve']);
+  repository.git('branch', 'taken');
+  for (const [body, reason] of [
+    [{ sessionType: 'worktree', worktreeName: 'taken' }, /There is a branch taken already/],
+    [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
+    [{ directory: '/' }, /outside the directories this machine serves/],
+  ]) {
+    const refused = await spawn(body);
+    assert.deepEqual([refused.status, refused.body.success], [200, false]);
+    assert.match(refused.body.error, reason);
+  }
+  const { sessionId } = (await spawn({ sessionType: 'worktree', worktreeName: 'gone' })).body;
+  await act(sessionId, 'archive');
+  repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'gone'));
+  const refused = await act(sessionId, 'resume');
+  assert.deepEqual([refused.status, refused.body.code], [503, 'cli_refused']);
+  assert.match(refused.body.error, /There is no directory .*gone on this machine/);
+  assert.equal((await session(sessionId)).metadata.lifecycleState, 'archived');
+  assert.deepEqual(await listed('?archived=only'), [sessionId]);
+});
+
+test('a machine whose own session was archived stays, and takes it up again', async (t) => {
+  const { agent, web, listen, act } = await start(t, 'own', ['--auto-approve']);
+  const feed = await listen({ sessionId: agent.sessionId });
+  const work = async (text) => {
+    await act(agent.sessionId, 'messages', { text });
+    await feed.next(isReady, 'the agent to be ready');
+  };
+  await work('echo one');
+  await act(agent.sessionId, 'archive');
+  await agent.lines.first((line) => line.includes('This machine stays'), 'the machine to say that it stays');
+  assert.deepEqual((await act(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
+  await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'its new process to say who started it');
+  await work('echo two');
+  const said = await conversation(web, agent.sessionId);
+  assert.deepEqual(said.filter((line) => line.startsWith('=')), ['= one', '= two']);
+  assert.equal(said.filter((line) => line.startsWith('Resumed')).length, 1);
+});
+
+test('an aborted command ends, and the session is active again at once', async (t) => {
+  const { agent, web, listen, act, session } = await start(t, 'abort', ['--auto-approve']);
+  const feed = await listen({ sessionId: agent.sessionId });
+  await act(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
+  await feed.next(({ data }) => data?.thinking === true, 'the command to run');
+  assert.deepEqual((await act(agent.sessionId, 'abort')).body, { ok: true });
+  await feed.update({ active: false });
+  await feed.update({ active: true });
+  assert.equal((await session(agent.sessionId)).thinking, false);
+  assert.equal((await act(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
+  await feed.next(isReady, 'the agent to be ready');
+  const said = await conversation(web, agent.sessionId);
+  assert.ok(said.includes('Aborted. Ended by SIGTERM.'), said.join('\n'));
+});
