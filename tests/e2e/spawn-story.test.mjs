@@ -1,6 +1,7 @@
 /** A session's whole life on a machine: started in a worktree, worked in, archived, resumed, and deleted; on the real hub. */
 
 import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
@@ -51,8 +52,8 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.deepEqual((await listed()).sort(), [agent.sessionId, id].sort());
 
   const feed = await listen({ sessionId: id });
-  const work = async (command) => {
-    assert.equal((await act(id, 'messages', { text: command })).status, 200);
+  const work = async (command, attachments) => {
+    assert.equal((await act(id, 'messages', { text: command, attachments })).status, 200);
     const request = await requestFor(feed, command);
     assert.deepEqual((await act(id, `permissions/${request}/approve`, {})).body, { ok: true });
     await feed.next(isReady, 'the agent to be ready');
@@ -66,6 +67,18 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.deepEqual(files, [{ path: 'notes.txt', added: 1, removed: 0 }]);
   assert.match((await web.get(`/api/sessions/${id}/git-diff-file?path=notes.txt`)).body.diff, /^\+two$/m);
   assert.deepEqual((await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body.files, []);
+
+  const upload = await act(id, 'upload', { filename: 'more.txt', mimeType: 'text/plain', content: btoa('three\n') });
+  assert.deepEqual([upload.status, upload.body.success], [200, true], upload.text);
+  const attachment = { id: 'one', filename: 'more.txt', mimeType: 'text/plain', size: 6, path: upload.body.path };
+  await work('cat "$ATTACHMENTS" >> notes.txt; cat notes.txt', [attachment]);
+  before.push(
+    `Attached, in $ATTACHMENTS for a command:\n- more.txt (6 bytes): ${upload.body.path}`,
+    '> cat "$ATTACHMENTS" >> notes.txt; cat notes.txt',
+    '= one\ntwo\nthree',
+    'Exit code 0.',
+  );
+  assert.deepEqual(await conversation(web, id), before);
 
   assert.deepEqual((await act(id, 'archive', { reason: 'Done for today' })).body, { ok: true });
   await agent.lines.first((line) => line.includes(`session ${id} ended`), 'the end of its process');
@@ -83,6 +96,8 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.equal(resumed.metadata.alphaSessionId, begun.metadata.alphaSessionId);
   assert.deepEqual(resumed.metadata.worktree, begun.metadata.worktree);
   await work('echo $WHO');
+  assert.deepEqual((await act(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
+  assert.equal(existsSync(upload.body.path), false);
   assert.deepEqual((await web.history(id)).slice(0, history.length), history);
   const seqs = (await web.history(id)).map(({ seq }) => seq);
   assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
@@ -152,4 +167,18 @@ test('an aborted command ends, and the session is active again at once', async (
   await feed.next(isReady, 'the agent to be ready');
   const said = await conversation(web, agent.sessionId);
   assert.ok(said.includes('Aborted. Ended by SIGTERM.'), said.join('\n'));
+});
+
+test('the largest file arrives whole', async (t) => {
+  const { agent, web, listen, act } = await start(t, 'large', ['--auto-approve']);
+  const feed = await listen({ sessionId: agent.sessionId });
+  const bytes = randomBytes(50 * 1024 * 1024);
+  const file = { filename: 'large.bin', mimeType: 'application/octet-stream' };
+  const upload = await act(agent.sessionId, 'upload', { ...file, content: bytes.toString('base64') });
+  assert.equal(upload.status, 200, upload.text);
+  const attachments = [{ id: 'one', ...file, size: bytes.length, path: upload.body.path }];
+  await act(agent.sessionId, 'messages', { text: 'sha256sum < "$ATTACHMENTS"', attachments });
+  await feed.next(isReady, 'the agent to be ready');
+  const digest = createHash('sha256').update(bytes).digest('hex');
+  assert.ok((await conversation(web, agent.sessionId)).includes(`= ${digest}  -`));
 });
