@@ -12,7 +12,7 @@ import { ownUpload } from './uploads.mjs';
 /** Name under which commands ask for permission. */
 const TOOL = 'Bash';
 
-const HELP = `Every message is a shell command, run with sh in the session's directory.
+const HELP = `Every message is a shell command, run with sh where the one before it ended.
 /todo            show the todos
 /todo add TEXT   add one
 /todo done N     mark number N as done
