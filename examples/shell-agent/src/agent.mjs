@@ -26,11 +26,12 @@ export class ShellAgent {
   #idle = [];
 
   /**
-   * @param {{shell: import('./shell-state.mjs').ShellState, uploads: string, settings: {permissionMode: string, mode: string, autoApprove: boolean},
+   * @param {{shell: import('./shell-state.mjs').ShellState, uploads: string,
+   *   settings: {permissionMode: string, mode: string, autoApprove: boolean},
    *   say: (record: object) => Promise<unknown>, permissions: import('./permissions.mjs').Permissions,
    *   todos: import('./todos.mjs').Todos, catalog: import('./catalog.mjs').Catalog,
-   *   onThinking?: (thinking: boolean) => void, onHandled?: (seq: number, minor: boolean) => void, echo?: (text: string) => void,
-   *   log: {warn: (text: string) => void, info: (text: string) => void}}} parts
+   *   onThinking?: (thinking: boolean) => void, onHandled?: (seq: number, minor: boolean) => void,
+   *   echo?: (text: string) => void, log: {warn: (text: string) => void, info: (text: string) => void}}} parts
    *   `say` sends a message and waits when too many are under way; `onHandled` is told the seq of each message that needs
    *   no more work (`minor`: it never needed any); `echo` shows output of commands typed at the terminal
    */

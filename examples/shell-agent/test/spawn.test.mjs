@@ -1,9 +1,11 @@
 /** What a machine does for `spawnSession`: sessions as processes of their own, in worktrees, and earlier ones again. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { Spawner } from '../src/spawn.mjs';
+import { openWorktree } from '../src/worktree.mjs';
 import { agent, hubAndFolders } from './support/program.mjs';
 import { repository } from './support/repository.mjs';
 
@@ -96,6 +98,22 @@ test('a session in a worktree has a checkout and a branch of its own', async (t)
   const second = await spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'fix' });
   assert.notEqual(second.sessionId, sessionId);
   assert.equal(hub.sessions.get(second.sessionId).metadata.worktree.createdAt, createdAt);
+});
+
+test('a worktree that takes long to make is there when it is asked for again', async (t) => {
+  const { dir, git, write } = repository(t);
+  const gate = path.join(dir, '.git', 'gate');
+  write('.gitattributes', '*.txt filter=slow\n');
+  write('a.txt', 'a\n');
+  git('add', '.');
+  git('commit', '-m', 'first');
+  git('config', 'filter.slow.smudge', `while [ ! -e ${gate} ]; do sleep 0.05; done; cat`);
+  const spawner = new Spawner({ directories: [dir], hub: '', token: '', home: '', machineId: 'm', log: {}, readyMs: 1 });
+  const spawned = spawner.spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'slow' });
+  await assert.rejects(spawned, /^Error: The worktree is still being made\. Try again in a minute\.$/);
+  writeFileSync(gate, '');
+  const worktree = await openWorktree({ directory: dir, directories: [dir], name: 'slow' });
+  assert.ok(existsSync(path.join(worktree, 'a.txt')));
 });
 
 test('a session that was archived is resumed where it was: the same session, its shell as it was left', async (t) => {
