@@ -2,9 +2,12 @@
 // crosses into wasm memory. It is read into one buffer with room before and after it, where the frame for the CLI is then
 // written around the content; the text of that frame is the only copy, and the buffer is given back as soon as it exists.
 
-/** Room for what goes before the content in the frame, and after it: method and file name, escaped twice. */
-const HEAD_ROOM = 4 * 1024;
-const TAIL_ROOM = 16 * 1024;
+/**
+ * Room for what goes before the content in the frame, and after it. Scarce, so that the frame takes as many pages of memory
+ * as the buffer did and finds its place: otherwise the holes of one upload are too small for the next.
+ */
+const HEAD_ROOM = 512;
+const TAIL_ROOM = 512;
 /** How much is read at a time, and how large a buffer for a body of unknown length is at first. */
 const PIECE = 1024 * 1024;
 
@@ -141,12 +144,13 @@ export class Upload {
     }
   }
 
-  /** The frame: the content between two texts of ASCII, which must fit the room around it. The body is gone after it. */
+  /** The frame: the content between two texts of ASCII. The body is gone after it. */
   frame(head, tail) {
-    const { buffer, start, end } = this;
     const encoder = new TextEncoder();
     const before = encoder.encode(head);
     const after = encoder.encode(tail);
+    this.#makeRoom(before.length, after.length);
+    const { buffer, start, end } = this;
     const bytes = new Uint8Array(buffer);
     bytes.set(before, start - before.length);
     bytes.set(after, end);
@@ -154,6 +158,16 @@ export class Upload {
     const text = new TextDecoder().decode(bytes.subarray(start - before.length, end + after.length));
     this.drop();
     return text;
+  }
+
+  /** Moves the content to a larger buffer when the names around it are too long for this one. */
+  #makeRoom(before, after) {
+    const { buffer, start, end } = this;
+    if (before <= start && end + after <= buffer.byteLength) return;
+    const larger = new Uint8Array(before + end - start + after);
+    larger.set(new Uint8Array(buffer, start, end - start), before);
+    this.drop();
+    Object.assign(this, { buffer: larger.buffer, start: before, end: before + end - start });
   }
 
   /** Gives the memory back at once: the garbage collector would take its time. */
@@ -183,7 +197,7 @@ export class Upload {
         watch();
         const at = HEAD_ROOM + this.length;
         if (this.length > limit) throw new Fault('too-large');
-        if (at + TAIL_ROOM >= this.buffer.byteLength) this.buffer = this.buffer.transfer(2 * this.buffer.byteLength);
+        if (at + TAIL_ROOM > this.buffer.byteLength) this.buffer = this.buffer.transfer(2 * this.buffer.byteLength);
         const room = new Uint8Array(this.buffer, at, Math.min(PIECE, this.buffer.byteLength - at));
         const { value, done } = await reader.readAtLeast(room.byteLength, room);
         if (value !== undefined) {

@@ -26,8 +26,10 @@ function removeFolder(folder) {
 function settings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
+  const flags = /^compatibility_flags\s*=\s*\[([^\]]*)\]/m.exec(text)[1];
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
+    compatibilityFlags: [...flags.matchAll(/"([^"]+)"/g)].map(([, flag]) => flag),
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -80,7 +82,7 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, vars } = settings();
+    const { compatibilityDate, compatibilityFlags, vars } = settings();
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
@@ -90,6 +92,7 @@ export class Hub {
           modulesRoot: BUILD,
           modules: modules(),
           compatibilityDate,
+          compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
@@ -113,11 +116,16 @@ export class Hub {
     await this.start();
   }
 
-  /** The most memory that the runtime of this process's only hub has taken so far, in bytes. Linux only. */
-  peakMemory() {
+  /**
+   * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
+   * @returns {{now: number, peak: number}}
+   */
+  memory() {
     const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
     const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
-    return 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${runtime}/status`, 'utf8'))[1]);
+    const status = readFileSync(`/proc/${runtime}/status`, 'utf8');
+    const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
+    return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
   }
 
   async stop() {
