@@ -43,7 +43,7 @@ const CHECKS = [
     run: () => cargo('clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings'),
   },
   { title: 'Native tests', parts: ['rust'], run: () => cargo('test', '--locked') },
-  { title: 'Tests of the scripts', parts: ['wasm'], run: () => nodeTests(['scripts/test']) },
+  { title: 'Tests of the scripts and the glue', parts: ['wasm'], run: () => nodeTests(['scripts/test', 'src/platform']) },
   { title: 'Wasm build and size', parts: ['wasm', 'e2e'], run: buildWithinBudget },
   { title: 'End-to-end tests', parts: ['e2e'], run: () => nodeTests(['tests/e2e', 'examples/shell-agent/test']) },
   {
