@@ -62,8 +62,8 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, max_file: f64, max_rest: f64, stall_ms: f64) -> js_sys::Promise;
     /// The frame: the content between two texts.
-    #[wasm_bindgen(method)]
-    pub fn frame(this: &Upload, head: &str, tail: &str) -> js_sys::JsString;
+    #[wasm_bindgen(method, catch)]
+    pub fn frame(this: &Upload, head: &str, tail: &str) -> Result<js_sys::JsString, JsValue>;
     /// Gives the memory of the body back.
     #[wasm_bindgen(method)]
     pub fn drop(this: &Upload);

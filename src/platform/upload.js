@@ -172,7 +172,8 @@ export class Upload {
 
   /** Gives the memory back at once: the garbage collector would take its time. */
   drop() {
-    this.buffer?.transfer(0);
+    // A read that failed took the buffer with it.
+    if (this.buffer?.detached === false) this.buffer.transfer(0);
     this.buffer = undefined;
   }
 

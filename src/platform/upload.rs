@@ -42,7 +42,11 @@ impl UploadBody for JsUpload {
     }
 
     fn send(&self, to: ConnId, head: &str, tail: &str) {
-        self.runtime.send_text(to, &self.upload.frame(head, tail));
+        match self.upload.frame(head, tail) {
+            Ok(frame) => self.runtime.send_text(to, &frame),
+            // The call ends with its time-out.
+            Err(error) => worker::console_error!("the frame of an upload could not be made: {error:?}"),
+        }
     }
 }
 
