@@ -117,7 +117,7 @@ async fn an_empty_body_is_an_object_without_fields() {
         let trial = Trial::of(route).await;
         let bare = trial.body("{}").await;
         for empty in ["", " ", "\n\t "] {
-            assert_eq!(trial.body(empty).await.text, bare.text, "{} {}", route.method, route.path);
+            assert_eq!(trial.body(empty).await.status, bare.status, "{} {}", route.method, route.path);
         }
         let required = route.body.iter().find(|field| field.required);
         assert_eq!(bare.status == 400, required.is_some(), "{} {}: {bare:?}", route.method, route.path);

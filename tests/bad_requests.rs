@@ -17,7 +17,7 @@ use support::sqlite::On;
 
 /// Every status with which the hub refuses, by the specification and the decisions. (429 is the rate limiter's, which
 /// the runtime brings.)
-const STATUSES: [u16; 10] = [400, 401, 403, 404, 405, 409, 413, 500, 503, 504];
+const STATUSES: [u16; 11] = [400, 401, 403, 404, 405, 408, 409, 413, 500, 503, 504];
 
 fn table() -> impl Iterator<Item = &'static Route> {
     ROUTES.iter().chain(EDGE_ROUTES)

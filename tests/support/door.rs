@@ -9,13 +9,17 @@ use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, Head, Routing};
 use session_gateway_hub::http::error::Refusal;
+use session_gateway_hub::http::extract::keeps_body_outside;
 use session_gateway_hub::http::{events, router};
 use session_gateway_hub::hub::Hub;
 use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::ports::Runtime;
 use tower::ServiceExt;
 
 use super::rest::{Awaited, Reply};
+use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
+use super::upload::arrived;
 use super::{SECRET, World};
 
 /// A request.
@@ -35,12 +39,13 @@ impl World {
     /// Sends a request through the edge; its answer may be waited for later. What is let in to a socket or a stream is
     /// answered with a 200.
     pub fn knock(&self, asked: Asked) -> Awaited {
-        let (hub, db, now) = (self.hub(), Arc::clone(&self.db), self.now());
-        Awaited::of(async move { Reply::of(serve(&hub, db, now, asked).await).await })
+        let (hub, db, rt) = (self.hub(), Arc::clone(&self.db), Arc::clone(&self.rt));
+        Awaited::of(async move { Reply::of(serve(&hub, db, rt, asked).await).await })
     }
 }
 
-async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, now: u64, asked: Asked) -> Response {
+async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Asked) -> Response {
+    let now = rt.now();
     let (path, query) = asked.url.split_once('?').unwrap_or((&asked.url, ""));
     let head = Head {
         method: asked.method.clone(),
@@ -58,9 +63,17 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, now: u64, asked: Asked) -> Respo
         Action::Authenticate => edge.authenticate(&asked.body, now, fresh).await,
         Action::Object(namespace) => {
             assert_eq!(namespace, hub.config.namespace, "the request of one namespace went to another's object");
-            let request = http::Request::builder().method(&*asked.method).uri(&asked.url).body(Body::from(asked.body));
+            let outside = keeps_body_outside(&asked.method, path);
+            let (body, upload) = match outside {
+                true => (Body::empty(), Some(arrived(&rt, asked.body))),
+                false => (Body::from(asked.body), None),
+            };
+            let request = http::Request::builder().method(&*asked.method).uri(&asked.url).body(body);
             match request {
-                Ok(request) => router(Arc::clone(hub)).oneshot(request).await.unwrap(),
+                Ok(mut request) => {
+                    upload.into_iter().for_each(|body| drop(request.extensions_mut().insert(body)));
+                    router(Arc::clone(hub)).oneshot(request).await.unwrap()
+                }
                 Err(_) => Refusal::no_route().into_response(),
             }
         }

@@ -23,6 +23,8 @@ pub enum Kind {
         at_least: usize,
         at_most: Length,
     },
+    /// A text of base64, with padding.
+    Base64,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A whole number from 0.
@@ -81,6 +83,10 @@ impl Field {
 
     pub const fn text(name: &'static str, at_least: usize, at_most: Length) -> Self {
         Self::new(name, Kind::Text { at_least, at_most }, r#""x""#)
+    }
+
+    pub const fn base64(name: &'static str) -> Self {
+        Self::new(name, Kind::Base64, r#""eA==""#)
     }
 
     /// One of some words; `good` is one of them as JSON text.
@@ -178,6 +184,24 @@ impl Field {
                     too_long.into_iter().chain(too_short).map(|text| (json!(text).to_string(), Refused::Field)),
                 );
                 wrong
+            }
+            Kind::Base64 => {
+                let wrong = [
+                    "eA=",
+                    "eA",
+                    "e A=",
+                    "eA==eA==",
+                    "====",
+                    "_-8=",
+                    "data:text/plain;base64,eA==",
+                    "é===",
+                    "eA==\u{0}",
+                ];
+                wrong
+                    .iter()
+                    .map(|text| (json!(text).to_string(), Refused::Field))
+                    .chain(texts(&[r#""\ud800""#]))
+                    .collect()
             }
             Kind::Word(words) => {
                 let mut wrong = texts(&[r#""""#, r#""__proto__""#, r#""constructor""#, r#""\ud800""#, "0"]);

@@ -71,7 +71,7 @@ impl Reply {
 }
 
 /// An answer that may be waited for later.
-pub struct Awaited(pub(super) tokio::task::JoinHandle<Reply>);
+pub struct Awaited(tokio::task::JoinHandle<Reply>);
 
 impl Awaited {
     /// The answer that a task brings.

@@ -1,5 +1,8 @@
 //! What a row of the table of routes says, and the refusals that follow from it.
 
+use session_gateway_hub::http::extract::keeps_body_outside;
+use session_gateway_hub::hub::ports::UploadFault;
+
 use super::faults::{Field, Param};
 
 /// A route.
@@ -87,6 +90,10 @@ pub enum Given {
     NoWrites,
     /// More waits for the database than may.
     FullJournal,
+    /// The upload's body does not arrive, for this reason.
+    UploadFails(UploadFault),
+    /// As many uploads are under way as may be, and wait.
+    ManyUploads,
     NoHandler,
     /// The CLI answers the call with this.
     CliSays(&'static str),
@@ -160,7 +167,8 @@ impl Route {
         if !self.body.is_empty() {
             all.push(refusal(400, "invalid_body", &[Given::Body("x")]));
         }
-        if !self.body.is_empty() && self.of != Of::Anyone {
+        // An upload has a limit of its own.
+        if !self.body.is_empty() && self.of != Of::Anyone && !keeps_body_outside(self.method, self.path) {
             all.push(refusal(413, "body_too_large", &[Given::HugeBody]));
         }
         all.extend(self.particular);

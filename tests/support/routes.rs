@@ -5,6 +5,7 @@
 //! To add a route, add a row. Without one the test
 //! `every_route_of_the_hub_has_its_row_and_every_row_is_a_route_of_the_hub` fails.
 
+use session_gateway_hub::hub::ports::UploadFault;
 use session_gateway_hub::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
 
 use super::faults::{Field, Length, Opaque, Param, ParamKind};
@@ -31,6 +32,11 @@ const NOT_APPLIED: Refusal = refusal(
         Given::CliSays(r#"{"applied":{}}"#),
     ],
 );
+/// And that an upload, or what is to become of one, does not reach its end (spec "upload failed").
+const UPLOAD_FAILED: Refusal =
+    refusal(500, "upload_failed", &[Given::NoHandler, Given::CliLeaves, Given::CliIsSilent, Given::CliSays("7")]);
+const UPLOAD_BREAKS: Given = Given::UploadFails(UploadFault::Broken);
+const FILE_TOO_LARGE: Given = Given::UploadFails(UploadFault::TooLarge);
 /// And that paths were not checked (spec "failed to check").
 const NOT_CHECKED: Refusal = refusal(
     500,
@@ -246,6 +252,33 @@ pub const ROUTES: &[Route] = &[
     },
     Route { specified: READ, ..Route::new("GET", "/api/sessions/{id}/slash-commands", Of::Session) },
     Route { specified: READ, ..Route::new("GET", "/api/sessions/{id}/skills", Of::Session) },
+    Route {
+        when: When::Active,
+        body: &[
+            Field::text("filename", 1, Length::CodePoints(255)),
+            Field::base64("content"),
+            Field::text("mimeType", 1, Length::CodePoints(255)),
+        ],
+        call: Some(("uploadFile", r#"{"success":true,"path":"/x"}"#)),
+        specified: &[400, 403, 404, 409, 413, 500],
+        particular: &[
+            INACTIVE,
+            invalid("content", &[Given::UploadFails(UploadFault::BadBase64)]),
+            refusal(400, "invalid_body", &[UPLOAD_BREAKS, Given::UploadFails(UploadFault::NotUtf8)]),
+            refusal(408, "upload_stalled", &[Given::UploadFails(UploadFault::Stalled)]),
+            refusal(413, "too_large", &[FILE_TOO_LARGE, Given::UploadFails(UploadFault::RestTooLarge)]),
+            UPLOAD_FAILED,
+            refusal(503, "overloaded", &[Given::ManyUploads]),
+        ],
+        ..Route::new("POST", "/api/sessions/{id}/upload", Of::Session)
+    },
+    Route {
+        when: When::Active,
+        body: &[Field::text("path", 1, Length::CodePoints(4_096))],
+        call: Some(("deleteUploadFile", r#"{"success":true}"#)),
+        particular: &[INACTIVE, UPLOAD_FAILED],
+        ..Route::new("POST", "/api/sessions/{id}/upload/delete", Of::Session)
+    },
     Route { specified: &[503], ..Route::new("GET", "/api/machines", Of::Namespace) },
     Route {
         body: &[

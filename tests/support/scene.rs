@@ -57,7 +57,7 @@ impl Scene {
         let mut runner = world.spawner(MACHINES[0], "box").await;
         runner.register("checkPathExists").await;
         let mut cli = world.live_cli(&session).await;
-        for method in ["abort", "switch", "set-session-config", "permission"] {
+        for method in ["abort", "switch", "set-session-config", "permission", "uploadFile", "deleteUploadFile"] {
             cli.register(method).await;
         }
         cli.state(&session, 1, &json!({"requests": {REQUEST: {"tool": "T", "arguments": {}}}})).await;
@@ -165,6 +165,16 @@ impl Scene {
             }
             Given::NoWrites => self.world.db.break_down(On::Writes, DbError::Refused("constraint failed".into())),
             Given::FullJournal => self.fill_journal().await,
+            Given::UploadFails(fault) => {
+                let (answer, arrival) = self.world.start_upload(&asked.url, None);
+                arrival.send(Err(fault)).unwrap();
+                return answer.reply().await;
+            }
+            Given::ManyUploads => {
+                let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&asked.url, None)).collect();
+                quiet().await;
+                return self.world.knock(asked).reply().await;
+            }
             Given::NoHandler => self.unregister().await,
             Given::CliSays(_) | Given::CliLeaves | Given::CliIsSilent | Given::NeverActive => {}
         }
