@@ -142,7 +142,9 @@ impl Trial {
         quiet().await;
         let ack = self.cli.heard_acknowledgement(7).await.unwrap_or_default();
         let said = match event.versioned {
-            true => (ack["result"] == "error").then_some(&ack["reason"]),
+            true => {
+                (ack["result"] == "error" && ack.get("code").is_none_or(|told| told == code)).then_some(&ack["reason"])
+            }
             false => (ack["ok"] == false && ack["code"] == code).then_some(&ack["error"]),
         };
         let mut answers = vec![said.cloned().unwrap_or_default()];

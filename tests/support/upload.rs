@@ -45,9 +45,9 @@ impl UploadBody for Body {
             let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
             STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
             *self.content.lock().unwrap() = content;
-            let nothing = Json::of(&"").unwrap();
+            let nothing = Json::parse(r#""""#).unwrap();
             body.set("content", nothing.raw());
-            Ok(body.to_json().unwrap().text().to_owned())
+            Ok(serde_json::to_string(&body).unwrap())
         }
         .boxed()
     }
