@@ -67,6 +67,16 @@ fn every_status_that_the_specification_names_has_its_row() {
     assert!(answered.into_iter().eq(STATUSES), "each is a refusal of some route, and there is no other");
 }
 
+#[test]
+fn every_refusal_stands_in_the_protocol() {
+    let protocol = include_str!("../docs/PROTOCOL.md");
+    for refusal in table().flat_map(Route::refusals) {
+        let (status, code) = (format!("| {} |", refusal.status), format!("`{}`", refusal.code));
+        let told = protocol.lines().any(|line| line.starts_with(&status) && line.contains(&code));
+        assert!(told, "docs/PROTOCOL.md does not say when {status} {code} comes");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_route_does_what_it_is_for_when_nothing_is_wrong() {
     for route in table() {
