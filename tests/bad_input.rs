@@ -1,226 +1,304 @@
-//! Bad input to the routes: a clear refusal that names what is at fault, and nothing is written.
+//! Bad input to every route: bodies, fields, queries, ids. It is refused in words that name what is at fault, before the
+//! session's state is looked at, and nothing comes of it. The fields of each route stand in `support/routes.rs`, what can
+//! be wrong with a field in `support/faults.rs`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
-use axum::body::Body;
 use serde_json::json;
 use support::World;
+use support::door::Asked;
+use support::faults::{Refused, twice, with, without};
+use support::rest::Reply;
+use support::route::{Given, Of, Route};
+use support::routes::{EDGE_ROUTES, ROUTES};
+use support::scene::Scene;
 
-/// Every route that takes a body, with a body that it takes.
-fn bodies(session: &str) -> Vec<(&'static str, String, &'static str)> {
-    vec![
-        ("PATCH", format!("/api/sessions/{session}"), r#"{"name":"n"}"#),
-        ("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#),
-        ("POST", "/api/visibility".into(), r#"{"subscriptionId":"s","visibility":"hidden"}"#),
-        ("POST", "/cli/sessions".into(), r#"{"tag":"/t","metadata":{"path":"/t","host":"h"}}"#),
-        ("POST", "/cli/machines".into(), r#"{"id":"m","metadata":{"host":"h"}}"#),
-    ]
+fn table() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(EDGE_ROUTES)
 }
 
-async fn live() -> (World, String, support::cli::Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    support::quiet().await;
-    (world, session, cli)
+/// Sends what is to be refused, one after the other, and notes which of it was not refused as it has to be.
+struct Trial {
+    scene: Scene,
+    mistakes: Vec<String>,
+}
+
+impl Trial {
+    /// A trial of a route whose session is in the wrong state: what is wrong with the input is said first.
+    async fn of(route: &'static Route) -> Self {
+        Self { scene: Scene::in_the_wrong_state(route).await, mistakes: Vec::new() }
+    }
+
+    async fn send(&self, asked: Asked) -> Reply {
+        let reply = self.scene.world.knock(asked).reply().await;
+        let (route, status) = (self.scene.route, reply.status.as_u16());
+        assert!(route.may_answer(status), "{} {}: its row knows no {reply:?}", route.method, route.path);
+        reply
+    }
+
+    async fn body(&self, body: impl Into<Vec<u8>>) -> Reply {
+        self.send(Asked { body: body.into(), ..self.scene.good() }).await
+    }
+
+    /// Sends a body that has to be refused.
+    async fn refused(&mut self, body: &str, status: u16, code: &str, field: &str) {
+        let reply = self.body(self.scene.named(body)).await;
+        let asked = body.get(..120).unwrap_or(body);
+        let mistake = reply.mistake(status, code, field);
+        self.mistakes.extend(
+            mistake.map(|mistake| format!("{} {} {asked}: {mistake}", self.scene.route.method, self.scene.route.path)),
+        );
+    }
+
+    /// What was not refused as it has to be. When there is none, nothing may have come of any of it.
+    async fn mistakes(mut self) -> Vec<String> {
+        if self.mistakes.is_empty() {
+            self.scene.nothing_came_of_it().await;
+        }
+        self.mistakes
+    }
+}
+
+fn none(mistakes: &[String]) {
+    assert!(mistakes.is_empty(), "{} mistakes\n{}", mistakes.len(), mistakes.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_no_json_object_is_refused_as_a_whole() {
-    let (world, session, _cli) = live().await;
-    let writes = world.db.writes();
-    for (method, path, good) in bodies(&session) {
+    let mut mistakes = Vec::new();
+    for route in table().filter(|route| !route.body.is_empty()) {
+        let mut trial = Trial::of(route).await;
+        let good = String::from_utf8(trial.scene.good().body).unwrap();
         let truncated = &good[..good.len() - 1];
-        let trailing = format!("{good} x");
-        let nested = format!("[{good}]");
-        let deep = "[".repeat(100_000);
-        for body in
-            ["x", "[]", "null", "1", "\"{}\"", "{", "{'a':1}", truncated, &trailing, &nested, &deep, "\u{feff}{}"]
+        let around = [format!("[{good}]"), format!("{good} x"), format!("{good}{good}"), format!("{good} // all")];
+        let deep = ["[".repeat(100_000), "{\"a\":".repeat(100_000), "[".repeat(10_000) + &"]".repeat(10_000)];
+        let texts = [
+            "x",
+            "[]",
+            "null",
+            "true",
+            "1",
+            "\"{}\"",
+            "{",
+            "}",
+            "{'a':1}",
+            "{a:1}",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{\"a\":NaN}",
+            "{\"a\":01}",
+            "{\"a\":\"\\x\"}",
+            "{\"a\":\"\u{0}\"}",
+            "{\"a\":\"\n\"}",
+            "{\"a\":undefined}",
+            "\u{feff}{}",
+            "a=1&b=2",
+            truncated,
+        ];
+        for text in texts.into_iter().chain(around.iter().chain(&deep).map(String::as_str)) {
+            trial.refused(text, 400, "invalid_body", "").await;
+        }
+        for bytes in
+            [&b"{\"a\":\"\xff\"}"[..], b"\xff\xfe{\0}\0", b"{\"\xc3\":1}", b"{\"a\":\"\xed\xa0\x80\"}", b"\x1f\x8b\x08"]
         {
-            let reply = world.request(method, &path, body.to_owned()).await;
-            let shown = &body[..body.len().min(60)];
-            assert_eq!((reply.status.as_u16(), shown), (400, shown), "{method} {path}");
-            reply.refuses(400, "invalid_body");
+            let mistake = trial.body(bytes).await.mistake(400, "invalid_body", "");
+            mistakes.extend(mistake.map(|mistake| format!("{} {} {bytes:?}: {mistake}", route.method, route.path)));
         }
-        let invalid_utf8 = Body::from(vec![b'{', b'"', 0xff, b'"', b':', b'1', b'}']);
-        world.request(method, &path, invalid_utf8).await.refuses(400, "invalid_body");
+        mistakes.extend(trial.mistakes().await);
     }
-    assert_eq!(world.db.writes(), writes, "nothing was written");
+    none(&mistakes);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_body_lacks_the_required_field() {
-    let (world, session, _cli) = live().await;
-    let fields = ["name", "text", "subscriptionId", "tag", "id"];
-    for ((method, path, _), field) in bodies(&session).into_iter().zip(fields) {
-        for body in ["", "{}", "  "] {
-            let refusal = world.request(method, &path, body).await.refuses(400, "invalid_field");
-            assert_eq!(refusal["field"], field, "{method} {path}");
+async fn an_empty_body_is_an_object_without_fields() {
+    for route in table().filter(|route| !route.body.is_empty()) {
+        let trial = Trial::of(route).await;
+        let bare = trial.body("{}").await;
+        for empty in ["", " ", "\n\t "] {
+            assert_eq!(trial.body(empty).await.status, bare.status, "{} {}", route.method, route.path);
+        }
+        let required = route.body.iter().find(|field| field.required);
+        assert_eq!(bare.status == 400, required.is_some(), "{} {}: {bare:?}", route.method, route.path);
+        if let Some(first) = required {
+            assert_eq!(bare.mistake(400, "invalid_field", first.name), None, "{} {}", route.method, route.path);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_of_the_wrong_kind_is_named() {
-    let (world, session, _cli) = live().await;
-    let writes = world.db.writes();
-    let (rename, send) = (format!("/api/sessions/{session}"), format!("/api/sessions/{session}/messages"));
-    let attachment = |field: &str, value: serde_json::Value| {
-        let mut attachment = json!({"id": "a", "filename": "f", "mimeType": "m", "size": 1, "path": "p"});
-        attachment[field] = value;
-        json!({"text": "t", "attachments": [attachment]})
-    };
-    let lacking = |field: &str| {
-        let mut body = attachment("id", json!("a"));
-        body["attachments"][0].as_object_mut().unwrap().remove(field);
-        body
-    };
-    let table = [
-        ("PATCH", &*rename, json!({"name": 5}), "name"),
-        ("PATCH", &rename, json!({"name": null}), "name"),
-        ("PATCH", &rename, json!({"name": "n", "expectedVersion": "1"}), "expectedVersion"),
-        ("PATCH", &rename, json!({"name": "n", "expectedVersion": -1}), "expectedVersion"),
-        ("PATCH", &rename, json!({"name": "n", "expectedVersion": 1.5}), "expectedVersion"),
-        ("POST", &send, json!({"text": 5}), "text"),
-        ("POST", &send, json!({"text": ""}), "text"),
-        ("POST", &send, json!({"text": "", "attachments": []}), "text"),
-        ("POST", &send, json!({"text": "t", "localId": 5}), "localId"),
-        ("POST", &send, json!({"text": "t", "localId": ""}), "localId"),
-        ("POST", &send, json!({"text": "t", "localId": "x".repeat(256)}), "localId"),
-        ("POST", &send, json!({"text": "t", "attachments": {}}), "attachments"),
-        ("POST", &send, json!({"text": "t", "attachments": ["a"]}), "attachments[0]"),
-        ("POST", &send, lacking("id"), "attachments[0].id"),
-        ("POST", &send, lacking("filename"), "attachments[0].filename"),
-        ("POST", &send, lacking("mimeType"), "attachments[0].mimeType"),
-        ("POST", &send, lacking("size"), "attachments[0].size"),
-        ("POST", &send, lacking("path"), "attachments[0].path"),
-        ("POST", &send, attachment("size", json!(-1)), "attachments[0].size"),
-        ("POST", &send, attachment("size", json!("1")), "attachments[0].size"),
-        ("POST", &send, attachment("size", json!(1e300)), "attachments[0].size"),
-        ("POST", "/api/visibility", json!({"subscriptionId": 1, "visibility": "hidden"}), "subscriptionId"),
-        ("POST", "/api/visibility", json!({"subscriptionId": "s", "visibility": "blurred"}), "visibility"),
-        ("POST", "/api/visibility", json!({"subscriptionId": "s"}), "visibility"),
-        ("POST", "/cli/sessions", json!({"tag": 1, "metadata": {}}), "tag"),
-        ("POST", "/cli/sessions", json!({"tag": "", "metadata": {"path": "/", "host": "h"}}), "tag"),
-        ("POST", "/cli/sessions", json!({"tag": "x".repeat(4097), "metadata": {"path": "/", "host": "h"}}), "tag"),
-        ("POST", "/cli/sessions", json!({"tag": "/t"}), "metadata"),
-        ("POST", "/cli/sessions", json!({"tag": "/t", "metadata": []}), "metadata"),
-        ("POST", "/cli/sessions", json!({"tag": "/t", "metadata": {"host": "h"}}), "metadata.path"),
-        ("POST", "/cli/sessions", json!({"tag": "/t", "metadata": {"path": "/", "host": 5}}), "metadata.host"),
-        (
-            "POST",
-            "/cli/sessions",
-            json!({"tag": "/t", "metadata": {"path": "/", "host": "h"}, "agentState": 5}),
-            "agentState",
-        ),
-        ("POST", "/cli/sessions", json!({"tag": "/t", "metadata": {"path": "/", "host": "h"}, "model": 5}), "model"),
-        ("POST", "/cli/machines", json!({"id": 5, "metadata": {}}), "id"),
-        ("POST", "/cli/machines", json!({"id": "", "metadata": {}}), "id"),
-        ("POST", "/cli/machines", json!({"id": "x".repeat(256), "metadata": {}}), "id"),
-        ("POST", "/cli/machines", json!({"id": "m"}), "metadata"),
-        ("POST", "/cli/machines", json!({"id": "m", "metadata": "x"}), "metadata"),
-    ];
-    for (method, path, body, field) in table {
-        let reply = world.request(method, path, body.to_string()).await;
-        let refusal = reply.refuses(400, "invalid_field");
-        assert_eq!(refusal["field"], field, "{method} {path} {body}");
-        assert!(refusal["error"].as_str().unwrap().contains(field), "the sentence names it too: {refusal}");
+async fn a_wrong_value_is_refused_by_the_name_of_its_field() {
+    let mut mistakes = Vec::new();
+    for route in table() {
+        let mut trial = Trial::of(route).await;
+        for field in route.body {
+            for (value, refused) in field.faults() {
+                let (status, code, name) = match refused {
+                    Refused::Field => (400, "invalid_field", field.name),
+                    Refused::TooLarge => (413, "too_large", ""),
+                };
+                trial.refused(&with(route.body, field, &value), status, code, name).await;
+            }
+            if let Some(body) = twice(route.body, field) {
+                trial.refused(&body, 400, "invalid_field", field.name).await;
+            }
+            if field.required {
+                trial.refused(&without(route.body, field), 400, "invalid_field", field.name).await;
+            }
+        }
+        mistakes.extend(trial.mistakes().await);
     }
-    assert_eq!(world.db.writes(), writes, "nothing was written");
+    none(&mistakes);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_stands_twice_in_a_body_is_refused() {
-    let (world, session, _cli) = live().await;
-    let reply = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"a","name":"b"}"#).await;
-    assert_eq!(reply.status, 400, "{reply:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn unknown_fields_are_ignored_and_opaque_ones_kept_to_the_letter() {
-    let world = World::new();
-    let metadata = r#"{"path":"/w","host":"h","z":12345678901234567890,"a":1.50,"__proto__":{"b":1}}"#;
-    let body = format!(r#"{{"tag":"/w","unknown":[1],"__proto__":{{}},"metadata":{metadata},"agentState":null}}"#);
-    let made = world.request("POST", "/cli/sessions", body).await;
-    made.ok();
-    assert!(made.text.contains(metadata), "{}", made.text);
-    let state = r#"{"runnerState":{"n":1e400,"k":[1.0]}}"#;
-    let body = format!(r#"{{"id":"m","metadata":{{"host":"h"}},"runnerState":{state}}}"#);
-    let made = world.request("POST", "/cli/machines", body).await;
-    assert!(made.text.contains(state), "{}", made.text);
+async fn null_is_as_good_as_nothing_in_an_optional_field_and_unknown_fields_are_ignored() {
+    for route in table().filter(|route| !route.body.is_empty() && route.call.is_none()) {
+        let scene = Scene::of(route).await;
+        let mut good = scene.good();
+        let mut body: serde_json::Value = serde_json::from_slice(&good.body).unwrap();
+        for field in route.body.iter().filter(|field| !field.required) {
+            body[field.name] = json!(null);
+        }
+        for unknown in ["unknown", "__proto__", "constructor", ""] {
+            body[unknown] = json!({"a": [1e300, null, "\u{0}"]});
+        }
+        good.body = body.to_string().into_bytes();
+        assert_eq!(scene.world.knock(good).reply().await.status, 200, "{} {}", route.method, route.path);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_query_is_read_strictly_and_its_fault_named() {
-    let (world, session, _cli) = live().await;
-    let messages = format!("/api/sessions/{session}/messages");
-    let of_cli = format!("/cli/sessions/{session}/messages");
-    let of_session = |rest: &str| format!("/api/sessions/{session}{rest}");
-    let table = [
-        (format!("{messages}?limit=0"), "limit"),
-        (format!("{messages}?limit=201"), "limit"),
-        (format!("{messages}?limit=x"), "limit"),
-        (format!("{messages}?limit="), "limit"),
-        (format!("{messages}?limit=1.5"), "limit"),
-        (format!("{messages}?limit=%2B5"), "limit"),
-        (format!("{messages}?limit=5&limit=5"), "limit"),
-        (format!("{messages}?beforeSeq=-1"), "beforeSeq"),
-        (format!("{messages}?beforeSeq=9007199254740992"), "beforeSeq"),
-        (format!("{messages}?beforeSeq=99999999999999999999"), "beforeSeq"),
-        (format!("{messages}?afterSeq=1e3"), "afterSeq"),
-        (format!("{messages}?afterSeq=1&beforeSeq=2"), "afterSeq"),
-        (format!("{of_cli}?limit=201"), "limit"),
-        (format!("{of_cli}?afterSeq=-1"), "afterSeq"),
-        (of_session("/files?limit=501"), "limit"),
-        (of_session("/files?limit=0"), "limit"),
-        (of_session("/files?query=a%00b"), "query"),
-        (of_session("/files?query=%ff"), "query"),
-        (of_session("/git-diff-numstat?staged=yes"), "staged"),
-        (of_session("/git-diff-file?path=a&staged=2"), "staged"),
-        (of_session("/file?path=a&path=b"), "path"),
-    ];
-    for (path, field) in table {
-        let refusal = world.get(&path).await.refuses(400, "invalid_field");
-        assert_eq!(refusal["field"], field, "{path}");
-    }
-    world.get(&format!("{messages}?limit=200&beforeSeq=9007199254740991&unknown=1")).await.ok();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_path_out_of_the_directory_never_reaches_the_cli() {
-    let (world, session, mut cli) = live().await;
-    cli.register("readFile").await;
-    let bad = ["..", "../a", "a/../../b", "/etc/passwd", "a%00b", "%2e%2e/a", "a/..", "%2Fetc", "..%5Ca", "C:%5Ca"];
-    for path in bad {
-        for route in ["file", "git-diff-file", "directory"] {
-            let reply = world.get(&format!("/api/sessions/{session}/{route}?path={path}")).await;
-            assert_eq!(reply.refuses(400, "invalid_path")["field"], "path", "{route} {path}");
+    let mut mistakes = Vec::new();
+    for route in table() {
+        let mut trial = Trial::of(route).await;
+        for param in route.query {
+            for (query, code) in param.faults() {
+                let good = trial.scene.good();
+                let rest: Vec<_> =
+                    route.query.iter().filter(|other| other.required() && other.name != param.name).collect();
+                let rest: String = rest.iter().map(|other| format!("&{}={}", other.name, other.good())).collect();
+                let query = trial.scene.named(&format!("{query}{rest}"));
+                let url = format!("{}?{query}", good.url.split('?').next().unwrap());
+                let mistake = trial.send(Asked { url: url.clone(), ..good }).await.mistake(400, code, param.name);
+                mistakes.extend(mistake.map(|mistake| format!("{} {url}: {mistake}", route.method)));
+            }
         }
+        let good = trial.scene.good();
+        let url = format!("{}&unknown=1&__proto__=2&%zz=%zz&&=&", good.url);
+        let reply = trial.send(Asked { url, ..good }).await;
+        assert_ne!(reply.status, 400, "unknown parameters are ignored: {} {}", route.method, route.path);
+        mistakes.extend(std::mem::take(&mut trial.mistakes));
     }
-    for route in ["file", "git-diff-file", "file?path=", "git-diff-file?path="] {
-        world.get(&format!("/api/sessions/{session}/{route}")).await.refuses(400, "invalid_path");
+    none(&mistakes);
+}
+
+/// Ids that nobody has, as they stand in a path.
+const STRANGE_IDS: [&str; 24] = [
+    "0",
+    "-1",
+    "null",
+    "undefined",
+    "__proto__",
+    "constructor",
+    "toString",
+    "hasOwnProperty",
+    "..",
+    ".",
+    "%2e%2e",
+    "%2E",
+    "a%2Fb",
+    "..%2F..%2Fetc%2Fpasswd",
+    "..%5C..",
+    "%00",
+    "a%00b",
+    "%0D%0Aset-cookie:a=b",
+    "%F0%9F%A6%80",
+    "%E2%80%AE",
+    "%27%20OR%201=1--",
+    "%25",
+    "%zz",
+    "{id}",
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_strange_id_is_that_of_nobody() {
+    let long = "x".repeat(8_192);
+    let encoded = "%41".repeat(8_192);
+    let ids = STRANGE_IDS.into_iter().chain([long.as_str(), &encoded]);
+    for route in table().filter(|route| route.path.contains("{id}")) {
+        let code = if route.of == Of::Machine { "machine_not_found" } else { "session_not_found" };
+        let mut trial = Trial::of(route).await;
+        for id in ids.clone() {
+            let url = trial.scene.path(id);
+            let reply = trial.send(Asked { url: url.clone(), ..trial.scene.good() }).await;
+            assert_eq!(reply.mistake(404, code, ""), None, "{} {url}", route.method);
+        }
+        for id in ["%ff", "%c0%ae%c0%ae", "%ed%a0%80", "a%80"] {
+            let reply = trial.send(Asked { url: trial.scene.path(id), ..trial.scene.good() }).await;
+            assert_eq!(reply.mistake(400, "invalid_field", "id"), None, "{} {id}", route.method);
+        }
+        trial.scene.nothing_came_of_it().await;
     }
-    cli.socket.heard_nothing().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_not_utf_8_is_refused() {
-    let world = World::new();
-    for path in ["/api/sessions/%ff", "/cli/sessions/%ff", "/cli/machines/%ff"] {
-        assert_eq!(world.get(path).await.refuses(400, "invalid_field")["field"], "id");
+async fn a_strange_id_of_a_permission_request_is_that_of_none() {
+    for route in ROUTES.iter().filter(|route| route.path.contains("{requestId}")) {
+        let mut scene = Scene::of(route).await;
+        for id in STRANGE_IDS {
+            let url = scene.good().url.replace("/r1/", &format!("/{id}/"));
+            let reply = scene.world.knock(Asked { url, ..scene.good() }).reply().await;
+            assert_eq!(reply.mistake(404, "request_not_found", ""), None, "{id}");
+        }
+        let url = scene.good().url.replace("/r1/", "/%ff/");
+        let reply = scene.world.knock(Asked { url, ..scene.good() }).reply().await;
+        assert_eq!(reply.mistake(400, "invalid_field", "requestId"), None);
+        scene.nothing_came_of_it().await;
+        assert_eq!(scene.provoke(Given::UnknownRequest).await.status, 404);
     }
-    let reply = world.get("/api/sessions/%ff/messages").await;
-    assert!(reply.status.is_client_error(), "{reply:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_large_for_a_row_is_refused_before_anything_is_written() {
+async fn opaque_json_is_kept_to_the_letter() {
     let world = World::new();
-    let large = "x".repeat(1_950_000);
-    let body = json!({"tag": "/t", "metadata": {"path": "/t", "host": "h", "large": large}});
-    let reply = world.post("/cli/sessions", &body).await;
-    assert_eq!(reply.status, 413, "{}", &reply.text[..reply.text.len().min(200)]);
-    assert_eq!(world.db.writes(), 0);
+    let metadata =
+        r#"{"path":"/w","host":"h","z":12345678901234567890,"a":1.50,"__proto__":{"b":1},"half":"\ud800","n":1e400}"#;
+    let body = format!(r#"{{"tag":"/w","unknown":[1],"__proto__":{{}},"metadata":{metadata},"agentState":null}}"#);
+    let made = world.request("POST", "/cli/sessions", body).await;
+    assert!(made.text.contains(metadata), "{}", made.text);
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let state = format!(r#"{{"runnerState":{{"n":1e400,"k":[1.0],"deep":{deep}}}}}"#);
+    let body = format!(r#"{{"id":"m","metadata":{{"host":"h"}},"runnerState":{state}}}"#);
+    let made = world.request("POST", "/cli/machines", body).await;
+    assert!(made.text.contains(&state), "{}", made.text);
+}
+
+/// A NUL ends no text: neither what is kept nor what is compared.
+#[tokio::test(start_paused = true)]
+async fn texts_that_differ_after_a_nul_are_two() {
+    let world = World::new();
+    let one = world.session("/a\u{0}one").await;
+    let other = world.session("/a\u{0}other").await;
+    assert_ne!(one, other);
+    world.sleep_and_wake().await;
+    assert_eq!(world.shown(&one).await["tag"], "/a\u{0}one");
+    assert_eq!(world.session("/a\u{0}other").await, other);
+    for id in ["m\u{0}1", "m\u{0}2"] {
+        let made = world.post("/cli/machines", &json!({"id": id, "metadata": {"host": id}})).await.ok();
+        assert_eq!(made["machine"]["metadataVersion"], 1, "it is another machine");
+    }
+    world.sleep_and_wake().await;
+    assert_eq!(world.get("/cli/machines/m%001").await.ok()["machine"]["metadata"]["host"], "m\u{0}1");
+    let _cli = world.live_cli(&one).await;
+    let messages = format!("/api/sessions/{one}/messages");
+    for local_id in ["l\u{0}1", "l\u{0}2"] {
+        world.post(&messages, &json!({"text": local_id, "localId": local_id})).await.ok();
+    }
+    world.sleep_and_wake().await;
+    let page = world.get(&messages).await.ok();
+    assert_eq!(page["messages"][0]["localId"], "l\u{0}2");
+    assert_eq!(page["messages"][1]["localId"], "l\u{0}1");
 }

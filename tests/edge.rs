@@ -54,7 +54,7 @@ async fn reply(edge: &Edge, head: &Head) -> Reply {
 }
 
 async fn log_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(edge.authenticate(body, START, || "fresh secret of thirty-two bytes".into()).await).await
+    Reply::of(edge.authenticate(body.as_bytes(), START, || "fresh secret of thirty-two bytes".into()).await).await
 }
 
 async fn object_of(edge: &Edge, head: &Head) -> String {

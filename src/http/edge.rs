@@ -181,8 +181,8 @@ impl Edge {
             Some(token) => token,
             // A browser can't send headers with an event stream or a WebSocket.
             None if head.path == "/api/events" => {
-                of_query = Query::parse(&head.query)?;
-                of_query.text("token").ok_or_else(Refusal::unauthorized)?
+                of_query = Query::only(&head.query, "token").ok_or_else(Refusal::unauthorized)?;
+                &of_query
             }
             None => return Err(Refusal::unauthorized()),
         };
@@ -210,7 +210,7 @@ impl Edge {
     }
 
     /// `POST /api/auth`: an access token for a JWT.
-    pub async fn authenticate(&self, body: &str, now_ms: u64, fresh: impl FnOnce() -> String) -> Response {
+    pub async fn authenticate(&self, body: &[u8], now_ms: u64, fresh: impl FnOnce() -> String) -> Response {
         let answer = async {
             let body: AuthBody = read_body(body)?;
             let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| Refusal {

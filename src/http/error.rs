@@ -102,7 +102,8 @@ impl From<Error> for Refusal {
             Error::UploadStalled(_) => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
-            Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
+            Error::Unavailable(_) | Error::NotStored => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
+            Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
             Error::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
         };
         let field = match &error {

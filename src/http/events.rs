@@ -12,6 +12,7 @@ use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::connections::{Format, Subscription};
 use crate::hub::error::Error;
+use crate::wire::fields::word;
 
 /// What a client that opens the event channel asked for.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ pub async fn subscription(
 #[serde(rename_all = "camelCase")]
 pub struct Visibility {
     subscription_id: String,
+    #[serde(deserialize_with = "word")]
     visibility: Seen,
 }
 

@@ -50,7 +50,12 @@ impl FromRequestParts<Arc<Hub>> for PathId {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
         let params = RawPathParams::from_request_parts(parts, hub).await;
-        let params = params.map_err(|_| Refusal::from(Error::field("id", "The id in the path is not valid UTF-8.")))?;
+        let params = params.map_err(|rejection| {
+            // Which one it is, axum tells in words only: "Invalid UTF-8 in `id`".
+            let text = rejection.body_text();
+            let name = text.split('`').nth(1).unwrap_or("id");
+            Refusal::from(Error::field(name, format!("The `{name}` in the path is not valid UTF-8.")))
+        })?;
         let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned());
         id.map(Self).ok_or_else(Refusal::no_route)
     }
@@ -103,13 +108,13 @@ impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
     async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, Refusal> {
         let bytes =
             axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
-        Ok(Self(read_body(text)?))
+        Ok(Self(read_body(&bytes)?))
     }
 }
 
 /// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.
-pub fn read_body<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub fn read_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
     let text = if text.trim().is_empty() { "{}" } else { text };
     read_object(text).map_err(Error::from_body)
 }

@@ -11,6 +11,7 @@ use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::spawn::SpawnParams;
+use crate::wire::fields::optional_word;
 
 /// How many paths one check may name (spec "Limits").
 const MAX_PATHS: usize = 1000;
@@ -28,6 +29,7 @@ pub struct Spawn {
     agent: Option<String>,
     model: Option<String>,
     yolo: Option<bool>,
+    #[serde(default, deserialize_with = "optional_word")]
     session_type: Option<SessionType>,
     worktree_name: Option<String>,
 }

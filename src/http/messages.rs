@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::messages::Draft;
 use crate::model::json::Json;
+use crate::wire::fields::{MAX_SAFE_NUMBER, Object};
 
 /// The longest text, in bytes (decisions.md).
 const MAX_TEXT: usize = 1024 * 1024;
@@ -21,7 +22,7 @@ const MAX_TEXT: usize = 1024 * 1024;
 pub struct Send {
     text: Option<String>,
     local_id: Option<String>,
-    attachments: Option<Vec<Attachment>>,
+    attachments: Option<Vec<Object<Attachment>>>,
 }
 
 /// A file that was uploaded before. All five fields are needed.
@@ -79,7 +80,12 @@ pub async fn send(
     JsonBody(body): JsonBody<Send>,
 ) -> Result<JsonText, Refusal> {
     let text = body.text.unwrap_or_default();
-    let attachments = body.attachments.filter(|list| !list.is_empty());
+    let attachments: Vec<Attachment> = body.attachments.into_iter().flatten().map(|Object(file)| file).collect();
+    if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_NUMBER) {
+        let field = format!("attachments[{at}].size");
+        return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_NUMBER}.")).into());
+    }
+    let attachments = Some(attachments).filter(|list| !list.is_empty());
     if text.is_empty() && attachments.is_none() {
         return Err(Error::field("text", "Field `text` is required when no `attachments` are sent.").into());
     }

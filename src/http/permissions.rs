@@ -10,22 +10,25 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::lifecycle::MAX_REASON;
+use crate::hub::lifecycle::check_reason;
 use crate::hub::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
+use crate::wire::fields::optional_word;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
     mode: Option<String>,
     allow_tools: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "optional_word")]
     decision: Option<Decision>,
     answers: Option<Json>,
 }
 
 #[derive(Deserialize)]
 pub struct Deny {
+    #[serde(default, deserialize_with = "optional_word")]
     decision: Option<Decision>,
     reason: Option<String>,
 }
@@ -68,9 +71,7 @@ pub async fn deny(
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
     }
-    if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")).into());
-    }
+    check_reason(body.reason.as_deref())?;
     let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
     hub.answer_permission(&id, &request, answer).await?;
     Ok(JsonText::ok())

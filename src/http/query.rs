@@ -24,6 +24,14 @@ impl Query {
         Ok(Self(pairs))
     }
 
+    /// The value of a key that stands once in a query string, whatever else is wrong with that.
+    pub fn only(query: &str, key: &str) -> Option<String> {
+        let mut values =
+            form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == key).map(|(_, value)| value);
+        let value = values.next().map(String::from);
+        value.filter(|_| values.next().is_none())
+    }
+
     /// A text, if given.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
@@ -68,6 +76,13 @@ mod tests {
             assert!(number(bad).unwrap_err().to_string().contains("`limit`"), "{bad}");
         }
         assert_eq!(Query::parse("").unwrap().number("limit", 1..=200), Ok(None));
+    }
+
+    #[test]
+    fn one_value_can_be_read_out_of_a_query_that_is_broken_elsewhere() {
+        assert_eq!(Query::only("a=1&a=2&token=t%20u&b=%ff", "token").as_deref(), Some("t u"));
+        assert_eq!(Query::only("token=t&token=t", "token"), None);
+        assert_eq!(Query::only("tok=t", "token"), None);
     }
 
     #[test]

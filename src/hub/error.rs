@@ -74,6 +74,10 @@ pub enum Error {
     VersionConflict { expected: u64, found: u64 },
     #[error("{0}")]
     Unavailable(String),
+    #[error("The database refused to store or read the data. Nothing was changed.")]
+    NotStored,
+    #[error("The session could not be renamed: the database refused the new name. Nothing was changed.")]
+    RenameFailed,
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
 }
@@ -101,14 +105,16 @@ impl From<RpcError> for Error {
 
 impl From<DbError> for Error {
     fn from(error: DbError) -> Self {
-        Self::Unavailable(match error {
-            DbError::NoSchema(_) => {
+        match error {
+            DbError::NoSchema(_) => Self::Unavailable(
                 "The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local` \
                 (or `--remote` for a deployed hub); `npm run dev` does it by itself."
-                    .into()
+                    .into(),
+            ),
+            DbError::Retryable(_) => {
+                Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
-            DbError::Retryable(_) => "The database is unreachable for the moment. Try again in a few seconds.".into(),
-            DbError::Refused(_) => "The database refused to store or read the data. Nothing was changed.".into(),
-        })
+            DbError::Refused(_) => Self::NotStored,
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::store::journal::Extent;
 /// How long a CLI may take to end itself when its session is archived, in milliseconds (decisions.md).
 const KILL_MS: u64 = 5_000;
 /// The longest reason, in Unicode code points.
-pub const MAX_REASON: usize = 1_000;
+const MAX_REASON: usize = 1_000;
 /// Why a session was archived, unless the web says otherwise.
 const DEFAULT_REASON: &str = "Archived by user";
 
@@ -35,6 +35,7 @@ struct Switch {
 impl Hub {
     /// Stops what the agent does; the session is inactive until its CLI reports itself alive again.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+        check_reason(reason)?;
         self.require_active(id).await?;
         self.order(id, Method::Abort, &Abort { reason: reason.unwrap_or("Aborted by user") }).await?;
         self.session_ended(id).await?;
@@ -59,10 +60,8 @@ impl Hub {
 
     /// Archives a session in any state. The CLI of an active one is asked to end itself first, as far as it answers.
     pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+        check_reason(reason)?;
         self.load_session(id).await?;
-        if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-            return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")));
-        }
         if self.is_active(id) {
             // Best effort: a CLI that is gone or does not listen keeps no session from being archived.
             let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_MS).await;
@@ -99,6 +98,14 @@ impl Hub {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Refuses a reason that is longer than anybody writes.
+pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
+    if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")));
+    }
+    Ok(())
 }
 
 /// The metadata of an archived session.

@@ -34,6 +34,16 @@ pub struct Draft {
     pub from: Option<ConnId>,
 }
 
+impl Draft {
+    fn check(&self) -> Result<(), Error> {
+        check_size("message", &self.content, MAX_CONTENT_BYTES)?;
+        if self.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
+            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
+        }
+        Ok(())
+    }
+}
+
 /// What has to be read before a message can be taken.
 enum Taken {
     Done(MessageRef),
@@ -52,10 +62,7 @@ impl Hub {
         draft: Draft,
         reply: impl FnOnce(&MessageRef) -> Option<Outcome>,
     ) -> Result<MessageRef, Error> {
-        check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
-        if draft.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
-            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
-        }
+        draft.check()?;
         let mut looked_up = false;
         let message = loop {
             let taken = self.take(&draft, looked_up)?;
@@ -80,6 +87,8 @@ impl Hub {
 
     /// Adds a message that the web sent and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
+        // Before the session's state is looked at.
+        draft.check()?;
         self.load_session(&draft.session).await?;
         if !self.state().memory.entry(&draft.session).is_some_and(|entry| entry.session.active) {
             return Err(Error::SessionInactive);

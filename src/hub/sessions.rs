@@ -213,7 +213,9 @@ impl Hub {
             let version = self.set_metadata(&mut state, id, metadata, None)?;
             (state.wait(), version)
         };
-        self.durable(waiter).await?;
+        // Whoever can't be reached may be tried again; a name that was refused will be refused again.
+        let refused = |error| if error == Error::NotStored { Error::RenameFailed } else { error };
+        self.durable(waiter).await.map_err(refused)?;
         Ok(version)
     }
 

@@ -416,7 +416,7 @@ pub(super) fn event_code(error: &Error) -> &'static str {
         Error::Missing(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
         Error::Overloaded => "overloaded",
-        Error::Unavailable(_) => "unavailable",
+        Error::Unavailable(_) | Error::NotStored => "unavailable",
         _ => "bad-payload",
     }
 }

@@ -181,7 +181,7 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
 /// The error is the name of the offending field.
 pub fn check_metadata(metadata: &Json) -> Result<(), &'static str> {
     let object = JsonObject::parse(metadata.text()).ok_or("metadata")?;
-    let is_text = |name| object.get(name).is_some_and(|value| value.get().starts_with('"'));
+    let is_text = |name| text(object.get(name)).is_some();
     match (is_text("path"), is_text("host")) {
         (false, _) => Err("metadata.path"),
         (_, false) => Err("metadata.host"),
@@ -279,6 +279,7 @@ mod tests {
         let check = |text| check_metadata(&Json::parse(text).unwrap());
         assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
         assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path"));
+        assert_eq!(check(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path"), "half a character is no text");
         assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host"));
         assert_eq!(check("[]"), Err("metadata"));
     }

@@ -79,6 +79,8 @@ export class Inbox {
       this.wake();
     };
     this.end = () => this.wake();
+    // A blob would be sent on as the words "[object Blob]".
+    socket.binaryType = 'arraybuffer';
     socket.addEventListener('message', (event) => this.take(event.data));
     const closed = (event) => {
       this.closed = true;

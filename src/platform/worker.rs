@@ -105,7 +105,7 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
         return Ok(respond(Refusal::rate_limited(60).into_response()).await);
     }
     let body = match convert::body(request, MAX_AUTH_BODY).await? {
-        Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+        Ok(body) => body,
         Err(refusal) => return Ok(respond(refusal.into_response()).await),
     };
     Ok(respond(edge.authenticate(&body, now(), fresh_secret).await).await)

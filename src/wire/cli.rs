@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::{FieldError, read_object};
+use super::fields::{FieldError, optional_word, read_object};
 use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::session::ControlMode;
@@ -80,6 +80,7 @@ pub struct SessionAlive {
     pub sid: String,
     pub time: f64,
     pub thinking: Option<bool>,
+    #[serde(default, deserialize_with = "optional_word")]
     pub mode: Option<ControlMode>,
     pub permission_mode: Option<String>,
     pub model_mode: Option<String>,
@@ -118,6 +119,15 @@ pub struct RpcMethod {
     pub method: String,
 }
 
+impl RpcMethod {
+    fn checked(self) -> Result<Self, FieldError> {
+        if self.method.is_empty() {
+            return Err(FieldError::new("method", "Field `method` must not be empty."));
+        }
+        Ok(self)
+    }
+}
+
 /// Why an event was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
@@ -145,8 +155,8 @@ pub fn decode<'a>(name: &str, args: &[&'a RawValue]) -> Result<CliEvent<'a>, Eve
         "machine-update-state" => {
             read_object(payload).map(|u: MachineStateFields<'_>| CliEvent::MachineUpdateState(u.of(u.runner_state)))
         }
-        "rpc-register" => read_object(payload).map(CliEvent::RpcRegister),
-        "rpc-unregister" => read_object(payload).map(CliEvent::RpcUnregister),
+        "rpc-register" => read_object(payload).and_then(RpcMethod::checked).map(CliEvent::RpcRegister),
+        "rpc-unregister" => read_object(payload).and_then(RpcMethod::checked).map(CliEvent::RpcUnregister),
         "ping" => Ok(CliEvent::Ping),
         _ => return Err(EventError::Unknown(name.to_owned())),
     };

@@ -1,6 +1,13 @@
 //! Reading JSON from outside into structs, with errors that name the offending field.
 
+use std::marker::PhantomData;
+
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
+
+/// The largest whole number that a JavaScript peer reads without losing digits, 2^53 - 1.
+pub const MAX_SAFE_NUMBER: u64 = (1 << 53) - 1;
 
 /// Why a JSON text did not fit; the sentence names the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,11 +34,11 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();
-        // An enum given as a number or list is told as a syntax error, though the text is JSON.
+        // A number that is out of range, or half a surrogate pair, is told as a syntax error, though the text is JSON.
         if !cause.is_data() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
             return FieldError::new("", format!("Not valid JSON: {cause}."));
         }
-        let reason = if cause.is_data() { cause.to_string() } else { "invalid type: expected a text".to_owned() };
+        let reason = cause.to_string();
         let reason = reason.split(" at line ").next().unwrap_or_default();
         let field = field_path(&path, reason);
         FieldError { message: format!("Field `{field}`: {reason}."), field }
@@ -51,30 +58,72 @@ fn field_path(path: &str, reason: &str) -> String {
     }
 }
 
+/// Reads a word of an enumeration (`deserialize_with`): a text and nothing else. Serde itself would take the object
+/// `{"word": null}`, too.
+pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
+}
+
+/// The same for a field that may be absent (with `default`) or null.
+pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    word.map(|word| T::deserialize(word.into_deserializer())).transpose()
+}
+
+/// A struct inside of another value, read from an object and nothing else. Serde itself would take the array of its values,
+/// too.
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::value::RawValue;
 
     #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Side {
+        Left,
+        Right,
+    }
+
+    #[derive(Deserialize)]
     struct Inner {
         #[allow(dead_code)]
         size: u64,
     }
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Deserialize)]
     struct Outer<'a> {
         #[allow(dead_code)]
         name: String,
         #[serde(default)]
         #[allow(dead_code)]
-        list: Vec<Inner>,
+        list: Vec<Object<Inner>>,
+        #[serde(default, deserialize_with = "optional_word")]
+        #[allow(dead_code)]
+        side: Option<Side>,
         #[serde(borrow)]
         opaque: Option<&'a RawValue>,
     }
 
     fn field(text: &str) -> String {
-        read_object::<Outer<'_>>(text).unwrap_err().field
+        read_object::<Outer<'_>>(text).err().unwrap().field
     }
 
     #[test]
@@ -83,8 +132,22 @@ mod tests {
         assert_eq!(field(r#"{"name":5}"#), "name");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1},{"size":"x"}]}"#), "list[1].size");
         assert_eq!(field(r#"{"name":"a","list":[{}]}"#), "list[0].size");
-        assert_eq!(field(r#"{"name":"a","name":"a"}"#), "name");
+        assert_eq!(field(r#"{"name":"a","name":"b"}"#), "name");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
+        assert_eq!(field(r#"{"name":"a","list":[{"size":1e400}]}"#), "list[0].size");
+        assert_eq!(field(r#"{"name":"\ud800"}"#), "name");
+    }
+
+    #[test]
+    fn a_word_is_a_text_and_a_struct_an_object_and_nothing_that_serde_would_take_for_them() {
+        for side in [r#"{"left":null}"#, "[]", r#"["left"]"#, "0", "true", r#""Left""#, r#""""#] {
+            assert_eq!(field(&format!(r#"{{"name":"a","side":{side}}}"#)), "side", "{side}");
+        }
+        for side in [r#""left""#, r#""right""#, r#""l\u0065ft""#, "null"] {
+            assert!(read_object::<Outer<'_>>(&format!(r#"{{"name":"a","side":{side}}}"#)).is_ok(), "{side}");
+        }
+        assert_eq!(field(r#"{"name":"a","list":[[1]]}"#), "list[0]");
+        assert!(read_object::<Outer<'_>>(r#"{"name":"a","list":[{"size":1}]}"#).is_ok());
     }
 
     #[test]

@@ -44,6 +44,26 @@ pub fn read(text: &str) -> Heard {
     }
 }
 
+fn acknowledgement(frame: &Frame, wanted: u64) -> Option<Value> {
+    match frame {
+        Frame::Text(text) => match read(text) {
+            Heard::Ack { id, arg } if id == wanted => Some(arg),
+            _ => None,
+        },
+        Frame::Closed { .. } => None,
+    }
+}
+
+fn event(frame: &Frame, wanted: &str) -> Option<Value> {
+    match frame {
+        Frame::Text(text) => match read(text) {
+            Heard::Event { name, arg, ack: None } if name == wanted => Some(arg),
+            _ => None,
+        },
+        Frame::Closed { .. } => None,
+    }
+}
+
 /// A call of the hub.
 #[derive(Debug)]
 pub struct Request {
@@ -107,30 +127,22 @@ impl Cli {
 
     /// The acknowledgement of an event.
     pub async fn acknowledged(&mut self, wanted: u64) -> Value {
-        let what = format!("the acknowledgement {wanted}");
-        self.socket
-            .find(&what, |frame| match frame {
-                Frame::Text(text) => match read(text) {
-                    Heard::Ack { id, arg } if id == wanted => Some(arg),
-                    _ => None,
-                },
-                Frame::Closed { .. } => None,
-            })
-            .await
+        self.socket.find(&format!("the acknowledgement {wanted}"), |frame| acknowledgement(frame, wanted)).await
+    }
+
+    /// The same, if it comes.
+    pub async fn heard_acknowledgement(&mut self, wanted: u64) -> Option<Value> {
+        self.socket.heard(|frame| acknowledgement(frame, wanted)).await
     }
 
     /// The next event of this name.
     pub async fn event(&mut self, wanted: &str) -> Value {
-        let what = format!("the event {wanted}");
-        self.socket
-            .find(&what, |frame| match frame {
-                Frame::Text(text) => match read(text) {
-                    Heard::Event { name, arg, ack: None } if name == wanted => Some(arg),
-                    _ => None,
-                },
-                Frame::Closed { .. } => None,
-            })
-            .await
+        self.socket.find(&format!("the event {wanted}"), |frame| event(frame, wanted)).await
+    }
+
+    /// The same, if it comes.
+    pub async fn heard_event(&mut self, wanted: &str) -> Option<Value> {
+        self.socket.heard(|frame| event(frame, wanted)).await
     }
 
     /// The next call of the hub.

@@ -7,8 +7,13 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod cli;
+pub mod door;
+pub mod faults;
 pub mod rest;
+pub mod route;
+pub mod routes;
 pub mod runtime;
+pub mod scene;
 pub mod socket;
 pub mod sqlite;
 pub mod upload;

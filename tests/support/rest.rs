@@ -6,6 +6,7 @@ use session_gateway_hub::http::{finish, router};
 use tower::ServiceExt;
 
 use super::World;
+use super::faults::names;
 
 /// An answer.
 #[derive(Debug, Clone)]
@@ -44,10 +45,40 @@ impl Reply {
     }
 }
 
+impl Reply {
+    /// What is wrong with an answer that has to be this refusal, in the shape that every refusal has: status, code, the
+    /// field that is at fault (or empty), a sentence that names it, and the headers that belong to the status.
+    pub fn mistake(&self, status: u16, code: &str, field: &str) -> Option<String> {
+        let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let word = |name: &str| body[name].as_str().unwrap_or_default();
+        let header = |name| self.headers.get(name).map(|value| value.to_str().unwrap());
+        let of_status = |only: u16, value| (status == only).then_some(value);
+        let right = (self.status.as_u16(), word("code")) == (status, code)
+            && word("error").len() > 10
+            && word("error").contains(word("field"))
+            && names(word("field"), field)
+            && body.as_object().is_some_and(|body| body.len() == 2 + usize::from(!field.is_empty()))
+            && header("content-type") == Some("application/json")
+            && header("cache-control") == Some("no-store")
+            && header("www-authenticate") == of_status(401, "Bearer")
+            && header("retry-after") == of_status(503, "1")
+            && header("allow").is_some() == (status == 405)
+            // What the neighbour of a scene has.
+            && !self.text.contains("secret-");
+        let shown = self.text.get(..300).unwrap_or(&self.text);
+        (!right).then(|| format!("not {status} {code} {field}, but {} {:?} {shown}", self.status, self.headers))
+    }
+}
+
 /// An answer that may be waited for later.
-pub struct Awaited(pub(super) tokio::task::JoinHandle<Reply>);
+pub struct Awaited(tokio::task::JoinHandle<Reply>);
 
 impl Awaited {
+    /// The answer that a task brings.
+    pub fn of(answer: impl Future<Output = Reply> + Send + 'static) -> Self {
+        Self(tokio::spawn(answer))
+    }
+
     /// Whether the answer is there.
     pub fn is_here(&self) -> bool {
         self.0.is_finished()
@@ -70,7 +101,7 @@ impl World {
     pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Awaited {
         let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
         let router = router(self.hub());
-        Awaited(tokio::spawn(async move { Reply::of(router.oneshot(request).await.unwrap()).await }))
+        Awaited::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await })
     }
 
     /// Sends a request and waits for its answer.

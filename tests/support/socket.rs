@@ -77,6 +77,15 @@ impl Socket {
         }
     }
 
+    /// The first frame heard, once nobody has anything left to do, of which `read` makes something. The others stay.
+    pub async fn heard<T>(&mut self, read: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
+        super::quiet().await;
+        self.collect();
+        let (at, found) = self.heard.iter().map(read).enumerate().find_map(|(at, found)| Some((at, found?)))?;
+        self.heard.remove(at);
+        Some(found)
+    }
+
     /// The next frame.
     pub async fn next(&mut self) -> Frame {
         self.find("a frame", |frame| Some(frame.clone())).await

@@ -7,10 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use session_gateway_hub::http::extract::OutsideBody;
 use session_gateway_hub::http::router;
 use session_gateway_hub::hub::ports::{ConnId, Runtime, UploadBody, UploadFault};
+use session_gateway_hub::model::json::{Json, JsonObject};
 use tower::ServiceExt;
 
 use super::World;
@@ -34,12 +35,19 @@ impl UploadBody for Body {
         let arrival = self.arrival.lock().unwrap().take().expect("a body is read once");
         async move {
             let text = arrival.await.unwrap_or(Err(UploadFault::Broken))?;
-            let Ok(mut body) = serde_json::from_str::<Value>(&text) else { return Ok(text) };
-            let Some(content) = body["content"].as_str().map(str::to_owned) else { return Ok(text) };
+            let Some(mut body) = JsonObject::parse(&text) else { return Ok(text) };
+            let contents: Vec<&RawValue> =
+                body.members().filter(|(name, _)| *name == "content").map(|(_, value)| value).collect();
+            let [content] = contents[..] else { return Ok(text) };
+            if !content.get().starts_with('"') {
+                return Ok(text);
+            }
+            let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
             STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
-            body["content"] = "".into();
             *self.content.lock().unwrap() = content;
-            Ok(body.to_string())
+            let nothing = Json::parse(r#""""#).unwrap();
+            body.set("content", nothing.raw());
+            Ok(serde_json::to_string(&body).unwrap())
         }
         .boxed()
     }
@@ -53,21 +61,30 @@ impl UploadBody for Body {
 /// Lets the body of an upload arrive, or fail.
 pub type Arrival = oneshot::Sender<Result<String, UploadFault>>;
 
+/// A body that arrives later.
+fn arriving(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (OutsideBody, Arrival) {
+    let (arrival, receiver) = oneshot::channel();
+    let (arrival_of_body, content) = (Mutex::new(Some(receiver)), Mutex::default());
+    let body = Body { rt: Arc::clone(rt), declared, arrival: arrival_of_body, content };
+    (OutsideBody(Arc::new(body)), arrival)
+}
+
+/// A body that is there.
+pub fn arrived(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> OutsideBody {
+    let (outside, arrival) = arriving(rt, Some(body.len() as u64));
+    arrival.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
+    outside
+}
+
 impl World {
     /// Begins an upload whose body arrives later.
     pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (Awaited, Arrival) {
-        let (arrival, receiver) = oneshot::channel();
-        let body = Body {
-            rt: Arc::clone(&self.object.rt),
-            declared,
-            arrival: Mutex::new(Some(receiver)),
-            content: Mutex::default(),
-        };
+        let (body, arrival) = arriving(&self.object.rt, declared);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
-        request.extensions_mut().insert(OutsideBody(Arc::new(body)));
+        request.extensions_mut().insert(body);
         let router = router(self.hub());
-        let reply = tokio::spawn(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
-        (Awaited(reply), arrival)
+        let reply = Awaited::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
+        (reply, arrival)
     }
 
     /// Sends an upload; its answer may be waited for later.

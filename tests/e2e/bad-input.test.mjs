@@ -1,0 +1,336 @@
+/**
+ * Bad input to the built hub, in ways that only a wire can carry it: bytes that are no text, bodies without a length, paths
+ * that the runtime rewrites, frames of every kind. Each is answered, and the hub and its sockets go on. What can be wrong
+ * with each field is tested natively (`tests/bad_*.rs`).
+ */
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { Recorder, within } from './lib/await.mjs';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { ROOT, startHub } from './lib/hub.mjs';
+import { Lifetime } from './lib/lifetime.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
+
+/** The routes of the hub as its own router names them. @type {{method: string, route: string}[]} */
+const CALLS = [...source('http/mod.rs').matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].flatMap(([, route, handlers]) =>
+  [...handlers.matchAll(/\b(get|post|patch|put|delete)\(/g)].map(([, method]) => ({ method: method.toUpperCase(), route })),
+);
+/** The events of a CLI as the hub's own reader names them. */
+const EVENTS = [...source('wire/cli.rs').split('let event = match name {')[1].split('_ => return')[0].matchAll(/"([a-z-]+)" =>/g)].map(
+  ([, name]) => name,
+);
+
+const suite = new Lifetime();
+const web = hub.web('team');
+let session;
+let cli;
+
+before(async () => {
+  ({ session, cli } = await liveSession(suite, hub, { namespace: 'team', tag: 'bad-input', auth: { machineId: 'm' } }));
+  await web.machine({ id: 'm' });
+});
+after(() => suite.end());
+
+/** After every test: nothing of it is left, and everybody is served. */
+afterEach(async () => {
+  assert.deepEqual(await cli.ask('ping', {}), { ok: true }, 'the CLI’s socket is still there');
+  const { status, body } = await web.get(`/api/sessions/${session.id}`);
+  assert.equal(status, 200);
+  assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
+  assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
+});
+
+/** Bodies that are no text. */
+const BYTES = { 'no UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16': [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], gzip: [0x1f, 0x8b, 0x08] };
+
+/**
+ * Sends a request byte by byte as given, on a connection of its own.
+ * @param {string | Buffer} target the path, which may be no text
+ * @param {{token?: string | null, headers?: string[], body?: Buffer, chunked?: boolean}} [options]
+ * @returns {Promise<{status: number, headers: Record<string, string>, text: string, body: any}>}
+ */
+async function raw(method, target, { token = web.token, headers = [], body, chunked = false } = {}) {
+  const socket = net.connect(hub.port, '127.0.0.1');
+  const length = body === undefined ? [] : [chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`];
+  const authorization = token === null ? [] : [`Authorization: Bearer ${token}`];
+  const lines = ['Host: 127.0.0.1', 'Connection: close', ...authorization, ...length, ...headers];
+  socket.on('error', () => {});
+  socket.write(Buffer.concat([Buffer.from(`${method} `), Buffer.from(target), Buffer.from(` HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)]));
+  for (let at = 0; body !== undefined && at < body.length; at += 1 << 20) {
+    const piece = body.subarray(at, at + (1 << 20));
+    socket.write(chunked ? Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]) : piece);
+  }
+  if (chunked) socket.write('0\r\n\r\n');
+  try {
+    return await within(answerOn(socket), `an answer to ${method} ${target}`, 60_000);
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Reads an answer; the runtime keeps the connection open behind it. */
+async function answerOn(socket) {
+  let received = '';
+  for await (const data of socket.setEncoding('utf8')) {
+    received += data;
+    const [head, text] = received.split(/\r\n\r\n([^]*)/, 2);
+    const [first, ...lines] = head.split('\r\n');
+    const headers = Object.fromEntries(lines.map((line) => line.split(/:\s*/, 2)).map(([name, value]) => [name.toLowerCase(), value]));
+    if (text === undefined || Buffer.byteLength(text) < Number(headers['content-length'])) continue;
+    const body = text.startsWith('{') ? JSON.parse(text) : undefined;
+    return { status: Number(first.split(' ')[1]), headers, text, body };
+  }
+  throw new Error(`The connection ended after ${received}`);
+}
+
+function assertRefusal(answer, status, code, field) {
+  assert.deepEqual([answer.status, answer.body?.code, answer.body?.field], [status, code, field], answer.text);
+  assert.ok(answer.body.error.length > 10, 'a sentence for a person');
+  assert.match(answer.headers['content-type'], /^application\/json/);
+  assert.equal(answer.headers['cache-control'], 'no-store');
+}
+
+describe('a body', () => {
+  // These read none.
+  const bodiless = ['/switch', '/resume'];
+  const readers = CALLS.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
+  const target = (route) => route.replace(/(sessions)\/\{id\}/, `$1/${session.id}`).replace('machines/{id}', 'machines/m').replace(/\{\w+\}/, 'r');
+
+  for (const [what, bytes] of Object.entries(BYTES)) {
+    test(`that is ${what} is refused by every route, with and without a length`, async () => {
+      assert.ok(readers.length >= 12, JSON.stringify(readers));
+      for (const { method, route } of readers) {
+        for (const chunked of [false, true]) {
+          assertRefusal(await raw(method, target(route), { body: Buffer.from(bytes), chunked }), 400, 'invalid_body');
+        }
+      }
+    });
+  }
+
+  test('for a log-in is no different', async () => {
+    for (const bytes of Object.values(BYTES)) {
+      assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.from(bytes), chunked: true }), 400, 'invalid_body');
+    }
+    const nameless = await raw('POST', '/api/auth', { token: null, body: Buffer.from('{}') });
+    assertRefusal(nameless, 400, 'invalid_field', 'accessToken');
+    assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }), 413, 'body_too_large');
+  });
+
+  test('that is too large is refused whatever else is wrong, with and without a length', async () => {
+    const large = 8 * 1024 * 1024 + 1;
+    // Who tells a length is answered by that alone.
+    const told = { headers: [`Content-Length: ${large}`] };
+    const untold = { body: Buffer.alloc(large, ' '), chunked: true };
+    for (const options of [told, untold]) {
+      assertRefusal(await raw('POST', `/api/sessions/${session.id}/messages`, options), 413, 'body_too_large');
+      assertRefusal(await raw('PATCH', '/api/sessions/nobody', options), 413, 'body_too_large');
+    }
+    assertRefusal(await raw('PATCH', '/api/sessions/nobody', { ...told, token: 'wrong' }), 401, 'unauthorized');
+  });
+
+  test('of great depth is refused or ignored', async () => {
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    const at = `/api/sessions/${session.id}/messages`;
+    assertRefusal(await raw('POST', at, { body: Buffer.from(deep) }), 400, 'invalid_body');
+    assertRefusal(await raw('POST', at, { body: Buffer.from(`{"text":${deep}}`) }), 400, 'invalid_field', 'text');
+    assertRefusal(await raw('POST', at, { body: Buffer.from(`{"unknown":${deep}}`) }), 400, 'invalid_field', 'text');
+  });
+});
+
+describe('a path', () => {
+  const withId = CALLS.filter(({ route }) => route.includes('{id}'));
+  const bodyOf = (method) => (method === 'GET' ? {} : { body: Buffer.from('{}') });
+
+  test('whose id is no text, or nobody’s, is refused by every route', async () => {
+    assert.ok(withId.length >= 20, JSON.stringify(withId));
+    for (const { method, route } of withId) {
+      const to = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
+      const code = route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found';
+      assertRefusal(await raw(method, to('%ff'), bodyOf(method)), 400, 'invalid_field', 'id');
+      for (const id of ['__proto__', '%00', '..%2f..%2fetc', 'x'.repeat(8192)]) {
+        assertRefusal(await raw(method, to(id), bodyOf(method)), 404, code);
+      }
+    }
+  });
+
+  test('that climbs is the one that it leads to, and as well guarded', async () => {
+    const { body } = await hub.web('team', null).post('/api/auth', { accessToken: web.token });
+    const up = ['..', '%2e%2e', '.%2E', '..%2f', '..\\', '%2e%2e%5c'];
+    for (const [one, other] of up.flatMap((one) => up.map((other) => [one, other]))) {
+      for (const place of [`/api/sessions/${one}/${other}/cli/sessions/${session.id}`, `/api/sessions/x/${one}/${other}/${other}/cli/machines/m`]) {
+        const answer = await raw('GET', place, { token: body.token });
+        assert.ok([400, 401, 404].includes(answer.status), `${place}: ${answer.status} ${answer.text}`);
+        assert.equal((await raw('GET', place, { token: null })).status >= 400, true, place);
+      }
+    }
+    assertRefusal(await raw('GET', '/health/../api/sessions', { token: null }), 401, 'unauthorized');
+  });
+
+  test('of bytes that are no text is refused', async () => {
+    for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0xa6, 0x80], [0x01], [0x7f]]) {
+      const answer = await raw('GET', Buffer.concat([Buffer.from('/api/sessions/'), Buffer.from(bytes)]));
+      assert.ok(answer.status >= 400 && answer.status < 500, `${bytes}: ${answer.status} ${answer.text}`);
+    }
+  });
+
+  test('with a query that cannot be read is refused', async () => {
+    for (const [query, field] of [['limit=%ff', 'limit'], ['limit=1&limit=1', 'limit'], ['beforeSeq=9007199254740992', 'beforeSeq'], ['%ff=1', '\ufffd']]) {
+      for (const root of ['/api', '/cli']) {
+        assertRefusal(await raw('GET', `${root}/sessions/${session.id}/messages?${query}`), 400, 'invalid_field', field);
+      }
+    }
+  });
+});
+
+test('texts that differ after a NUL are two, to the database as well', async () => {
+  const tags = ['a\u0000one', 'a\u0000two'];
+  const ids = [];
+  for (const tag of [...tags, ...tags]) ids.push((await web.session({ tag })).id);
+  assert.equal(new Set(ids).size, 2);
+  assert.deepEqual([ids[2], ids[3]], [ids[0], ids[1]]);
+  const rows = await (await hub.database()).prepare('SELECT tag FROM sessions WHERE id IN (?1, ?2) ORDER BY tag').bind(ids[0], ids[1]).raw();
+  assert.deepEqual(rows.flat(), tags);
+  for (const id of ids.slice(0, 2)) assert.equal((await web.delete(`/api/sessions/${id}`)).status, 200);
+});
+
+describe('headers', () => {
+  test('that show two tokens, or no text, show none', async () => {
+    for (const headers of [[`Authorization: Bearer ${web.token}`], ['Authorization: Basic x']]) {
+      assertRefusal(await raw('GET', '/api/sessions', { headers }), 401, 'unauthorized');
+    }
+    for (const token of [`${web.token}\x7f`, '\u00ff', 'x'.repeat(8192), '.'.repeat(8192), 'a.b.c']) {
+      const { status } = await raw('GET', '/api/sessions', { token });
+      assert.ok([400, 401].includes(status), `${status} for ${token.slice(0, 20)}`);
+    }
+  });
+
+  test('that are the hub’s own do not pass', async () => {
+    const headers = ['Hub-Namespace: other', 'Hub-Socket: cli', 'Last-Event-ID: \u00e9'];
+    const answer = await raw('GET', `/api/sessions/${session.id}`, { headers });
+    assert.deepEqual([answer.status, answer.body.session.namespace], [200, 'team']);
+  });
+});
+
+/** A payload of each JSON type, and what the official client makes of bytes. */
+const PAYLOADS = [null, true, 7, 'text', [], {}, JSON.stringify({ sid: 'x' }), { sid: 7, machineId: 7, method: 7 }, Buffer.from([1, 2, 3])];
+
+describe('an event of a CLI', () => {
+  test('that is malformed is acknowledged with what is wrong, whatever the event', async () => {
+    assert.ok(EVENTS.length >= 11, EVENTS.join());
+    for (const name of [...EVENTS.filter((one) => one !== 'ping'), 'no-such-event', '__proto__']) {
+      for (const payload of PAYLOADS) {
+        const ack = await cli.ask(name, payload);
+        const versioned = /^(machine-)?update-/.test(name) && ack.result === 'error';
+        const said = versioned ? ack.reason : ack.error;
+        assert.ok(versioned || ack.ok === false, `${name} ${JSON.stringify(payload)}: ${JSON.stringify(ack)}`);
+        assert.ok(said.length > 10, `${name}: ${JSON.stringify(ack)}`);
+      }
+    }
+  });
+
+  test('that is malformed and asks for no acknowledgement is told in an error event', async (t) => {
+    const other = await connectCli(t, hub, { namespace: 'team' });
+    for (const name of EVENTS.filter((one) => one !== 'ping')) {
+      for (const payload of PAYLOADS.filter((one) => !Buffer.isBuffer(one))) {
+        other.socket.emit(name, payload);
+        const { code, message } = await other.error();
+        assert.equal(code, 'bad-payload', `${name} ${JSON.stringify(payload)}: ${message}`);
+      }
+    }
+    assert.deepEqual(await other.ask('ping', {}), { ok: true });
+  });
+});
+
+/** A CLI that writes its frames itself. The token comes with the upgrade, or in CONNECT, read by the worker. */
+async function rawCli(t, withUpgrade) {
+  const query = withUpgrade ? `&token=${encodeURIComponent(web.token)}` : '';
+  const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
+  const frames = new Recorder('the frames of the raw socket');
+  socket.onmessage = ({ data }) => frames.push(data);
+  socket.onclose = ({ code, reason }) => frames.end(`the socket was closed with ${code} ${reason}`);
+  t.after(() => socket.close());
+  await frames.next((frame) => frame.startsWith('0{'), 'the open packet');
+  socket.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
+  await frames.next((frame) => frame.startsWith('40/cli,'), 'the answer to CONNECT');
+  return { socket, frames };
+}
+
+describe('a frame of a CLI', () => {
+  const DEEP = '['.repeat(1_000_000);
+  const FRAMES = [
+    '', 'x', '9', '\u0000', '\u{1F980}', '4', '48', '42/cli,', '42/cli,{}', '42/cli,[5]', '42/cli,["ping"', '42/cli,["\\ud800"]', '43/cli,[]',
+    '42/cli,99999999999999999999["ping"]', '451-/cli,["message",{"_placeholder":true,"num":0}]', '40/cli,[]', `42/cli,["ping",${DEEP}]`,
+    `42/cli,${DEEP}`, `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`,
+  ];
+  const QUIET = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
+
+  for (const [way, withUpgrade] of [['straight to the object', true], ['through the worker', false]]) {
+    test(`that makes no sense is answered, and the socket lives on, ${way}`, async (t) => {
+      const { socket, frames } = await rawCli(t, withUpgrade);
+      const alive = async (number) => {
+        socket.send(`42/cli,${number}["ping"]`);
+        assert.equal(await frames.next(() => true, 'the next frame'), `43/cli,${number}[{"ok":true}]`);
+      };
+      for (const [at, frame] of FRAMES.entries()) {
+        socket.send(frame);
+        const answer = await frames.next(() => true, `an answer to ${frame.slice(0, 40)}`);
+        assert.match(answer, /^42\/cli,\["error",\{"message":".{10,}","code":"(bad-packet|not-found)"/s, frame.slice(0, 40));
+        await alive(at);
+      }
+      for (const [at, frame] of QUIET.entries()) {
+        socket.send(frame);
+        await alive(at);
+      }
+      socket.send(new Uint8Array([4, 0x34, 0xff]));
+      assert.match(await frames.next(() => true, 'an answer to bytes'), /"code":"binary-unsupported"/);
+      await alive(1);
+    });
+  }
+
+  test('whose bytes are no text is answered, and the socket lives on', async (t) => {
+    const socket = net.connect(hub.port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    const heard = new Recorder('the bytes of the socket');
+    socket.on('data', (data) => heard.push(data.toString('latin1')));
+    socket.on('close', () => heard.end('the socket was closed'));
+    // A text frame, masked with zeros.
+    const send = (text) => socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
+    const next = (part) => heard.next((data) => data.includes(part), part);
+    const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
+    const target = `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`;
+    socket.write([`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
+    await next('101');
+    send('40/cli,');
+    await next('40/cli,{"sid"');
+    for (const bytes of [[0xff], [0x34, 0xff, 0xfe], [0x34, 0x32, 0xc3], [0x34, 0x32, 0xed, 0xa0, 0x80]]) {
+      send(Buffer.from(bytes));
+      await next('bad-packet');
+    }
+    send('42/cli,7["ping"]');
+    await next('43/cli,7[{"ok":true}]');
+  });
+
+  test('of a web client is passed over', async (t) => {
+    const feed = await web.socket({ sessionId: session.id });
+    t.after(() => feed.close());
+    await feed.greeting();
+    const listener = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/api/events?token=${encodeURIComponent(web.token)}`);
+    const frames = new Recorder('the frames of a listener');
+    listener.onmessage = ({ data }) => frames.push(data);
+    t.after(() => listener.close());
+    await frames.next(() => true, 'the greeting');
+    for (const frame of [...FRAMES.slice(0, 16), '1', '41', '{"type":"x"}', new Uint8Array([1])]) listener.send(frame);
+    const marker = await web.session({ tag: 'marker' });
+    assert.equal(JSON.parse(await frames.next(() => true, 'the next event')).type, 'session-added');
+    await web.delete(`/api/sessions/${marker.id}`);
+  });
+});
