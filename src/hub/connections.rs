@@ -9,12 +9,6 @@ use super::rpc::Owner;
 use crate::model::event::Audience;
 use crate::model::vocabulary::Vocabulary;
 
-/// How many sockets may wait for their CONNECT at once (decisions.md).
-pub const MAX_OPENING: usize = 200;
-
-/// How long a socket may take to connect, in milliseconds.
-pub const OPENING_MS: u64 = 10_000;
-
 /// Who is at the other end of a socket. This is the socket's attachment: it restores the same state after a sleep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "peer")]

@@ -1,10 +1,12 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
-//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`], [`permissions`], [`messages`], [`machines`],
-//! [`workspace`], [`uploads`]; [`sockets`] and [`cli`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write: nobody hears of a change before it
-//! is durable.
+//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
+//! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
+//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write:
+//! nobody hears of a change before it is durable.
 
+pub mod admission;
 pub mod claims;
 pub mod cli;
 pub mod commit;
@@ -18,8 +20,10 @@ pub mod memory;
 pub mod messages;
 pub mod modes;
 pub mod permissions;
+pub mod pings;
 pub mod ports;
 pub mod presence;
+pub mod registrations;
 pub mod resume;
 pub mod rpc;
 pub mod schedule;
@@ -41,9 +45,10 @@ use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::journal::Journal;
+use admission::OPENING_MS;
 use claims::Claims;
 use commit::Outcome;
-use connections::{Connections, OPENING_MS, Peer};
+use connections::{Connections, Peer};
 use fanout::Fanout;
 use liveness::Liveness;
 use memory::Memory;

@@ -22,9 +22,9 @@ use crate::http::error::Refusal;
 use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
 use crate::hub::Hub;
+use crate::hub::admission::Upgrade;
 use crate::hub::connections::Format;
 use crate::hub::ports::{ConnId, Runtime};
-use crate::hub::sockets::Upgrade;
 use crate::model::namespace::Namespace;
 
 /// Where the object keeps the name of its namespace: an alarm comes without it.
