@@ -7,6 +7,7 @@ use jwt_compact::alg::{Hs256, Hs256Key};
 use jwt_compact::{AlgorithmExt as _, Claims, Header, UntrustedToken};
 use serde::{Deserialize, Serialize};
 
+use super::token::MAX_TOKEN_BYTES;
 use crate::model::namespace::Namespace;
 
 /// Seconds from a token's issue to the moment when it is no longer accepted.
@@ -66,6 +67,9 @@ impl JwtKey {
     /// A token without `exp` is refused, one with `exp` is refused from that second on (RFC 7519 section 4.1.4), and
     /// one with `nbf` before that second. There is no leeway: the hub that verifies is the hub that issued.
     pub fn verify(&self, token: &str, now_secs: i64) -> Option<WebClaims> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return None;
+        }
         let key = self.0.as_ref()?;
         let untrusted = UntrustedToken::new(token).ok()?;
         let verified = Hs256.validator::<WebClaims>(key).validate(&untrusted).ok()?;
@@ -224,6 +228,19 @@ mod tests {
         for token in ["", ".", "..", "...", "a.b.c", "s3cret:team-7", &extra, &spaced, &padded] {
             assert_eq!(key().verify(token, NOW), None, "{token:?}");
         }
+    }
+
+    #[test]
+    fn a_token_above_its_limit_is_refused_even_when_signed() {
+        let sized = |padding: usize| {
+            let padding = "x".repeat(padding);
+            let payload = format!(r#"{{"uid":7,"ns":"team-7","exp":1700000900,"padding":"{padding}"}}"#);
+            signed(r#"{"alg":"HS256"}"#, &payload)
+        };
+        let (short, long) = (sized(600), sized(700));
+        assert!(short.len() <= MAX_TOKEN_BYTES && long.len() > MAX_TOKEN_BYTES);
+        assert_eq!(key().verify(&short, NOW), Some(claims()));
+        assert_eq!(key().verify(&long, NOW), None);
     }
 
     #[test]

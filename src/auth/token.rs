@@ -11,6 +11,11 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::model::namespace::Namespace;
 
+/// The longest token that is looked at, in bytes: whoever asks without a good one must not cost much.
+pub const MAX_TOKEN_BYTES: usize = 1024;
+/// The longest secret that a hub may have, in bytes: with any namespace it makes a token that is looked at.
+pub const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
+
 /// Checks access tokens against the hub's secret, `CLI_API_TOKEN`.
 ///
 /// A token is `<SECRET>`, which stands for the namespace `default`, or `<SECRET>:<NAMESPACE>`. `<SECRET>` is either
@@ -44,6 +49,9 @@ impl AccessTokens {
     /// The namespace that `token` opens, or `None` when the token is wrong. Nothing tells why: whoever guesses must
     /// not learn which part was right.
     pub fn verify(&self, token: &str) -> Option<Namespace> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return None;
+        }
         let default = Namespace::default();
         if self.opens(token, &default) {
             return Some(default);
@@ -205,6 +213,17 @@ mod tests {
     fn a_namespace_token_of_another_hub_is_worth_nothing_here() {
         let theirs = AccessTokens::new("other", false).namespace_token(&namespace("team-7"));
         assert_eq!(opened(&AccessTokens::new("s3cret", false), &theirs), None);
+    }
+
+    #[test]
+    fn a_token_above_its_limit_opens_nothing() {
+        let longest = "x".repeat(MAX_SECRET_BYTES);
+        let name = "n".repeat(Namespace::MAX_LEN);
+        let token = format!("{longest}:{name}");
+        assert_eq!(token.len(), MAX_TOKEN_BYTES);
+        assert_eq!(opened(&AccessTokens::new(&longest, false), &token), Some(name));
+        let huge = "x".repeat(MAX_TOKEN_BYTES + 1);
+        assert_eq!(opened(&AccessTokens::new(&huge, false), &huge), None);
     }
 
     #[test]

@@ -13,14 +13,25 @@ use super::sockets::{MAX_FRAME_BYTES, NAMESPACE};
 use crate::auth::token::AccessTokens;
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
-use crate::wire::engineio::Handshake;
+use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
-use crate::wire::socketio;
+use crate::wire::socketio::{self, Packet};
 
 /// How many sockets may wait for their CONNECT at once (decisions.md).
 const MAX_OPENING: usize = 200;
 /// How long a socket may take to connect, in milliseconds.
 pub const OPENING_MS: u64 = 10_000;
+
+/// The largest frame before CONNECT is answered, in bytes: whoever has not shown a token yet has little to say.
+pub const MAX_OPENING_FRAME_BYTES: usize = 16 * 1024;
+/// Why a socket is closed whose frame was larger.
+pub const OPENING_FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
+/// How many frames of a socket are refused before it is closed.
+pub const MAX_REFUSALS: u32 = 3;
+/// Why a socket is closed whose time for CONNECT is over.
+pub const NO_CONNECT: &str = "No CONNECT packet came";
+/// Why a socket is closed that had so many refused.
+pub const TOO_MANY_REFUSALS: &str = "No good CONNECT packet came: too many were refused";
 
 /// What is known of a CLI's socket when it opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,41 +47,67 @@ pub fn greeting(sid: &str) -> String {
     Handshake { sid, ping_interval: PING_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }.encode()
 }
 
-/// What a CONNECT packet asks for, checked as far as the tokens go.
+/// What a frame that came before a good CONNECT means.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may connect to this namespace.
+    /// A CONNECT packet that may connect to this namespace.
     Granted { namespace: Namespace, auth: ConnectAuth },
-    /// It is answered with this CONNECT_ERROR frame.
+    /// It is answered with this CONNECT_ERROR frame. A socket has [`MAX_REFUSALS`] of them.
     Refused(String),
+    /// A ping of the client, which is answered with this frame.
+    Pong(String),
+    /// The client leaves.
+    Left,
+    /// A packet without meaning here.
+    Ignored,
 }
 
-/// Checks a CONNECT packet. `upgrade` is the namespace of a token that came with the upgrade. Used by the object always,
-/// and by the worker before it knows the object.
-pub fn admit(
-    tokens: &AccessTokens,
-    upgrade: Option<&Namespace>,
-    namespace: &str,
-    auth: Option<&RawValue>,
-) -> Admission {
-    let refuse = |message: &str| Admission::Refused(socketio::connect_error(namespace, message));
+/// Reads a frame that came before a good CONNECT. `upgrade` is the namespace of a token that came with the upgrade. Used
+/// by the object always, and by the worker before it knows the object.
+pub fn admission(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str) -> Admission {
+    let text = match engineio::decode(frame) {
+        Ok(engineio::Packet::Message(text)) => text,
+        Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::Packet::Pong(data).encode()),
+        Ok(engineio::Packet::Close) => return Admission::Left,
+        Ok(_) => return Admission::Ignored,
+        Err(error) => return refused(NAMESPACE, &format!("{error}.")),
+    };
+    match socketio::decode(text) {
+        Ok(Packet::Connect { namespace, auth }) => admit(tokens, upgrade, namespace, auth),
+        Ok(Packet::Disconnect { .. }) => Admission::Left,
+        Ok(packet) => refused(packet.namespace(), "Not connected: send a CONNECT packet first"),
+        Err(error) => refused(error.namespace().unwrap_or(NAMESPACE), &format!("{error}.")),
+    }
+}
+
+/// The CONNECT_ERROR frame that answers a binary frame before CONNECT.
+pub fn binary_refusal() -> String {
+    socketio::connect_error(NAMESPACE, "Not connected, and binary is not supported: send a CONNECT packet first")
+}
+
+fn refused(namespace: &str, message: &str) -> Admission {
+    Admission::Refused(socketio::connect_error(namespace, message))
+}
+
+fn admit(tokens: &AccessTokens, upgrade: Option<&Namespace>, namespace: &str, auth: Option<&RawValue>) -> Admission {
     if namespace != NAMESPACE {
-        return refuse("Invalid namespace");
+        return refused(namespace, "Invalid namespace");
     }
     let auth: ConnectAuth = match read_object(auth.map_or("{}", RawValue::get)) {
         Ok(auth) => auth,
-        Err(error) => return refuse(&format!("Invalid auth. {error}")),
+        Err(error) => return refused(NAMESPACE, &format!("Invalid auth. {error}")),
     };
     let granted = match &auth.token {
         Some(token) => tokens.verify(token),
         None => upgrade.cloned(),
     };
-    let Some(granted) = granted else { return refuse("Invalid token") };
+    let Some(granted) = granted else { return refused(NAMESPACE, "Invalid token") };
     if upgrade.is_some_and(|upgrade| *upgrade != granted) {
-        return refuse("Invalid token: it is for another namespace than the one that came with the upgrade");
+        let message = "Invalid token: it is for another namespace than the one that came with the upgrade";
+        return refused(NAMESPACE, message);
     }
     if auth.namespace.as_ref().is_some_and(|named| named != granted.as_ref()) {
-        return refuse("Invalid namespace: the token is for another one");
+        return refused(NAMESPACE, "Invalid namespace: the token is for another one");
     }
     Admission::Granted { namespace: granted, auth }
 }
@@ -88,27 +125,42 @@ impl Hub {
             self.rt.send(&[conn], &greeting(&self.new_id()));
         }
         let mut state = self.state();
-        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, authenticated: upgrade.authenticated }));
+        self.put_peer(
+            &mut state,
+            conn,
+            Peer::Opening(Opening { since: now, authenticated: upgrade.authenticated, refused: 0 }),
+        );
         self.want_alarm(&mut state, Some(now + OPENING_MS));
     }
 
-    pub(super) async fn connect(
-        self: &Arc<Self>,
-        conn: ConnId,
-        opening: &Opening,
-        namespace: &str,
-        auth: Option<&RawValue>,
-    ) {
+    /// A frame came before a good CONNECT.
+    pub(super) async fn on_first(self: &Arc<Self>, conn: ConnId, opening: Opening, frame: &str) {
         let own = &self.config.namespace;
-        let upgrade = opening.authenticated.then_some(own);
-        let auth = match admit(&self.config.tokens, upgrade, namespace, auth) {
-            Admission::Granted { namespace, auth } if namespace == *own => auth,
+        match admission(&self.config.tokens, opening.authenticated.then_some(own), frame) {
+            Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
             Admission::Granted { .. } => {
-                let refusal = socketio::connect_error(namespace, "Invalid token: it is for another namespace");
-                return self.rt.send(&[conn], &refusal);
+                let message = "Invalid token: it is for another namespace";
+                self.refuse_connect(conn, opening, &socketio::connect_error(NAMESPACE, message));
             }
-            Admission::Refused(frame) => return self.rt.send(&[conn], &frame),
-        };
+            Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
+            Admission::Pong(frame) => self.rt.send(&[conn], &frame),
+            Admission::Left => self.hang_up(conn),
+            Admission::Ignored => {}
+        }
+    }
+
+    /// Refuses a frame before CONNECT, and with the last one that a socket has the socket.
+    pub(super) fn refuse_connect(&self, conn: ConnId, mut opening: Opening, refusal: &str) {
+        self.rt.send(&[conn], refusal);
+        opening.refused += 1;
+        if opening.refused < MAX_REFUSALS {
+            return self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
+        }
+        self.rt.close(conn, 1008, TOO_MANY_REFUSALS);
+        self.on_close(conn);
+    }
+
+    async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
         let session = self.named(Kind::Session, auth.session_id).await;
         let machine = self.named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
@@ -159,7 +211,7 @@ impl Hub {
             late.map(|(conn, _)| conn).filter(idle).collect()
         };
         for conn in late {
-            self.rt.close(conn, 1008, "No CONNECT packet came");
+            self.rt.close(conn, 1008, NO_CONNECT);
             self.on_close(conn);
         }
     }
@@ -185,12 +237,13 @@ impl Named {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Box<RawValue> {
-        serde_json::from_str(text).unwrap()
-    }
-
     fn tokens() -> AccessTokens {
         AccessTokens::new("secret", false)
+    }
+
+    /// What CONNECT with this payload means, after an upgrade with or without a token.
+    fn connect(upgrade: Option<&Namespace>, auth: &str) -> Admission {
+        admission(&tokens(), upgrade, &format!("40/cli,{auth}"))
     }
 
     fn refusal(admission: Admission) -> String {
@@ -202,29 +255,37 @@ mod tests {
 
     #[test]
     fn a_token_opens_its_namespace_and_no_other() {
-        let auth = raw(r#"{"token":"secret:team","sessionId":"s","clientType":"x","other":1}"#);
-        let Admission::Granted { namespace, auth } = admit(&tokens(), None, "/cli", Some(&auth)) else { panic!() };
+        let auth = r#"{"token":"secret:team","sessionId":"s","clientType":"x","other":1}"#;
+        let Admission::Granted { namespace, auth } = connect(None, auth) else { panic!() };
         assert_eq!((namespace.as_ref(), auth.session_id.as_deref()), ("team", Some("s")));
-        let contradiction = raw(r#"{"token":"secret:team","namespace":"other"}"#);
-        assert!(refusal(admit(&tokens(), None, "/cli", Some(&contradiction))).contains("Invalid namespace"));
+        let contradiction = connect(None, r#"{"token":"secret:team","namespace":"other"}"#);
+        assert!(refusal(contradiction).contains("Invalid namespace"));
     }
 
     #[test]
     fn a_connect_without_a_good_token_is_refused_as_the_official_client_expects() {
-        for auth in [None, Some(raw("{}")), Some(raw(r#"{"token":"wrong"}"#))] {
-            let frame = refusal(admit(&tokens(), None, "/cli", auth.as_deref()));
-            assert_eq!(frame, r#"44/cli,{"message":"Invalid token"}"#);
+        for auth in ["", "{}", r#"{"token":"wrong"}"#] {
+            assert_eq!(refusal(connect(None, auth)), r#"44/cli,{"message":"Invalid token"}"#);
         }
-        assert_eq!(refusal(admit(&tokens(), None, "/", None)), r#"44{"message":"Invalid namespace"}"#);
-        assert!(refusal(admit(&tokens(), None, "/cli", Some(&raw(r#"{"token":5}"#)))).contains("`token`"));
+        assert_eq!(refusal(admission(&tokens(), None, "40")), r#"44{"message":"Invalid namespace"}"#);
+        assert!(refusal(connect(None, r#"{"token":5}"#)).contains("`token`"));
     }
 
     #[test]
     fn a_token_may_come_with_the_upgrade_instead() {
         let team = Namespace::parse("team").unwrap();
-        let granted = admit(&tokens(), Some(&team), "/cli", None);
+        let granted = connect(Some(&team), "");
         assert!(matches!(granted, Admission::Granted { namespace, .. } if namespace == team));
-        let other = raw(r#"{"token":"secret:other"}"#);
-        assert!(refusal(admit(&tokens(), Some(&team), "/cli", Some(&other))).contains("Invalid token"));
+        let other = connect(Some(&team), r#"{"token":"secret:other"}"#);
+        assert!(refusal(other).contains("Invalid token"));
+    }
+
+    #[test]
+    fn the_client_may_ping_and_leave_before_it_connects() {
+        assert_eq!(admission(&tokens(), None, "2probe"), Admission::Pong("3probe".into()));
+        for goodbye in ["1", "41", "41/cli,"] {
+            assert_eq!(admission(&tokens(), None, goodbye), Admission::Left, "{goodbye}");
+        }
+        assert_eq!(admission(&tokens(), None, "6"), Admission::Ignored);
     }
 }

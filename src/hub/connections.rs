@@ -29,6 +29,14 @@ pub struct Opening {
     pub since: u64,
     /// Whether a good token came with the upgrade, so that CONNECT need not carry one.
     pub authenticated: bool,
+    /// How many of its frames were refused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A connected CLI.
@@ -262,7 +270,7 @@ mod tests {
     #[test]
     fn an_attachment_restores_the_same_peer() {
         let peers = [
-            Peer::Opening(Opening { since: 5, authenticated: true }),
+            Peer::Opening(Opening { since: 5, authenticated: true, refused: 2 }),
             Peer::Cli(Cli {
                 session: Some("s".into()),
                 machine: Some("m".into()),
@@ -309,7 +317,7 @@ mod tests {
     #[test]
     fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
         let mut connections = Connections::default();
-        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false }));
+        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false, refused: 0 }));
         connections.put(1, cli("a"));
         connections.put(2, cli("a"));
         assert_eq!(connections.of_session("a"), [1, 2]);

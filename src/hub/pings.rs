@@ -31,19 +31,13 @@ impl Hub {
         }
     }
 
-    /// Any frame answers a ping. Answers whether it came from a CLI: web clients only listen.
-    pub(super) fn seen(&self, conn: ConnId) -> bool {
+    /// A frame came in: any one answers a ping.
+    pub(super) fn seen(&self, conn: ConnId) {
         let mut state = self.state();
-        let Some(connection) = state.connections.get_mut(conn) else { return false };
-        match &mut connection.peer {
-            Peer::Web(_) => return false,
-            Peer::Opening(_) => {}
-            Peer::Cli(cli) => {
-                if std::mem::take(&mut cli.unanswered) {
-                    self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
-                }
-            }
+        let Some(connection) = state.connections.get_mut(conn) else { return };
+        let Peer::Cli(cli) = &mut connection.peer else { return };
+        if std::mem::take(&mut cli.unanswered) {
+            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
         }
-        true
     }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::connections::Peer;
+use super::admission::{MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE, binary_refusal};
+use super::connections::{Connection, Peer};
 use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::rpc::Owner;
@@ -18,6 +19,8 @@ pub const NAMESPACE: &str = "/cli";
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// How many bytes of one socket's frames may wait while an earlier one is being handled.
 const MAX_WAITING: usize = 48 * 1024 * 1024;
+/// What a waiting frame takes besides its text, in bytes: empty ones are not free.
+const FRAME_OVERHEAD: usize = 64;
 
 /// An `update` event as a frame.
 pub(super) fn update_frame(id: &str, seq: u64, now: u64, body: &UpdateBody<'_>) -> String {
@@ -36,8 +39,13 @@ impl Hub {
         {
             let mut state = self.state();
             let Some(connection) = state.connections.get_mut(conn) else { return };
+            if matches!(connection.peer, Peer::Opening(_)) && text.len() > MAX_OPENING_FRAME_BYTES {
+                drop(state);
+                self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
+                return self.on_close(conn);
+            }
             if connection.busy {
-                connection.waiting += text.len();
+                connection.waiting += text.len() + FRAME_OVERHEAD;
                 connection.inbox.push_back(text);
                 let flooded = connection.waiting > MAX_WAITING;
                 drop(state);
@@ -55,7 +63,7 @@ impl Hub {
             let mut state = self.state();
             next = state.connections.get_mut(conn).and_then(|connection| {
                 let next = connection.inbox.pop_front();
-                connection.waiting -= next.as_ref().map_or(0, String::len);
+                connection.waiting -= next.as_ref().map_or(0, |text| text.len() + FRAME_OVERHEAD);
                 connection.busy = next.is_some();
                 next
             });
@@ -64,8 +72,17 @@ impl Hub {
 
     /// A binary frame came in. Nobody here speaks binary: it is an attachment of a packet that was refused already.
     pub fn on_binary(&self, conn: ConnId) {
-        if self.state().connections.cli(conn).is_some() {
-            self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
+        let opening = match self.state().connections.get(conn) {
+            // What belongs to a packet that waits behind CONNECT is refused with it.
+            Some(Connection { peer: Peer::Opening(opening), busy: false, .. }) => Some(opening.clone()),
+            Some(Connection { peer: Peer::Cli(_), .. }) => None,
+            _ => return,
+        };
+        match opening {
+            Some(opening) => self.refuse_connect(conn, opening, &binary_refusal()),
+            None => {
+                self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
+            }
         }
     }
 
@@ -87,11 +104,22 @@ impl Hub {
     }
 
     async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        if !self.seen(conn) {
-            return;
+        let opening = match self.state().connections.get(conn).map(|connection| &connection.peer) {
+            Some(Peer::Opening(opening)) => Some(opening.clone()),
+            Some(Peer::Cli(_)) => None,
+            // Web clients only listen.
+            Some(Peer::Web(_)) | None => return,
+        };
+        match opening {
+            Some(opening) => self.on_first(conn, opening, frame).await,
+            None => self.on_frame(conn, frame).await,
         }
+    }
+
+    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
+        self.seen(conn);
         match engineio::decode(frame) {
-            Ok(engineio::Packet::Message(text)) => self.handle_packet(conn, text).await,
+            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
             Ok(engineio::Packet::Close) => self.hang_up(conn),
             // Pongs, and packets without meaning here.
@@ -100,40 +128,22 @@ impl Hub {
         }
     }
 
-    async fn handle_packet(self: &Arc<Self>, conn: ConnId, text: &str) {
-        let opening = match self.state().connections.get(conn).map(|c| c.peer.clone()) {
-            Some(Peer::Opening(opening)) => Some(opening),
-            Some(Peer::Cli(_) | Peer::Web(_)) => None,
-            None => return,
-        };
-        let packet = match socketio::decode(text) {
-            Ok(packet) => packet,
-            Err(error) if opening.is_some() => {
-                let namespace = error.namespace().unwrap_or(NAMESPACE);
-                return self.rt.send(&[conn], &socketio::connect_error(namespace, &format!("{error}.")));
-            }
-            Err(error) => return self.refuse_packet(conn, &error),
-        };
-        match (packet, opening) {
-            (Packet::Connect { namespace, auth }, Some(opening)) => self.connect(conn, &opening, namespace, auth).await,
-            (Packet::Disconnect { .. }, Some(_)) => self.hang_up(conn),
-            (packet, Some(_)) => {
-                let refusal = "Not connected: send a CONNECT packet first";
-                self.rt.send(&[conn], &socketio::connect_error(packet.namespace(), refusal));
-            }
-            (Packet::Connect { namespace, .. }, None) if namespace != NAMESPACE => {
+    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) {
+        match socketio::decode(text) {
+            Err(error) => self.refuse_packet(conn, &error),
+            Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
                 self.rt.send(&[conn], &socketio::connect_error(namespace, "Invalid namespace"));
             }
             // What is said in a namespace that was not joined is said to nobody.
-            (packet, None) if packet.namespace() != NAMESPACE => {}
-            (Packet::Event { ack, name, args, .. }, None) => self.on_event(conn, ack, &name, &args).await,
-            (Packet::Ack { id, args, .. }, None) => self.state().rpc.resolve(conn, id, &args),
-            (Packet::Disconnect { .. }, None) => self.hang_up(conn),
-            (Packet::Connect { .. } | Packet::ConnectError { .. }, None) => {}
+            Ok(packet) if packet.namespace() != NAMESPACE => {}
+            Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
+            Ok(Packet::Ack { id, args, .. }) => self.state().rpc.resolve(conn, id, &args),
+            Ok(Packet::Disconnect { .. }) => self.hang_up(conn),
+            Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => {}
         }
     }
 
-    fn hang_up(&self, conn: ConnId) {
+    pub(super) fn hang_up(&self, conn: ConnId) {
         self.rt.close(conn, 1000, "");
         self.on_close(conn);
     }

@@ -67,28 +67,66 @@ export async function joined(db, [sql, params], limit) {
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts, rows.at(-1)?.[3] ?? 0];
 }
 
-/** The messages of an accepted WebSocket as a queue, until they are handed over to another socket. */
+/** How much of a client may wait until it is joined with its object: frames, and their characters or bytes. */
+const MAX_WAITING_FRAMES = 256;
+const MAX_WAITING_SIZE = 256 * 1024;
+
+/** Closes a socket as another one was closed. */
+function closeLike(socket, { code, reason }) {
+  try {
+    // 1005 and 1006 tell of a missing or broken close and can't be sent.
+    if (code === 1005 || code === 1006) socket.close(1001, 'Peer is gone');
+    else socket.close(code, reason);
+  } catch {
+    // It is closed already.
+  }
+}
+
+/**
+ * The messages of an accepted WebSocket as a queue, until they are handed over to another socket. Whoever is at its
+ * other end has not shown a token yet: what it sends is bounded.
+ */
 export class Inbox {
-  constructor(socket) {
+  /**
+   * @param {number} largest the largest frame, in characters or bytes
+   * @param {string} tooLarge the reason for closing the socket on a larger one
+   */
+  constructor(socket, largest, tooLarge) {
     this.socket = socket;
     this.waiting = [];
+    this.size = 0;
     this.closed = false;
     this.wake = () => {};
     this.take = (data) => {
+      const size = data.length ?? data.byteLength;
       this.waiting.push(data);
+      this.size += size;
+      if (size > largest) this.refuse({ code: 1009, reason: tooLarge });
+      else if (this.waiting.length > MAX_WAITING_FRAMES || this.size > MAX_WAITING_SIZE) {
+        this.refuse({ code: 1008, reason: 'Too many frames at once' });
+      }
       this.wake();
     };
     this.end = () => this.wake();
     // A blob would be sent on as the words "[object Blob]".
     socket.binaryType = 'arraybuffer';
-    socket.addEventListener('message', (event) => this.take(event.data));
+    socket.addEventListener('message', (event) => this.closed || this.take(event.data));
     const closed = (event) => {
       this.closed = true;
       this.end(event);
+      // Until this side is closed as well, the runtime takes a connection that broke for one that hangs.
+      closeLike(socket, event);
     };
     socket.addEventListener('close', closed);
-    // A connection that breaks has no close event.
+    // A connection that breaks may have no close event.
     socket.addEventListener('error', () => closed({ code: 1006 }));
+  }
+
+  /** Hangs up on a client that sends too much, and forgets what it sent. */
+  refuse(event) {
+    this.closed = true;
+    this.waiting = [];
+    closeLike(this.socket, event);
   }
 
   /** The next message, or undefined when none comes within `ms` milliseconds or the socket closes. */
@@ -105,10 +143,15 @@ export class Inbox {
         };
       });
     }
-    return this.waiting.shift();
+    const data = this.waiting.shift();
+    this.size -= data?.length ?? data?.byteLength ?? 0;
+    return data;
   }
 
-  /** Joins the socket with another one: `first` and what waits here go ahead, from then on all passes both ways. */
+  /**
+   * Joins the socket with another one: `first` and what waits here go ahead, from then on all passes both ways. What one
+   * side does not take fast enough waits in the runtime.
+   */
   join(first, other) {
     const pass = (to) => (data) => {
       try {
@@ -117,24 +160,15 @@ export class Inbox {
         // The other side is closing; its close event follows.
       }
     };
-    const close = (to) => (event) => {
-      try {
-        // 1005 and 1006 tell of a missing or broken close and can't be sent.
-        if (event.code === 1005 || event.code === 1006) to.close(1001, 'Peer is gone');
-        else to.close(event.code, event.reason);
-      } catch {
-        // It is closed already.
-      }
-    };
     this.take = pass(other);
-    this.end = close(other);
+    this.end = (event) => closeLike(other, event);
     const toClient = pass(this.socket);
-    const closeClient = close(this.socket);
+    other.binaryType = 'arraybuffer';
     other.addEventListener('message', (event) => toClient(event.data));
-    other.addEventListener('close', closeClient);
+    other.addEventListener('close', (event) => closeLike(this.socket, event));
     other.accept();
     for (const data of [first, ...this.waiting.splice(0)]) this.take(data);
-    if (this.closed) this.end({ code: 1001, reason: 'Peer is gone' });
+    if (this.closed) this.end({ code: 1006 });
   }
 }
 

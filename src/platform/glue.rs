@@ -30,11 +30,12 @@ extern "C" {
     #[wasm_bindgen(catch)]
     pub fn joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 
-    /// The messages of an accepted WebSocket as a queue.
+    /// The messages of an accepted WebSocket as a queue. A frame above `largest` characters or bytes closes the socket,
+    /// for the reason `too_large`.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
-    pub fn new(socket: &JsValue) -> Inbox;
-    /// The next message; undefined after `ms` milliseconds or when the socket closed.
+    pub fn new(socket: &JsValue, largest: usize, too_large: &str) -> Inbox;
+    /// The next message, text or binary; undefined after `ms` milliseconds or when the socket closed.
     #[wasm_bindgen(method)]
     pub fn next(this: &Inbox, ms: u32) -> js_sys::Promise;
     /// Joins the socket with another one; `first` goes ahead.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use worker::Env;
 
 use super::d1::D1;
-use crate::auth::token::AccessTokens;
+use crate::auth::token::{AccessTokens, MAX_SECRET_BYTES};
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
@@ -36,6 +36,9 @@ fn tokens(env: &Env) -> Result<AccessTokens, String> {
     let token = token.ok_or(
         "The secret CLI_API_TOKEN is not set. Set it with `npx wrangler secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
     )?;
+    if token.len() > MAX_SECRET_BYTES {
+        return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
+    }
     // A word that is not understood must not open what it was meant to close.
     let required = match variable(env, "REQUIRE_NAMESPACE_TOKENS").map(|word| word.to_ascii_lowercase()).as_deref() {
         Some("true") => true,

@@ -19,11 +19,12 @@ use crate::http::edge::{Action, Edge};
 use crate::http::error::Refusal;
 use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
-use crate::hub::admission::{Admission, OPENING_MS, admit, greeting};
+use crate::hub::admission::{
+    Admission, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
+    TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
+};
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
-use crate::wire::engineio;
-use crate::wire::socketio::{self, Packet};
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -179,46 +180,51 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
 
 async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
     let socket: &web_sys::WebSocket = server.as_ref();
-    let inbox = glue::Inbox::new(socket);
-    let deadline = now() + OPENING_MS;
-    loop {
-        let left = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
-        let Some(frame) = JsFuture::from(inbox.next(left)).await?.as_string() else {
-            if !inbox.closed() {
-                server.close(Some(1008), Some("No CONNECT packet came"))?;
-            }
-            return Ok(());
-        };
-        let namespace = match admission(edge, &frame) {
-            Some(Admission::Granted { namespace, .. }) => namespace,
-            Some(Admission::Refused(refusal)) => {
-                server.send_with_str(refusal)?;
-                continue;
-            }
-            None => continue,
-        };
-        let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli), limit_ms(env)).await?;
-        match glue::socket_of(&answer) {
-            Some(object) => inbox.join_with(&frame, &object),
-            // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.
-            None => server.close(Some(1013), Some("The hub is not available, try again"))?,
-        }
-        return Ok(());
+    let inbox = glue::Inbox::new(socket, MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE);
+    let Some((namespace, connect)) = connect_packet(edge, &inbox, server).await? else { return Ok(()) };
+    let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli), limit_ms(env)).await?;
+    match glue::socket_of(&answer) {
+        Some(object) => inbox.join_with(&connect, &object),
+        // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.
+        None => server.close(Some(1013), Some("The hub is not available, try again"))?,
     }
+    Ok(())
 }
 
-/// What a first frame asks for; `None` when it is not a CONNECT packet.
-fn admission(edge: &Edge, frame: &str) -> Option<Admission> {
-    let engineio::Packet::Message(text) = engineio::decode(frame).ok()? else { return None };
-    match socketio::decode(text) {
-        Ok(Packet::Connect { namespace, auth }) => Some(admit(&edge.tokens, None, namespace, auth)),
-        Ok(packet) => {
-            let refusal = "Not connected: send a CONNECT packet first";
-            Some(Admission::Refused(socketio::connect_error(packet.namespace(), refusal)))
+/// Waits for a good CONNECT packet: its namespace and the frame. `None`: the socket is closed without one.
+async fn connect_packet(
+    edge: &Edge,
+    inbox: &glue::Inbox,
+    server: &worker::WebSocket,
+) -> Result<Option<(Namespace, String)>> {
+    let deadline = now() + OPENING_MS;
+    let mut refusals = 0;
+    let (code, reason) = loop {
+        let left = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
+        let next = JsFuture::from(inbox.next(left)).await?;
+        if inbox.closed() {
+            return Ok(None);
         }
-        Err(error) => {
-            let namespace = error.namespace().unwrap_or("/");
-            Some(Admission::Refused(socketio::connect_error(namespace, &format!("{error}."))))
+        if next.is_undefined() || left == 0 {
+            break (1008, NO_CONNECT);
         }
-    }
+        let frame = next.as_string();
+        let admission = frame.as_deref().map(|frame| admission(&edge.tokens, None, frame));
+        // A socket that is closing refuses to send; the next round sees that it closed.
+        match admission.unwrap_or_else(|| Admission::Refused(binary_refusal())) {
+            Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
+            Admission::Refused(refusal) => {
+                let _ = server.send_with_str(refusal);
+                refusals += 1;
+                if refusals == MAX_REFUSALS {
+                    break (1008, TOO_MANY_REFUSALS);
+                }
+            }
+            Admission::Pong(pong) => drop(server.send_with_str(pong)),
+            Admission::Left => break (1000, ""),
+            Admission::Ignored => {}
+        }
+    };
+    server.close(Some(code), Some(reason))?;
+    Ok(None)
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { Recorder, eventually, within } from './lib/await.mjs';
+import { Recorder, deferred, eventually, within } from './lib/await.mjs';
 import { Cli, connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -30,7 +30,11 @@ const WAYS = {
 async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
   const socket = new WebSocket(`${on.url.replace(/^http/, 'ws')}${SOCKET}${query}`, { headers });
   const frames = new Recorder('the frames of the raw socket');
-  socket.onclose = ({ code, reason }) => frames.end(`the socket was closed with ${code} ${reason}`);
+  const closed = deferred();
+  socket.onclose = ({ code, reason }) => {
+    frames.end(`the socket was closed with ${code} ${reason}`);
+    closed.resolve({ code, reason });
+  };
   const opened = new Promise((resolve, reject) => {
     socket.onopen = resolve;
     socket.onerror = () => reject(new Error('The socket was refused.'));
@@ -41,9 +45,11 @@ async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
   return {
     frames,
     openedAt: Date.now(),
-    send: (text) => socket.send(text),
+    send: (data) => socket.send(data),
     // The local runtime leaves the TCP connection open for a while after the close frame, which is what counts.
     closing: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what, 45_000),
+    /** The code and the reason of the hub's close frame. */
+    closed: (what) => within(closed.promise, what, 45_000),
   };
 }
 
@@ -153,6 +159,63 @@ describe('CONNECT', () => {
     const error = await cli.error();
     assert.deepEqual([error.code, error.scope, error.id], ['not-found', 'machine', 'no-such-machine']);
   });
+});
+
+/** Where a socket without a token waits for its CONNECT. */
+const WAITING = { 'in the worker': hub, 'in the object': singleHub };
+
+describe('a socket without a token', { concurrency: true }, () => {
+  for (const [where, on] of Object.entries(WAITING)) {
+    const token = on === hub ? hub.token('team') : singleHub.token('solo');
+
+    test(`that sends a large frame is closed unread (${where})`, async (t) => {
+      const { frames, send, closed } = await rawSocket(t, on);
+      send(`40/cli,${JSON.stringify({ token, padding: 'x'.repeat(16 * 1024) })}`);
+      const { code, reason } = await closed('the socket to be closed');
+      assert.deepEqual([code, reason], [1009, 'A frame before CONNECT is answered may have at most 16 KiB']);
+      assert.deepEqual(frames.all.filter((frame) => !frame.startsWith('0{')), []);
+    });
+
+    test(`has three frames refused and is closed then (${where})`, async (t) => {
+      const { frames, send, closed } = await rawSocket(t, on);
+      for (const wrong of ['40/cli,{"token":"wrong"}', '42/cli,["ping"]', new Uint8Array([1, 2, 3])]) {
+        send(wrong);
+        await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
+      }
+      const { code, reason } = await closed('the socket to be closed');
+      assert.equal(code, 1008);
+      assert.match(reason, /CONNECT/);
+    });
+  }
+
+  test('may leave before it connects', async (t) => {
+    const { send, closed } = await rawSocket(t, hub);
+    send('1');
+    assert.equal((await closed('the socket to be closed')).code, 1000);
+  });
+
+  test('that is cut is no reason for the runtime to complain', async (t) => {
+    const own = await startHub();
+    t.after(() => own.stop());
+    for (let cut = 0; cut < 10; cut += 1) {
+      assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101, 'cut as soon as it is open');
+    }
+    // Whatever becomes of them has happened when somebody else has come.
+    await (await connectCli(t, own)).ask('ping', {});
+    assert.deepEqual(own.complaints.all, []);
+  });
+});
+
+describe('binary data', () => {
+  for (const way of ['connect', 'header']) {
+    test(`is refused with words, and the socket lives on (${way})`, async (t) => {
+      const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${way}`, way });
+      const ack = await cli.say(session.id, Buffer.from('bytes'));
+      assert.deepEqual([ack.ok, ack.code], [false, 'binary-unsupported']);
+      assert.equal((await cli.error()).code, 'binary-unsupported', 'for the frame that follows it');
+      assert.equal((await cli.say(session.id, 'text')).ok, true);
+    });
+  }
 });
 
 describe('the upgrade', () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
+import { Recorder } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -51,6 +52,8 @@ function migrations() {
 }
 
 export class Hub {
+  /** What the runtime complained of, as it writes it to its standard error. */
+  complaints = new Recorder('the complaints of the runtime');
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
@@ -86,6 +89,11 @@ export class Hub {
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
+      handleRuntimeStdio: (stdout, stderr) => {
+        stdout.pipe(process.stdout);
+        stderr.pipe(process.stderr);
+        stderr.setEncoding('utf8').on('data', (text) => this.complaints.push(text));
+      },
       workers: [
         {
           name: 'hub',

@@ -1,0 +1,135 @@
+//! Who is let in, and what somebody without a token can do to the hub until then: little.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::json;
+use session_gateway_hub::hub::admission::MAX_OPENING_FRAME_BYTES;
+use support::cli::{Heard, read};
+use support::runtime::Frame;
+use support::socket::Socket;
+use support::sqlite::On;
+use support::{World, quiet};
+
+const GOOD: &str = r#"40/cli,{"token":"secret:team"}"#;
+const BAD: &str = r#"40/cli,{"token":"wrong"}"#;
+
+/// A raw socket without a token that has heard its open packet.
+async fn opened(world: &World) -> Socket {
+    let mut socket = world.open_cli(false);
+    assert!(matches!(read(&socket.text().await), Heard::Open(_)));
+    socket
+}
+
+/// A CONNECT packet with this token that is exactly so many bytes long.
+fn padded(token: &str, bytes: usize) -> String {
+    let head = format!(r#"40/cli,{{"token":"{token}","padding":""#);
+    let padding = "x".repeat(bytes - head.len() - 2);
+    format!(r#"{head}{padding}"}}"#)
+}
+
+/// The code and the reason with which the hub closes the socket next.
+async fn closed(socket: &mut Socket) -> (u16, String) {
+    match socket.next().await {
+        Frame::Closed { code, reason } => (code, reason),
+        Frame::Text(text) => panic!("expected the socket to be closed, but heard {text}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_above_16_kib_before_connect_closes_the_socket_unread() {
+    let world = World::new();
+    let mut socket = opened(&world).await;
+    socket.send(padded("secret:team", MAX_OPENING_FRAME_BYTES + 1));
+    let (code, reason) = closed(&mut socket).await;
+    assert_eq!(code, 1009);
+    assert!(reason.contains("16 KiB"), "{reason}");
+
+    let mut socket = opened(&world).await;
+    socket.send(padded("secret:team", MAX_OPENING_FRAME_BYTES));
+    assert!(matches!(read(&socket.text().await), Heard::Connected(_)), "one of the limit's own size is read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connected_cli_may_send_large_frames() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    assert_eq!(cli.message(&session, &"x".repeat(10 * MAX_OPENING_FRAME_BYTES)).await["seq"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_third_refusal_closes_the_socket() {
+    let world = World::new();
+    let others = [BAD, "40/web,", "40/cli,[]", r#"42/cli,["ping"]"#, "4", "48", "451-/cli,[]", "x", ""];
+    for other in others {
+        let mut socket = opened(&world).await;
+        for frame in [BAD, other, BAD] {
+            socket.send(frame);
+            let refusal = read(&socket.text().await);
+            assert!(matches!(refusal, Heard::Refused(_)), "{frame:?}: {refusal:?}");
+        }
+        let (code, reason) = closed(&mut socket).await;
+        assert_eq!(code, 1008, "{other:?}");
+        assert!(reason.contains("CONNECT"), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_refusals_leave_one_more_try_also_after_a_sleep() {
+    let world = World::new();
+    let (mut late, mut persistent) = (opened(&world).await, opened(&world).await);
+    for socket in [&mut late, &mut persistent] {
+        socket.send(BAD);
+        socket.send(BAD);
+        assert_eq!(socket.rest().await.len(), 2);
+    }
+    world.sleep_and_wake().await;
+    late.send(GOOD);
+    assert!(matches!(read(&late.text().await), Heard::Connected(_)));
+    persistent.send(BAD);
+    assert!(matches!(read(&persistent.text().await), Heard::Refused(_)));
+    assert_eq!(persistent.closed().await, 1008);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binary_frame_before_connect_is_a_refusal_like_any_other() {
+    let world = World::new();
+    let mut socket = opened(&world).await;
+    for _ in 0..3 {
+        socket.send_binary();
+        assert!(matches!(read(&socket.text().await), Heard::Refused(_)));
+    }
+    assert_eq!(socket.closed().await, 1008);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_means_nothing_before_connect_is_no_refusal() {
+    let world = World::new();
+    let mut socket = opened(&world).await;
+    for frame in ["3", "6", "5", "3", "6"] {
+        socket.send(frame);
+    }
+    socket.heard_nothing().await;
+    socket.send("2probe");
+    assert_eq!(socket.text().await, "3probe");
+    socket.send(GOOD);
+    assert!(matches!(read(&socket.text().await), Heard::Connected(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_wait_count_also_when_they_are_empty() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    world.sleep_and_wake().await;
+    world.db.hold(On::Reads);
+    cli.emit_asking("message", &json!({"sid": session, "message": {}}));
+    quiet().await;
+    let (hub, conn) = (world.hub(), world.rt.conn(cli.socket.key).unwrap());
+    for _ in 0..1_000_000 {
+        hub.on_text(conn, String::new()).await;
+    }
+    assert_eq!(cli.socket.closed().await, 1008);
+}
