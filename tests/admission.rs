@@ -6,6 +6,7 @@ mod support;
 
 use serde_json::json;
 use session_gateway_hub::hub::admission::MAX_OPENING_FRAME_BYTES;
+use session_gateway_hub::hub::connections::Upgrade;
 use support::cli::{Heard, read};
 use support::runtime::Frame;
 use support::socket::Socket;
@@ -132,4 +133,69 @@ async fn frames_that_wait_count_also_when_they_are_empty() {
         hub.on_text(conn, String::new()).await;
     }
     assert_eq!(cli.socket.closed().await, 1008);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_two_hundred_sockets_without_a_token_open_at_once() {
+    let world = World::new();
+    let room = || world.hub().has_room_for(Upgrade::Bare);
+    let opening: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
+    assert!(!room());
+    opening[0].send(GOOD);
+    quiet().await;
+    assert!(room(), "one that has connected makes room");
+    let _one_more = world.open_cli(false);
+    assert!(!room());
+    world.sleep_and_wake().await;
+    assert!(!room(), "a sleep makes none");
+    world.pass(10_000).await;
+    assert!(room());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sockets_without_a_token_do_not_keep_out_those_who_have_one() {
+    let world = World::new();
+    let _strangers: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
+    let room =
+        || [Upgrade::Bare, Upgrade::Authenticated, Upgrade::Bridged].map(|upgrade| world.hub().has_room_for(upgrade));
+    assert_eq!(room(), [false, true, true]);
+    let known: Vec<_> = (0..31_800).map(|_| world.open_cli(true)).collect();
+    assert_eq!(room(), [false, false, false], "the platform's sockets are not endless");
+    assert!(!world.hub().has_room(), "not for web clients either");
+    known[0].close();
+    assert_eq!(room(), [false, true, true]);
+    assert!(world.hub().has_room());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_shows_no_token_leaves_nothing_in_the_notebook() {
+    let world = World::new();
+    let mut stranger = opened(&world).await;
+    stranger.send(BAD);
+    assert!(matches!(read(&stranger.text().await), Heard::Refused(_)));
+    assert!(!world.hub().is_unused(), "a socket waits to be let in");
+    world.pass(10_000).await;
+    assert_eq!(stranger.closed().await, 1008);
+    assert!(world.rt.notebook().is_empty(), "{:?}", world.rt.notebook());
+    assert!(world.hub().is_unused());
+    assert_eq!(world.rt.alarm(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_notebook_keeps_the_namespace_from_the_first_good_token_on() {
+    let world = World::new();
+    let named = || world.rt.notebook().get("namespace").cloned();
+    let socket = opened(&world).await;
+    assert_eq!(named(), None);
+    socket.send(GOOD);
+    quiet().await;
+    assert_eq!(named().as_deref(), Some("team"));
+    socket.close();
+    world.sleep_and_wake().await;
+    assert!(!world.hub().is_unused());
+
+    let asked = World::new();
+    asked.hub().note_namespace();
+    assert_eq!(asked.rt.notebook().get("namespace").map(String::as_str), Some("team"));
+    assert!(!asked.hub().is_unused());
 }

@@ -220,22 +220,6 @@ async fn an_opening_socket_has_ten_seconds_and_a_sleep_does_not_prolong_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_two_hundred_sockets_open_at_once() {
-    let world = World::new();
-    let opening: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
-    assert!(!world.hub().has_room());
-    opening[0].send(r#"40/cli,{"token":"secret:team"}"#);
-    quiet().await;
-    assert!(world.hub().has_room(), "one that has connected makes room");
-    let _one_more = world.open_cli(false);
-    assert!(!world.hub().has_room());
-    world.sleep_and_wake().await;
-    assert!(!world.hub().has_room(), "a sleep makes none");
-    world.pass(10_000).await;
-    assert!(world.hub().has_room());
-}
-
-#[tokio::test(start_paused = true)]
 async fn pings_beat_on_the_wall_clock_and_an_answer_keeps_a_socket_open() {
     let world = World::new();
     let mut cli = world.bare_cli().await;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::Hub;
-use super::connections::{Cli, Opening, Peer};
+use super::connections::{Cli, Opening, Peer, Upgrade};
 use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::schedule::{PING_MS, PING_TIMEOUT_MS, next_beat};
 use super::sockets::{MAX_FRAME_BYTES, NAMESPACE};
+use super::{Hub, NOTE_NAMESPACE};
 use crate::auth::token::AccessTokens;
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
@@ -17,8 +17,10 @@ use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, Packet};
 
-/// How many sockets may wait for their CONNECT at once (decisions.md).
-const MAX_OPENING: usize = 200;
+/// How many sockets without a good token may wait for their CONNECT at once (decisions.md).
+const MAX_STRANGERS: usize = 200;
+/// How many sockets a namespace may have. The platform's limit is 32,768, and counts those that are still closing.
+const MAX_SOCKETS: usize = 32_000;
 /// How long a socket may take to connect, in milliseconds.
 pub const OPENING_MS: u64 = 10_000;
 
@@ -32,15 +34,6 @@ pub const MAX_REFUSALS: u32 = 3;
 pub const NO_CONNECT: &str = "No CONNECT packet came";
 /// Why a socket is closed that had so many refused.
 pub const TOO_MANY_REFUSALS: &str = "No good CONNECT packet came: too many were refused";
-
-/// What is known of a CLI's socket when it opens.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Upgrade {
-    /// A good token for this namespace came with the upgrade.
-    pub authenticated: bool,
-    /// The worker greeted the client already, while it did not know the namespace.
-    pub greeted: bool,
-}
 
 /// The open packet for a CLI.
 pub fn greeting(sid: &str) -> String {
@@ -113,30 +106,48 @@ fn admit(tokens: &AccessTokens, upgrade: Option<&Namespace>, namespace: &str, au
 }
 
 impl Hub {
-    /// Whether one more socket may wait for its CONNECT.
+    /// Whether there is room for one more socket at all.
     pub fn has_room(&self) -> bool {
-        self.state().connections.opening().count() < MAX_OPENING
+        self.state().connections.len() < MAX_SOCKETS
+    }
+
+    /// Whether one more CLI may open a socket. Those without a token never keep out those with one.
+    pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
+        let bare = |(_, opening): &(ConnId, &Opening)| opening.upgrade == Upgrade::Bare;
+        let strangers = self.state().connections.opening().filter(bare).count();
+        self.has_room() && (upgrade != Upgrade::Bare || strangers < MAX_STRANGERS)
     }
 
     /// A CLI's socket is open.
-    pub fn open_cli(&self, conn: ConnId, upgrade: &Upgrade) {
+    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
         let now = self.rt.now();
-        if !upgrade.greeted {
+        if upgrade != Upgrade::Bridged {
             self.rt.send(&[conn], &greeting(&self.new_id()));
         }
         let mut state = self.state();
-        self.put_peer(
-            &mut state,
-            conn,
-            Peer::Opening(Opening { since: now, authenticated: upgrade.authenticated, refused: 0 }),
-        );
+        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0 }));
         self.want_alarm(&mut state, Some(now + OPENING_MS));
+    }
+
+    /// Somebody with a good token is here: from now on the notebook keeps the namespace, which alarms and frames come
+    /// without. Whoever shows none leaves nothing behind.
+    pub fn note_namespace(&self) {
+        if !std::mem::replace(&mut self.state().noted, true) {
+            self.rt.note(NOTE_NAMESPACE, self.config.namespace.as_ref());
+        }
+    }
+
+    /// Whether nobody with a good token was ever here, and nobody waits to be let in: such an object keeps nothing.
+    pub fn is_unused(&self) -> bool {
+        let state = self.state();
+        !state.noted && state.connections.is_empty()
     }
 
     /// A frame came before a good CONNECT.
     pub(super) async fn on_first(self: &Arc<Self>, conn: ConnId, opening: Opening, frame: &str) {
         let own = &self.config.namespace;
-        match admission(&self.config.tokens, opening.authenticated.then_some(own), frame) {
+        let shown = (opening.upgrade == Upgrade::Authenticated).then_some(own);
+        match admission(&self.config.tokens, shown, frame) {
             Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
             Admission::Granted { .. } => {
                 let message = "Invalid token: it is for another namespace";
@@ -161,6 +172,7 @@ impl Hub {
     }
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
+        self.note_namespace();
         let session = self.named(Kind::Session, auth.session_id).await;
         let machine = self.named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
@@ -205,7 +217,7 @@ impl Hub {
     pub(super) fn expire_opening(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
-            let late = state.connections.opening().filter(|(_, since)| since + OPENING_MS <= now);
+            let late = state.connections.opening().filter(|(_, opening)| opening.since + OPENING_MS <= now);
             // One whose CONNECT is being checked has come in time.
             let idle = |conn: &ConnId| state.connections.get(*conn).is_some_and(|connection| !connection.busy);
             late.map(|(conn, _)| conn).filter(idle).collect()

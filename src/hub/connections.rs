@@ -1,6 +1,6 @@
 //! The sockets of a namespace: who is at their other end, and which of them concern a session or a machine.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,26 @@ pub enum Peer {
     Web(Subscription),
 }
 
+/// What is known of a CLI's socket when it opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Upgrade {
+    /// Nothing: no good token came yet.
+    Bare,
+    /// A good token for this namespace came with the upgrade, so that CONNECT need not carry one.
+    Authenticated,
+    /// The worker greeted the client and read a good CONNECT, which follows.
+    Bridged,
+}
+
 /// A socket before its CONNECT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
     /// When the transport was opened.
     pub since: u64,
-    /// Whether a good token came with the upgrade, so that CONNECT need not carry one.
-    pub authenticated: bool,
+    /// What was known of it then.
+    pub upgrade: Upgrade,
     /// How many of its frames were refused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u32,
@@ -152,6 +164,7 @@ pub struct Connection {
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
+    opening: BTreeSet<ConnId>,
     by_session: HashMap<String, Vec<ConnId>>,
     by_machine: HashMap<String, Vec<ConnId>>,
 }
@@ -161,6 +174,9 @@ impl Connections {
     pub fn put(&mut self, conn: ConnId, peer: Peer) {
         if let Some(old) = self.all.get(&conn).map(|c| c.peer.clone()) {
             self.unindex(conn, &old);
+        }
+        if let Peer::Opening(_) = &peer {
+            self.opening.insert(conn);
         }
         if let Peer::Cli(cli) = &peer {
             if let Some(id) = &cli.session {
@@ -194,6 +210,7 @@ impl Connections {
                 }
             }
         }
+        self.opening.remove(&conn);
         if let Peer::Cli(cli) = peer {
             if let Some(id) = &cli.session {
                 drop_from(&mut self.by_session, id, conn);
@@ -245,12 +262,22 @@ impl Connections {
         })
     }
 
-    /// The sockets still without CONNECT, with the time of their opening.
-    pub fn opening(&self) -> impl Iterator<Item = (ConnId, u64)> {
-        self.iter().filter_map(|(conn, connection)| match &connection.peer {
-            Peer::Opening(opening) => Some((conn, opening.since)),
+    /// The sockets still without CONNECT.
+    pub fn opening(&self) -> impl Iterator<Item = (ConnId, &Opening)> {
+        self.opening.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
+            Peer::Opening(opening) => Some((*conn, opening)),
             _ => None,
         })
+    }
+
+    /// How many sockets there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there is no socket at all.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// The sockets of connected CLIs.
@@ -270,7 +297,7 @@ mod tests {
     #[test]
     fn an_attachment_restores_the_same_peer() {
         let peers = [
-            Peer::Opening(Opening { since: 5, authenticated: true, refused: 2 }),
+            Peer::Opening(Opening { since: 5, upgrade: Upgrade::Bridged, refused: 2 }),
             Peer::Cli(Cli {
                 session: Some("s".into()),
                 machine: Some("m".into()),
@@ -317,7 +344,7 @@ mod tests {
     #[test]
     fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
         let mut connections = Connections::default();
-        connections.put(1, Peer::Opening(Opening { since: 0, authenticated: false, refused: 0 }));
+        connections.put(1, Peer::Opening(Opening { since: 0, upgrade: Upgrade::Bare, refused: 0 }));
         connections.put(1, cli("a"));
         connections.put(2, cli("a"));
         assert_eq!(connections.of_session("a"), [1, 2]);

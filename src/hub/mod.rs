@@ -84,6 +84,8 @@ struct State {
     schedule: Schedule,
     memory: Memory,
     journal: Journal<Outcome>,
+    /// Whether the notebook keeps the namespace: somebody with a good token was here.
+    noted: bool,
     watches: Vec<resume::Watch>,
     claims: Claims,
     uploads: Room,
@@ -110,6 +112,7 @@ impl Hub {
             schedule: Schedule::beaten_until(beaten),
             memory: Memory::default(),
             journal: Journal::default(),
+            noted: !rt.notes(NOTE_NAMESPACE).is_empty(),
             watches: Vec::new(),
             claims: Claims::default(),
             uploads: Room::default(),
@@ -184,8 +187,13 @@ impl Hub {
     /// The alarm went off: whatever is due is done, and the alarm set anew.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let beats = self.state().schedule.ring(now);
-        self.rt.note(NOTE_BEATEN, &now.to_string());
+        let (beats, heard) = {
+            let mut state = self.state();
+            (state.schedule.ring(now), !state.is_alone())
+        };
+        if heard {
+            self.rt.note(NOTE_BEATEN, &now.to_string());
+        }
         self.state().rpc.expire(now);
         self.state().expire_watches(now);
         self.expire_opening(now);
@@ -206,8 +214,7 @@ impl Hub {
 
     /// Whoever comes first after a time without sockets does not hear the beats of that time.
     fn begin_beats(&self, state: &mut State) {
-        let alone = state.connections.clis().next().is_none() && state.connections.subscriptions().next().is_none();
-        if alone {
+        if state.is_alone() {
             let now = self.rt.now();
             state.schedule.begin(now);
             self.rt.note(NOTE_BEATEN, &now.to_string());
@@ -250,10 +257,15 @@ impl Hub {
 }
 
 impl State {
+    /// Whether nobody is there to hear the beats.
+    fn is_alone(&self) -> bool {
+        self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
+    }
+
     fn next_deadline(&self) -> Option<u64> {
         let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
-        let opening = self.connections.opening().map(|(_, since)| since + OPENING_MS).min();
+        let opening = self.connections.opening().map(|(_, opening)| opening.since + OPENING_MS).min();
         [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
             .into_iter()
             .flatten()
@@ -261,6 +273,8 @@ impl State {
     }
 }
 
+/// The note of the namespace's name: an alarm comes without it.
+pub const NOTE_NAMESPACE: &str = "namespace";
 /// The note of the moment up to which beats were sounded.
 const NOTE_BEATEN: &str = "beaten";
 /// Notes of this prefix tell what is active: empty while its socket is there, else the time when it left.

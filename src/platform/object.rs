@@ -21,14 +21,11 @@ use crate::http::edge::split_url;
 use crate::http::error::Refusal;
 use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
-use crate::hub::Hub;
-use crate::hub::admission::Upgrade;
-use crate::hub::connections::Format;
+use crate::hub::admission::NO_CONNECT;
+use crate::hub::connections::{Format, Upgrade};
 use crate::hub::ports::{ConnId, Runtime};
+use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
-
-/// Where the object keeps the name of its namespace: an alarm comes without it.
-const NOTE_NAMESPACE: &str = "namespace";
 
 /// What a WebSocket to the object is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +103,6 @@ impl NamespaceHub {
         let (runtime, sockets) = ObjectRuntime::new(&self.state);
         let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
         let name = noted.as_deref().or(namespace).ok_or("This object does not know its namespace yet.")?;
-        if noted.is_none() {
-            runtime.note(NOTE_NAMESPACE, name);
-        }
         let namespace = Namespace::parse(name).ok_or("This object's namespace is malformed.")?;
         let config = settings::config(&self.env, namespace)?;
         let runtime = Arc::new(runtime);
@@ -122,7 +116,9 @@ impl NamespaceHub {
         match SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked.socket) {
             Some(SocketUse::Web) => self.subscribe(awake, &asked, Format::Json).await,
             Some(SocketUse::Sse) => self.subscribe(awake, &asked, Format::Sse).await,
-            Some(cli) => self.open_cli(awake, cli).await,
+            Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Bare).await,
+            Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
+            Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
             None => match self.read(awake, request.inner(), &asked).await? {
                 Ok(request) => convert::object_response(answer(awake.router.clone(), request).await),
                 Err(refusal) => refuse(refusal).await,
@@ -148,19 +144,12 @@ impl NamespaceHub {
         }))
     }
 
-    async fn open_cli(&self, awake: &Awake, socket_use: SocketUse) -> Result<Response> {
-        if !awake.hub.has_room() {
-            return refuse(Refusal::hub_unavailable(
-                "Too many CLIs are connecting at once. Try again in a few seconds.",
-            ))
-            .await;
+    async fn open_cli(&self, awake: &Awake, upgrade: Upgrade) -> Result<Response> {
+        if !awake.hub.has_room_for(upgrade) {
+            return refuse(no_room()).await;
         }
-        let upgrade = Upgrade {
-            authenticated: socket_use == SocketUse::AuthenticatedCli,
-            greeted: socket_use == SocketUse::BridgedCli,
-        };
         let (response, conn) = self.accept(awake)?;
-        awake.hub.open_cli(conn, &upgrade);
+        awake.hub.open_cli(conn, upgrade);
         Ok(response)
     }
 
@@ -169,6 +158,7 @@ impl NamespaceHub {
         let last_event_id = Some(asked.last_event_id).filter(|id| !id.is_empty()).map(str::to_owned);
         let asked = events::subscription(&awake.hub, query, last_event_id, format).await;
         match asked {
+            Ok(_) if !awake.hub.has_room() => refuse(no_room()).await,
             Ok(asked) => {
                 let (response, conn) = self.accept(awake)?;
                 awake.hub.subscribe(conn, asked.subscription, asked.last_event_id.as_deref());
@@ -184,6 +174,11 @@ impl NamespaceHub {
         self.state.accept_web_socket(&pair.server);
         let conn = awake.runtime.adopt(socket_of(&pair.server));
         Ok((Response::from_websocket(pair.client)?, conn))
+    }
+
+    /// Closes the sockets of an object that nobody with a good token has asked for: it does not know its name.
+    fn hang_up(&self, code: u16, reason: &str) -> Result<()> {
+        self.state.get_websockets().iter().try_for_each(|socket| socket.close(Some(code), Some(reason)))
     }
 
     fn gone(&self, socket: &WebSocket) {
@@ -205,13 +200,18 @@ impl DurableObject for NamespaceHub {
         let head = glue::head(request.inner(), ASKED);
         let asked = Asked::of(&head);
         match self.wake(Some(asked.namespace).filter(|name| !name.is_empty())) {
-            Ok(awake) => self.respond(&awake, &request, asked).await,
+            Ok(awake) => {
+                if asked.socket != SocketUse::Cli.word() {
+                    awake.hub.note_namespace();
+                }
+                self.respond(&awake, &request, asked).await
+            }
             Err(message) => refuse(Refusal::hub_unavailable(message)).await,
         }
     }
 
     async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
-        let Ok(awake) = self.wake(None) else { return Ok(()) };
+        let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
         if let Some(conn) = awake.runtime.number(&socket) {
             match message {
                 WebSocketIncomingMessage::String(text) => awake.hub.on_text(conn, text).await,
@@ -234,12 +234,26 @@ impl DurableObject for NamespaceHub {
     }
 
     async fn alarm(&self) -> Result<Response> {
-        match self.wake(None) {
-            Ok(awake) => awake.hub.on_alarm(),
-            Err(message) => log(Err(message.into())),
+        let unused = match self.wake(None) {
+            Ok(awake) => {
+                awake.hub.on_alarm();
+                awake.hub.is_unused()
+            }
+            Err(_) => {
+                self.hang_up(1008, NO_CONNECT)?;
+                true
+            }
+        };
+        if unused {
+            // Even an alarm that rang leaves something in the storage. An empty one is the platform's to remove.
+            log(self.state.storage().delete_all().await);
         }
         Response::empty()
     }
+}
+
+fn no_room() -> Refusal {
+    Refusal::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
 }
 
 async fn refuse(refusal: Refusal) -> Result<Response> {

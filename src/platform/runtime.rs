@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use worker::{Delay, SqlStorage, State, Storage};
 use super::glue::ObjectSocket;
 use crate::hub::ports::{ConnId, Runtime};
 
+const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
 const NOTE: &str =
     "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -26,6 +28,8 @@ pub struct ObjectRuntime {
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
+    /// Whether the notebook's table is there: it comes with the first note, so that who may not note leaves no trace.
+    created: AtomicBool,
 }
 
 /// A row of the notebook.
@@ -46,8 +50,10 @@ impl ObjectRuntime {
     pub fn new(state: &State) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();
-        let runtime = Self { sockets: Mutex::default(), storage: SendWrapper::new(Rc::new(storage)), sql };
-        log(runtime.sql.exec(CREATE, None).map(drop));
+        let created = sql.exec(CREATED, None).and_then(|cursor| cursor.to_array::<Note>());
+        let created = AtomicBool::new(created.is_ok_and(|tables| !tables.is_empty()));
+        let storage = SendWrapper::new(Rc::new(storage));
+        let runtime = Self { sockets: Mutex::default(), storage, sql, created };
         let mut attachments = Vec::new();
         for socket in state.get_websockets() {
             let socket: ObjectSocket = socket_of(&socket);
@@ -146,14 +152,22 @@ impl Runtime for ObjectRuntime {
     }
 
     fn note(&self, key: &str, value: &str) {
+        if !self.created.swap(true, Ordering::Relaxed) {
+            log(self.sql.exec(CREATE, None).map(drop));
+        }
         log(self.sql.exec(NOTE, vec![key.into(), value.into()]).map(drop));
     }
 
     fn unnote(&self, key: &str) {
-        log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
+        if self.created.load(Ordering::Relaxed) {
+            log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
+        }
     }
 
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {
+        if !self.created.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
         let rows = self.sql.exec(NOTES, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<Note>());
         let rows = rows.map(|notes| notes.into_iter().map(|note| (note.key, note.value)).collect());
         rows.unwrap_or_else(|error| {

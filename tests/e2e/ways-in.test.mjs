@@ -265,14 +265,27 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     await late(socket, 'the refused socket');
   });
 
-  test('is closed after 10 s in the object, which holds 200 such at once', async (t) => {
-    const headers = { authorization: `Bearer ${hub.token('crowded')}` };
-    const silent = await Promise.all(Array.from({ length: 200 }, () => rawSocket(t, hub, { headers })));
-    const turnedAway = await hub.web('crowded').upgrade(SOCKET);
+  test('is closed after 10 s in the object, which holds 200 without a token at once, and any with one', async (t) => {
+    const silent = await Promise.all(Array.from({ length: 200 }, () => rawSocket(t, singleHub)));
+    const turnedAway = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
     assert.equal(turnedAway.status, 503, turnedAway.text);
     assert.ok(Number(turnedAway.headers['retry-after']) > 0);
+    const known = await connectCli(t, singleHub, { namespace: 'solo', way: 'header' });
+    assert.equal(known.socket.connected, true, 'who has a token gets in');
     await Promise.all(silent.map((socket) => late(socket, 'a direct socket')));
-    const cli = await connectCli(t, hub, { namespace: 'crowded', way: 'header' });
+    const cli = await connectCli(t, singleHub, { namespace: 'solo' });
     assert.equal(cli.socket.connected, true, 'there is room again');
+  });
+
+  test('leaves nothing behind in the object that its host name calls into being', async (t) => {
+    const own = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
+    t.after(() => own.stop());
+    const stranger = await rawSocket(t, own);
+    await stranger.closing('the socket to be closed');
+    await eventually(() => own.tables().every((tables) => tables.length === 0), 'the storage to be empty');
+    assert.equal(own.tables().length, 1);
+    // The label is the first of `127.0.0.1`: a namespace like any other.
+    await connectCli(t, own, { namespace: '127' });
+    assert.ok(own.tables().flat().includes('notes'), 'who has a token is remembered');
   });
 });

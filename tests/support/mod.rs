@@ -25,8 +25,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::events;
-use session_gateway_hub::hub::admission::Upgrade;
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::connections::{Format, Upgrade};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::{Config, Hub};
@@ -168,7 +167,8 @@ impl World {
     /// Opens a socket for a CLI. `authenticated`: a good token came with the upgrade.
     pub fn open_cli(&self, authenticated: bool) -> Socket {
         let (key, conn, frames) = self.rt.open();
-        self.hub().open_cli(conn, &Upgrade { authenticated, greeted: false });
+        let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Bare };
+        self.hub().open_cli(conn, upgrade);
         Socket::new(Arc::clone(&self.object), key, frames)
     }
 

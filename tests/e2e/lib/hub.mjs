@@ -3,6 +3,7 @@
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
 import { Recorder } from './await.mjs';
@@ -82,6 +83,18 @@ export class Hub {
   /** The database, for what the hub itself is not to be asked about. */
   database() {
     return this.#miniflare.getD1Database('DB', 'hub');
+  }
+
+  /** What the objects keep in storage of their own: for each that ever was, the names of its tables. */
+  tables() {
+    const folder = path.join(this.#state, 'do', 'hub-NamespaceHub');
+    const files = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
+    return files.map((name) => {
+      const storage = new DatabaseSync(path.join(folder, name), { readOnly: true });
+      const tables = storage.prepare('SELECT name FROM sqlite_master').all();
+      storage.close();
+      return tables.map(({ name }) => name);
+    });
   }
 
   async start() {
