@@ -1,4 +1,5 @@
-//! Requests and answers across the border. Bodies are read whole: the only large ones, uploads, go another way (`upload`).
+//! Requests and answers across the border. Bodies are read whole, and no further than their limit: the only large ones,
+//! uploads, go another way (`upload`).
 
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
@@ -34,13 +35,11 @@ pub fn head(request: &Request) -> Head {
 
 /// The body of a request, or the refusal of one that is too large.
 pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, Refusal>> {
-    let declared = request.headers().get("content-length")?.and_then(|length| length.parse::<usize>().ok());
-    if declared.is_some_and(|length| length > limit) {
+    let bytes = JsFuture::from(glue::body(request, limit)).await?;
+    if bytes.is_undefined() {
         return Ok(Err(Refusal::body_too_large(limit)));
     }
-    let buffer = js_sys::Uint8Array::new(&JsFuture::from(request.array_buffer()?).await?);
-    let too_large = usize::try_from(buffer.length()).is_ok_and(|length| length > limit);
-    Ok(if too_large { Err(Refusal::body_too_large(limit)) } else { Ok(buffer.to_vec()) })
+    Ok(Ok(js_sys::Uint8Array::new(&bytes).to_vec()))
 }
 
 /// A request for the object's router.

@@ -10,6 +10,41 @@ export function head(request, names) {
   return [request.method, request.url, ...headers].join('\n');
 }
 
+/** A body whose length is not told is read in parts of so many bytes. */
+const PART_BYTES = 64 * 1024;
+
+/**
+ * The body of a request, read no further than it may be long.
+ * @param {number} limit in bytes
+ * @returns {Promise<Uint8Array | undefined>} undefined when it is longer
+ */
+export async function body(request, limit) {
+  const told = request.headers.get('content-length');
+  if (Number(told) > limit) return undefined;
+  if (told !== null || request.body === null) return new Uint8Array(await request.arrayBuffer());
+  const reader = request.body.getReader({ mode: 'byob' });
+  const parts = [];
+  let length = 0;
+  for (;;) {
+    const size = Math.min(PART_BYTES, limit + 1 - length);
+    const { value, done } = await reader.readAtLeast(size, new Uint8Array(size));
+    if (done) break;
+    parts.push(value);
+    length += value.length;
+    if (length > limit) {
+      reader.cancel('The body is too large').catch(() => {});
+      return undefined;
+    }
+  }
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
 /**
  * Carries a request to the object of a namespace, with a time limit in milliseconds.
  * @param {string} socket what a WebSocket to the object is for; empty for a plain request

@@ -1,0 +1,73 @@
+/** Bodies of requests, whose length is told beforehand or not: none is read further than it may be long. */
+
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { after, describe, test } from 'node:test';
+import { deferred, within } from './lib/await.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const hub = await startHub();
+after(() => hub.stop());
+
+const MIB = 1024 * 1024;
+
+/** Places that read a body, how long it may be there, and a body that they take, of any length from 1 KiB on. */
+const PLACES = {
+  'the worker': {
+    path: '/api/auth',
+    limit: 16 * 1024,
+    body: (length) => padded(`{"accessToken":${JSON.stringify(hub.token('bodies'))},"padding":"`, length),
+  },
+  'the object': {
+    path: '/cli/sessions',
+    limit: 8 * MIB,
+    body: (length) => padded('{"tag":"bodies","metadata":{"path":"/code/bodies","host":"e2e"},"padding":"', length),
+  },
+};
+
+function padded(head, length) {
+  return `${head}${'x'.repeat(length - head.length - 2)}"}`;
+}
+
+/**
+ * Sends a body, or as much of one as there is.
+ * @param {{length?: number, end?: boolean}} options `length` is told beforehand; without it the body goes in chunks.
+ *   Without `end` the body never ends, and the hub has to answer nonetheless
+ */
+async function send(path, body, { length, end = false }) {
+  const { promise, resolve, reject } = deferred();
+  const size = length === undefined ? { 'transfer-encoding': 'chunked' } : { 'content-length': length };
+  const headers = { authorization: `Bearer ${hub.token('bodies')}`, ...size };
+  const request = http.request(`${hub.url}${path}`, { method: 'POST', headers, agent: false });
+  request.once('response', resolve);
+  request.once('error', reject);
+  request.flushHeaders();
+  for (let at = 0; at < body.length; at += 64 * 1024) request.write(body.slice(at, at + 64 * 1024));
+  if (end) request.end();
+  const response = await within(promise, `an answer to ${path}`);
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) text += chunk;
+  request.destroy();
+  return { status: response.statusCode, body: JSON.parse(text) };
+}
+
+for (const [where, { path, limit, body }] of Object.entries(PLACES)) {
+  describe(`a body that ${where} reads`, () => {
+    test('may be as long as its limit, told or not', async () => {
+      for (const length of [limit, undefined]) {
+        assert.equal((await send(path, body(limit), { length, end: true })).status, 200);
+      }
+      assert.equal((await send(path, body(1024), { end: true })).status, 200);
+    });
+
+    test('is refused before it is sent when its length was told and is too much', async () => {
+      const told = await send(path, '', { length: limit + 1 });
+      assert.deepEqual([told.status, told.body.code], [413, 'body_too_large']);
+    });
+
+    test('is refused as soon as it is too long when its length was not told', async () => {
+      const endless = await send(path, body(limit + 1), {});
+      assert.deepEqual([endless.status, endless.body.code], [413, 'body_too_large']);
+    });
+  });
+}
