@@ -322,3 +322,46 @@ async fn a_subscriber_that_closed_hears_nothing_more_and_needs_no_heartbeat() {
     world.pass(30_000).await;
     assert_eq!(world.rt.alarm(), None);
 }
+
+/// A message of a megabyte.
+async fn megabyte(cli: &mut Cli, session: &str) {
+    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_socket_that_answers_nothing_is_closed_before_more_than_sixteen_megabytes_wait_for_it() {
+    let (world, session, mut cli) = live().await;
+    let query = format!("sessionId={session}");
+    let mut silent = world.web(&query).await;
+    let mut stream = world.try_subscribe(&query, None, Format::Sse).await.unwrap();
+    for _ in 0..15 {
+        megabyte(&mut cli, &session).await;
+    }
+    let heard = silent.events().await;
+    assert_eq!(heard.len(), 15);
+    megabyte(&mut cli, &session).await;
+    assert_eq!(silent.0.closed().await, 4408);
+    silent.0.heard_nothing().await;
+    assert_eq!(stream.rest().await.len(), 1 + 16, "the worker sees to its own");
+    // Whoever did read comes back and has missed nothing.
+    let (greeting, mut back) = come_back(&world, &query, heard[14]["eventId"].as_str()).await;
+    assert_eq!(greeting["data"]["resume"], "ok");
+    assert_eq!(back.event().await["message"]["seq"], 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_socket_that_answers_heartbeats_is_not_closed_however_much_it_hears() {
+    let (world, session, mut cli) = live().await;
+    let mut web = world.web(&format!("sessionId={session}")).await;
+    for _ in 0..8 {
+        for _ in 0..6 {
+            megabyte(&mut cli, &session).await;
+        }
+        cli.socket.rest().await;
+        world.pass(30_000).await;
+        assert!(web.types().await.contains(&"heartbeat".to_owned()));
+        web.0.send("");
+        cli.socket.send("3");
+    }
+    assert!(web.0.is_open());
+}

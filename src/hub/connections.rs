@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ports::ConnId;
 use super::rpc::Owner;
+use super::unread::Unread;
 use crate::model::event::Audience;
 use crate::model::vocabulary::Vocabulary;
 
@@ -158,6 +159,19 @@ pub struct Connection {
     pub waiting: usize,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
+    /// What a web client was sent and may not have read yet.
+    pub unread: Unread,
+}
+
+impl Connection {
+    fn new(peer: Peer) -> Self {
+        Self { peer, inbox: VecDeque::new(), waiting: 0, busy: false, unread: Unread::default() }
+    }
+
+    /// Whether a client that does not read could fill the object's memory. A stream's could not: the worker is its reader.
+    fn may_stall(&self) -> bool {
+        matches!(self.peer, Peer::Web(Subscription { format: Format::Json, .. }))
+    }
 }
 
 /// All sockets, with indexes for those that concern one session or machine.
@@ -189,7 +203,7 @@ impl Connections {
         match self.all.get_mut(&conn) {
             Some(connection) => connection.peer = peer,
             None => {
-                self.all.insert(conn, Connection { peer, inbox: VecDeque::new(), waiting: 0, busy: false });
+                self.all.insert(conn, Connection::new(peer));
             }
         }
     }
@@ -260,6 +274,16 @@ impl Connections {
             Peer::Web(subscription) => Some((conn, subscription)),
             _ => None,
         })
+    }
+
+    /// A frame is to go to a web client. Answers whether it may.
+    pub fn reads(&mut self, conn: ConnId, bytes: usize) -> bool {
+        self.all.get_mut(&conn).is_some_and(|connection| !connection.may_stall() || connection.unread.send(bytes))
+    }
+
+    /// All web clients were sent a heartbeat.
+    pub fn beat(&mut self) {
+        self.all.values_mut().filter(|connection| connection.may_stall()).for_each(|c| c.unread.beat());
     }
 
     /// The sockets still without CONNECT.

@@ -31,6 +31,7 @@ pub mod sessions;
 pub mod sockets;
 pub mod spawn;
 pub mod subscribers;
+pub mod unread;
 pub mod updates;
 pub mod uploads;
 pub mod workspace;

@@ -104,11 +104,12 @@ impl Hub {
     }
 
     async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        let opening = match self.state().connections.get(conn).map(|connection| &connection.peer) {
-            Some(Peer::Opening(opening)) => Some(opening.clone()),
-            Some(Peer::Cli(_)) => None,
-            // Web clients only listen.
-            Some(Peer::Web(_)) | None => return,
+        let opening = match self.state().connections.get_mut(conn) {
+            Some(Connection { peer: Peer::Opening(opening), .. }) => Some(opening.clone()),
+            Some(Connection { peer: Peer::Cli(_), .. }) => None,
+            // What a web client says means nothing but that it is there, and reads.
+            Some(Connection { peer: Peer::Web(_), unread, .. }) => return unread.answered(),
+            None => return,
         };
         match opening {
             Some(opening) => self.on_first(conn, opening, frame).await,

@@ -41,12 +41,13 @@ impl Hub {
         };
         let greeting = serde_json::to_string(&greeting).unwrap_or_default();
         // The greeting stands where the client left off: whoever is cut off right after it misses nothing.
-        self.rt.send(&[conn], &state.fanout.frame(subscription.format, from, &greeting));
-        for (number, event) in missed {
-            self.rt.send(&[conn], &state.fanout.frame(subscription.format, number, &event.body));
-        }
+        let mut frames = vec![state.fanout.frame(subscription.format, from, &greeting)];
+        frames.extend(missed.iter().map(|(n, event)| state.fanout.frame(subscription.format, *n, &event.body)));
         self.begin_beats(&mut state);
         self.put_peer(&mut state, conn, Peer::Web(subscription));
+        for frame in frames {
+            self.send_events(&mut state, &[conn], &frame);
+        }
         self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_MS)));
     }
 
@@ -59,17 +60,31 @@ impl Hub {
     }
 
     pub(super) fn send_heartbeats(&self) {
-        let state = self.state();
-        self.send_formatted(&state, state.fanout.last(), HEARTBEAT, |_| true);
+        let mut state = self.state();
+        let last = state.fanout.last();
+        self.send_formatted(&mut state, last, HEARTBEAT, |_| true);
+        state.connections.beat();
     }
 
-    fn send_formatted(&self, state: &State, number: u64, body: &str, to: impl Fn(&Subscription) -> bool) {
+    fn send_formatted(&self, state: &mut State, number: u64, body: &str, to: impl Fn(&Subscription) -> bool) {
         for format in [Format::Json, Format::Sse] {
             let heard = state.connections.subscriptions().filter(|(_, s)| s.format == format && to(s));
             let conns: Vec<ConnId> = heard.map(|(conn, _)| conn).collect();
             if !conns.is_empty() {
-                self.rt.send(&conns, &state.fanout.frame(format, number, body));
+                let frame = state.fanout.frame(format, number, body);
+                self.send_events(state, &conns, &frame);
             }
+        }
+    }
+
+    /// Sends a frame to web clients, and hangs up on those who do not read.
+    fn send_events(&self, state: &mut State, to: &[ConnId], frame: &str) {
+        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
+            to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
+        self.rt.send(&ready, frame);
+        for conn in stalled {
+            state.connections.remove(conn);
+            self.rt.close(conn, 4408, "Too much is unread: come back with `lastEventId`");
         }
     }
 

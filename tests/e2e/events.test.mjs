@@ -180,6 +180,24 @@ for (const channel of Object.keys(CHANNELS)) {
   });
 }
 
+describe('a socket that answers no heartbeat', () => {
+  test('is closed when too much may be unread, and its client goes on where it was', async (t) => {
+    const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });
+    const web = hub.web('unread');
+    const query = { sessionId: session.id };
+    const feed = await follow(t, web, 'socket', query);
+    // The local runtime ends the connection of a client that never spoke ten seconds late.
+    feed.say('hello');
+    const messages = `/api/sessions/${session.id}/messages`;
+    const text = 'x'.repeat(1024 * 1024);
+    for (let sent = 1; sent <= 16; sent += 1) assert.equal((await web.post(messages, { text })).status, 200);
+    assert.match(await feed.ended('the socket to be closed'), /closed with 4408 Too much is unread/);
+    const back = await comeBack(t, web, 'socket', query, feed.all.at(-1).eventId);
+    assert.equal((await back.greeting()).data.resume, 'ok');
+    assert.equal((await back.event('message-received')).message.seq, 16);
+  });
+});
+
 describe('agent state', () => {
   test('reaches the web with a permission request in it', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'state', tag: 'state' });

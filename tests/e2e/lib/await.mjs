@@ -82,6 +82,13 @@ export class Recorder {
     this.#change();
   }
 
+  /** Why nothing more will come, as soon as that is so. @param {string} what */
+  async ended(what, ms = PATIENCE_MS) {
+    const deadline = Date.now() + ms;
+    while (!this.#failure) await this.#more(`${what} after ${this.whose}`, deadline - Date.now());
+    return this.#failure;
+  }
+
   /**
    * The first item that matches after the one that the last call answered; those in between are passed over.
    * @param {(item: T) => unknown} matches

@@ -157,6 +157,7 @@ export class Web {
     const socket = new WebSocket(address, tokenInQuery ? undefined : { headers: this.#authorization() });
     const opened = deferred();
     const feed = new Feed(`the events of the socket ${new URLSearchParams(query)}`, () => socket.close());
+    feed.say = (text) => socket.send(text);
     socket.onopen = () => opened.resolve();
     socket.onerror = () => opened.reject(new Error('The event socket was refused.'));
     socket.onmessage = ({ data }) => feed.push(JSON.parse(data));

@@ -1,0 +1,91 @@
+//! How much of what a web client was sent over its WebSocket it may not have read yet. A state machine without IO.
+//!
+//! The runtime does not say: it has no `bufferedAmount`, and keeps whatever it is given in memory for a client that does
+//! not read (measured). So the client says it: each frame that it sends answers one heartbeat, the oldest unanswered
+//! one, and what was sent before that was read.
+
+use std::collections::VecDeque;
+
+/// How much may be unread, in bytes: twice the largest event.
+pub const MAX_UNREAD_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a client was sent and has not answered.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Bytes up to the first unanswered heartbeat, then from each one to the next.
+    between: VecDeque<usize>,
+    bytes: usize,
+}
+
+impl Unread {
+    /// A frame is to go out. Answers whether it may: that no more is unread then than may be.
+    pub fn send(&mut self, bytes: usize) -> bool {
+        match self.between.back_mut() {
+            Some(last) => *last += bytes,
+            None => self.between.push_back(bytes),
+        }
+        self.bytes += bytes;
+        self.bytes <= MAX_UNREAD_BYTES
+    }
+
+    /// The frame that went out last was a heartbeat.
+    pub fn beat(&mut self) {
+        self.between.push_back(0);
+    }
+
+    /// A frame came in.
+    pub fn answered(&mut self) {
+        self.bytes -= self.between.pop_front().unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THIRD: usize = MAX_UNREAD_BYTES / 3;
+
+    #[test]
+    fn a_client_that_never_answers_may_be_sent_so_much_and_no_more() {
+        let mut unread = Unread::default();
+        assert!(unread.send(MAX_UNREAD_BYTES));
+        unread.beat();
+        assert!(!unread.send(1));
+    }
+
+    #[test]
+    fn an_answer_tells_of_what_came_before_the_heartbeat_and_of_nothing_after_it() {
+        let mut unread = Unread::default();
+        assert!(unread.send(2 * THIRD));
+        unread.beat();
+        assert!(unread.send(THIRD));
+        unread.answered();
+        assert!(unread.send(2 * THIRD), "the first two thirds were read");
+        assert!(!unread.send(3));
+        unread.answered();
+        assert!(unread.send(1));
+    }
+
+    #[test]
+    fn a_client_that_answers_more_and_more_slowly_is_found_out() {
+        let mut unread = Unread::default();
+        let beats = (1..100).find(|beat| {
+            let ready = unread.send(THIRD / 10);
+            unread.beat();
+            if beat % 2 == 0 {
+                unread.answered();
+            }
+            !ready
+        });
+        assert!(beats.is_some_and(|beats| (55..65).contains(&beats)), "{beats:?}");
+    }
+
+    #[test]
+    fn frames_that_answer_nothing_are_no_credit() {
+        let mut unread = Unread::default();
+        for _ in 0..5 {
+            unread.answered();
+        }
+        assert!(!unread.send(MAX_UNREAD_BYTES + 1));
+    }
+}
