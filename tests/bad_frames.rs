@@ -21,15 +21,18 @@ enum Brings {
     Error(&'static str),
     /// The acknowledgement of this number says `{ok: false, error, code: "bad-packet"}`.
     Refusal(u64),
+    /// The same of code `binary-unsupported`.
+    NoBinary(u64),
     /// The acknowledgement of this number says `{ok: true}`.
     Done(u64),
     /// A CONNECT_ERROR.
     ConnectError,
 }
 
-use Brings::{ConnectError, Done, Error, Refusal, Silence};
+use Brings::{ConnectError, Done, Error, NoBinary, Refusal, Silence};
 
 const BAD: Brings = Error("bad-packet");
+const BINARY: Brings = Error("binary-unsupported");
 
 /// What a connected CLI may send by mistake.
 fn table() -> Vec<(String, Brings)> {
@@ -153,17 +156,17 @@ fn table() -> Vec<(String, Brings)> {
         ("43/web,7[]", Silence),
         (r#"42/cli?a=b,7["ping"]"#, Done(7)),
         // Binary data, whose frames follow.
-        (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, Refusal(7)),
-        (r#"450-/cli,7["ping"]"#, Refusal(7)),
-        (r#"451-/cli,["message",{"_placeholder":true,"num":0}]"#, BAD),
-        ("461-/cli,5[]", BAD),
+        (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, NoBinary(7)),
+        (r#"450-/cli,7["ping"]"#, NoBinary(7)),
+        (r#"451-/cli,["message",{"_placeholder":true,"num":0}]"#, BINARY),
+        ("461-/cli,5[]", BINARY),
         ("45", BAD),
         ("45-[]", BAD),
         (r#"45["a"]"#, BAD),
         ("45x-[]", BAD),
         ("4599999999999999999999-[]", BAD),
         ("451-/cli,07[]", BAD),
-        ("461-", BAD),
+        ("461-", BINARY),
     ];
     let depth = 100_000;
     let (open, shut) = ("[".repeat(depth), "]".repeat(depth));
@@ -196,9 +199,11 @@ fn brought(frames: &[Frame]) -> Option<Brings> {
             Some(Error(arg["code"].as_str()?.to_owned().leak()))
         }
         Heard::Ack { id, arg } if arg == json!({"ok": true}) => Some(Done(id)),
-        Heard::Ack { id, arg } if arg["ok"] == false && arg["code"] == "bad-packet" && sentence(&arg["error"]) => {
-            Some(Refusal(id))
-        }
+        Heard::Ack { id, arg } if arg["ok"] == false && sentence(&arg["error"]) => match arg["code"].as_str()? {
+            "bad-packet" => Some(Refusal(id)),
+            "binary-unsupported" => Some(NoBinary(id)),
+            _ => None,
+        },
         Heard::Refused(data) if sentence(&data["message"]) => Some(ConnectError),
         _ => None,
     }
@@ -225,7 +230,7 @@ async fn a_connected_cli_hears_what_is_wrong_with_a_frame_and_its_socket_lives_o
     assert_eq!((world.shown(&session).await, world.db.writes()), (before, writes));
     for _ in 0..3 {
         cli.socket.send_binary();
-        assert_eq!(brought(&cli.socket.rest().await), Some(Error("binary-unsupported")));
+        assert_eq!(brought(&cli.socket.rest().await), Some(BINARY));
     }
 }
 

@@ -9,9 +9,9 @@ use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::{Hub, State, note_key};
-use crate::wire::cli::{ErrorEvent, UpdateBody, update};
+use crate::wire::cli::{ErrorEvent, UpdateBody, message_refused, update};
 use crate::wire::engineio;
-use crate::wire::socketio::{self, AckId, Packet};
+use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 
 /// The Socket.IO namespace of CLIs.
 pub const NAMESPACE: &str = "/cli";
@@ -152,12 +152,16 @@ impl Hub {
     /// A packet that can't be read: its sender hears why, as the acknowledgement where it asked for one.
     fn refuse_packet(&self, conn: ConnId, error: &socketio::DecodeError) {
         let message = format!("{error}.");
+        let code = match error {
+            DecodeError::BinaryUnsupported { .. } => "binary-unsupported",
+            _ => "bad-packet",
+        };
         if let Some(id) = error.answered_id() {
             self.state().rpc.unreadable(conn, id);
         }
         match error.ack_id() {
-            Some(ack) => self.send_ack(conn, ack, &crate::wire::cli::message_refused(&message, "bad-packet")),
-            None => self.send_error(conn, &message, "bad-packet", None),
+            Some(ack) => self.send_ack(conn, ack, &message_refused(&message, code)),
+            None => self.send_error(conn, &message, code, None),
         }
     }
 
