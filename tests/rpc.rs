@@ -250,23 +250,46 @@ async fn many_calls_at_once_get_their_own_answers_in_whatever_order() {
     }
 }
 
+/// Registers methods of this name with a number until one is refused, which must be for want of room. Answers how many
+/// there is room for.
+async fn fill(cli: &mut Cli, name: &str) -> usize {
+    for n in 0..2_000 {
+        let answer = cli.ask("rpc-register", &json!({"method": format!("{name}{n}")})).await;
+        if answer["ok"] == false {
+            assert_eq!(answer["code"], "too-many-methods");
+            return n;
+        }
+    }
+    panic!("an attachment holds 16 KiB only");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_socket_registers_as_many_methods_as_its_attachment_holds_and_is_told_when_it_is_full() {
     let (world, session, mut cli) = live().await;
-    let mut refused = Value::Null;
-    for n in 0..2_000 {
-        let answer = cli.ask("rpc-register", &json!({"method": format!("method-number-{n}")})).await;
-        if answer["ok"] == false {
-            refused = answer;
-            break;
-        }
-        assert!(n < 1_999, "an attachment holds 16 KiB only");
-    }
-    assert_eq!(refused["code"], "too-many-methods");
+    fill(&mut cli, "method-number-").await;
     cli.ask("rpc-unregister", &json!({"method": "method-number-0"})).await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
     cli.request().await;
     drop(call);
     quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_attachment_holds_is_counted_as_the_platform_stores_it() {
+    let (world, session, mut plain) = live().await;
+    let mut room = Vec::new();
+    for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
+        let mut cli = world.cli(&session).await;
+        room.push(fill(&mut cli, name).await);
+        // Signs of life and pings go into the same attachment.
+        cli.alive(&world, &session).await;
+        world.pass(60_000).await;
+        cli.socket.close();
+        plain.socket.send("3");
+    }
+    let [ascii, latin, cyrillic, kanji, crabs] = room[..] else { panic!("{room:?}") };
+    assert_eq!(ascii, latin);
+    assert!(cyrillic.abs_diff(ascii / 2) < 20, "two bytes a character: {room:?}");
+    assert_eq!((cyrillic, cyrillic), (kanji, crabs), "each is eight units of UTF-16");
 }

@@ -4,8 +4,16 @@ use super::connections::Peer;
 use super::ports::ConnId;
 use super::{Hub, State};
 
-/// The longest attachment, in bytes (platform limit 16,384 with its framing).
+/// The longest attachment that methods may make, in bytes as they are stored. The platform's limit is 16,384, of which
+/// framing and what changes later take a little.
 const MAX_ATTACHMENT: usize = 16_000;
+
+/// How many bytes the platform stores a text in: one a character, but two for each unit of UTF-16 as soon as a single
+/// character is not Latin-1 (measured).
+fn stored_bytes(text: &str) -> usize {
+    let latin = text.chars().all(|character| u32::from(character) <= 0xff);
+    if latin { text.chars().count() } else { 2 * text.encode_utf16().count() }
+}
 
 impl Hub {
     /// Registers a method for a socket, here and in its attachment; the error is what to tell it.
@@ -22,7 +30,7 @@ impl Hub {
         cli.forget(name, vocabulary);
         cli.methods.push(name.to_owned());
         let peer = Peer::Cli(cli);
-        if serde_json::to_string(&peer).map_or(0, |text| text.len()) > MAX_ATTACHMENT {
+        if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
         }
         let lost = state.rpc.register(owner, method, name, conn);
