@@ -194,6 +194,35 @@ async fn a_closed_socket_starts_the_same_clock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_last_socket_of_a_session_or_machine_writes_a_note_when_it_closes() {
+    let (world, session, mut first) = live().await;
+    world.machine("m").await;
+    let both = json!({"sessionId": session, "machineId": "m"});
+    let second = Cli::connect(&world, both.clone()).await;
+    let mut third = Cli::connect(&world, both).await;
+    let alive = json!({"machineId": "m", "time": world.now()});
+    assert_eq!(third.ask("machine-alive", &alive).await, json!({"ok": true}));
+    world.pass(10_000).await;
+    let noted = world.rt.noted();
+    first.socket.rest().await;
+    first.socket.close();
+    third.socket.close();
+    assert_eq!(world.rt.noted(), noted, "the second is still there for both");
+    // The close counts as a sign of life, also after a sleep.
+    let closed_at = world.now();
+    world.sleep_and_wake().await;
+    assert_eq!(world.rt.noted(), noted);
+    world.pass(closed_at + 29_999 - world.now()).await;
+    assert!(is_active(&world, &session).await);
+    world.pass(1).await;
+    assert!(!is_active(&world, &session).await);
+    assert!(is_online(&world).await);
+    let noted = world.rt.noted();
+    second.socket.close();
+    assert_eq!(world.rt.noted(), noted + 1, "the machine's; the session's clock runs no more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_after_session_end_does_not_bring_the_session_back() {
     let (world, session, mut cli) = live().await;
     cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;

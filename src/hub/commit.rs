@@ -131,11 +131,8 @@ impl Hub {
                 Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
                 Outcome::Publish(event) => self.publish(&mut state, event),
                 Outcome::Update { owner, except, frame } => {
-                    let of_owner = match &owner {
-                        Owner::Session(id) => state.connections.of_session(id),
-                        Owner::Machine(id) => state.connections.of_machine(id),
-                    };
-                    let to: Vec<ConnId> = of_owner.iter().copied().filter(|conn| Some(*conn) != except).collect();
+                    let of_owner = state.connections.of(&owner).iter().copied();
+                    let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
                     self.rt.send(&to, &frame);
                 }
                 Outcome::Departed(owner) => {

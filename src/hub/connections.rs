@@ -253,6 +253,14 @@ impl Connections {
         }
     }
 
+    /// The CLI sockets that named a session or machine.
+    pub fn of(&self, owner: &Owner) -> &[ConnId] {
+        match owner {
+            Owner::Session(id) => self.of_session(id),
+            Owner::Machine(id) => self.of_machine(id),
+        }
+    }
+
     /// The CLI sockets that named a session.
     pub fn of_session(&self, id: &str) -> &[ConnId] {
         self.by_session.get(id).map_or(&[], Vec::as_slice)

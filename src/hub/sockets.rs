@@ -91,11 +91,14 @@ impl Hub {
         let mut state = self.state();
         state.rpc.disconnect(conn);
         if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
-            // The clock of what it spoke for starts anew, unless it said goodbye before.
+            // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
+            // remembers that; only when there is none the notebook has to.
             let now = self.rt.now();
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
-                if state.liveness.depart(&owner, now) {
-                    self.rt.note(&note_key(&owner), &now.to_string());
+                match state.connections.of(&owner).last().copied() {
+                    Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),
+                    None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
+                    _ => {}
                 }
             }
             let next = state.liveness.next_deadline();

@@ -36,6 +36,7 @@ struct Inner {
     sockets: BTreeMap<ConnId, Socket>,
     alarm: Option<u64>,
     notes: BTreeMap<String, String>,
+    noted: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     tasks: Vec<tokio::task::AbortHandle>,
 }
@@ -137,6 +138,11 @@ impl FakeRuntime {
     pub fn notebook(&self) -> BTreeMap<String, String> {
         self.inner().notes.clone()
     }
+
+    /// How often something was written into the notebook.
+    pub fn noted(&self) -> usize {
+        self.inner().noted
+    }
 }
 
 impl Runtime for FakeRuntime {
@@ -206,7 +212,9 @@ impl Runtime for FakeRuntime {
     }
 
     fn note(&self, key: &str, value: &str) {
-        self.inner().notes.insert(key.to_owned(), value.to_owned());
+        let mut inner = self.inner();
+        inner.noted += 1;
+        inner.notes.insert(key.to_owned(), value.to_owned());
     }
 
     fn unnote(&self, key: &str) {
