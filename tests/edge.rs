@@ -59,7 +59,8 @@ async fn log_in(edge: &Edge, body: &str) -> Reply {
 
 async fn object_of(edge: &Edge, head: &Head) -> String {
     match decide(edge, head).await {
-        Action::Object(namespace) | Action::WebSocket(namespace) => namespace.to_string(),
+        Action::Object(namespace) => namespace.to_string(),
+        Action::WebSocket(bearer) => bearer.namespace.to_string(),
         other => panic!("{head:?} was not given to an object: {other:?}"),
     }
 }
@@ -173,7 +174,7 @@ async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
 async fn a_token_in_the_query_counts_for_events_only() {
     let edge = edge("token", "");
     let asked = head("GET", "/api/events?token=secret%3Ateam&all=true");
-    assert!(matches!(decide(&edge, &asked).await, Action::Sse(namespace) if namespace.as_ref() == "team"));
+    assert!(matches!(decide(&edge, &asked).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
     let upgrade = Head { upgrade: true, ..asked };
     assert_eq!(object_of(&edge, &upgrade).await, "team");
     let wrong = head("GET", "/api/events?token=wrong");
@@ -184,6 +185,22 @@ async fn a_token_in_the_query_counts_for_events_only() {
     let posted = reply(&edge, &bearing("POST", "/api/events", "secret")).await;
     posted.refuses(405, "method_not_allowed");
     assert_eq!(posted.headers["allow"], "GET");
+}
+
+#[tokio::test]
+async fn events_are_heard_for_as_long_as_the_token_is_good() {
+    let edge = edge("token", "");
+    let answer = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    let jwt = answer["token"].as_str().unwrap();
+    for (token, expires_at) in [(jwt, answer["expiresAt"].as_u64()), ("secret:team", None)] {
+        let stream = bearing("GET", "/api/events", token);
+        for head in [Head { upgrade: true, ..stream.clone() }, stream] {
+            match decide(&edge, &head).await {
+                Action::Sse(bearer) | Action::WebSocket(bearer) => assert_eq!(bearer.expires_at, expires_at),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -365,3 +365,36 @@ async fn a_web_socket_that_answers_heartbeats_is_not_closed_however_much_it_hear
     }
     assert!(web.0.is_open());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_runs_out_takes_its_sockets_with_it_at_the_next_heartbeat() {
+    let (world, session, mut cli) = live().await;
+    let query = format!("sessionId={session}");
+    let expires = world.now() + 60_000;
+    let mut closed = Vec::new();
+    for format in [Format::Json, Format::Sse] {
+        closed.push(world.try_subscribe_until(&query, None, format, Some(expires)).await.unwrap());
+    }
+    let mut lasting = world.web(&query).await;
+    world.pass(expires - 1 - world.now()).await;
+    world.sleep_and_wake().await;
+    cli.message(&session, "hello").await;
+    for socket in &mut closed {
+        assert!(socket.is_open());
+        assert_eq!(socket.rest().await.len(), 5, "greeting, two heartbeats, the end of the session's life, message");
+    }
+    lasting.events().await;
+    world.sleep_and_wake().await;
+    world.pass(30_000).await;
+    for socket in &mut closed {
+        assert_eq!(socket.closed().await, 4401);
+        assert_eq!(socket.rest().await.len(), 1, "a last heartbeat");
+    }
+    let last = lasting.event_of("heartbeat").await;
+    assert!(lasting.0.is_open(), "an access token does not run out");
+    // With a fresh token the others go on where they were, although the hub slept.
+    cli.message(&session, "more").await;
+    let (greeting, mut back) = come_back(&world, &query, last["eventId"].as_str()).await;
+    assert_eq!(greeting["data"]["resume"], "ok");
+    assert_eq!(back.event().await["message"]["seq"], 2);
+}

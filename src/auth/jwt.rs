@@ -22,6 +22,15 @@ pub struct WebClaims {
     pub ns: Namespace,
 }
 
+/// What a good token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Who its bearer is.
+    pub claims: WebClaims,
+    /// The Unix second from which on it is good no more.
+    pub expires: i64,
+}
+
 /// Why no token could be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
@@ -62,11 +71,11 @@ impl JwtKey {
         Hs256.token(&header, &Claims::new(issued), key).map_err(|error| IssueError::Encoding(error.to_string()))
     }
 
-    /// The claims of a token that this key signed and that is good at `now_secs` (Unix seconds), else `None`.
+    /// What a token says that this key signed and that is good at `now_secs` (Unix seconds), else `None`.
     ///
     /// A token without `exp` is refused, one with `exp` is refused from that second on (RFC 7519 section 4.1.4), and
     /// one with `nbf` before that second. There is no leeway: the hub that verifies is the hub that issued.
-    pub fn verify(&self, token: &str, now_secs: i64) -> Option<WebClaims> {
+    pub fn verify(&self, token: &str, now_secs: i64) -> Option<Verified> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -77,7 +86,7 @@ impl JwtKey {
         let expires = claims.expiration?.timestamp();
         let begins = claims.not_before.map(|time| time.timestamp());
         let is_good = now_secs < expires && begins.is_none_or(|begins| begins <= now_secs);
-        is_good.then(|| claims.custom.clone())
+        is_good.then(|| Verified { claims: claims.custom.clone(), expires })
     }
 }
 
@@ -107,6 +116,10 @@ mod tests {
         JwtKey::new(SECRET)
     }
 
+    fn verify(token: &str, now: i64) -> Option<WebClaims> {
+        key().verify(token, now).map(|verified| verified.claims)
+    }
+
     fn claims() -> WebClaims {
         WebClaims { uid: 7, ns: Namespace::parse("team-7").unwrap() }
     }
@@ -128,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_token_made_by_another_implementation_is_understood() {
-        assert_eq!(key().verify(GOOD, NOW), Some(claims()));
+        assert_eq!(verify(GOOD, NOW), Some(claims()));
     }
 
     #[test]
@@ -137,20 +150,25 @@ mod tests {
         assert_eq!(part(&token, 0), serde_json::json!({"alg": "HS256", "typ": "JWT"}));
         assert_eq!(part(&token, 1), serde_json::json!({"uid": 7, "ns": "team-7", "iat": NOW, "exp": NOW + 900}));
         assert_eq!(token, GOOD, "bit for bit what the other implementation made");
-        assert_eq!(key().verify(&token, NOW), Some(claims()));
+        assert_eq!(verify(&token, NOW), Some(claims()));
+    }
+
+    #[test]
+    fn a_token_tells_until_when_it_is_good() {
+        assert_eq!(key().verify(GOOD, NOW).map(|verified| verified.expires), Some(NOW + 900));
     }
 
     #[test]
     fn a_token_is_good_for_fifteen_minutes_to_the_second() {
-        assert_eq!(key().verify(GOOD, NOW + 899), Some(claims()));
-        assert_eq!(key().verify(GOOD, NOW + 900), None);
-        assert_eq!(key().verify(GOOD, i64::MAX), None);
+        assert_eq!(verify(GOOD, NOW + 899), Some(claims()));
+        assert_eq!(verify(GOOD, NOW + 900), None);
+        assert_eq!(verify(GOOD, i64::MAX), None);
     }
 
     #[test]
     fn a_token_signed_with_another_key_is_refused() {
         for other in [&b"0123456789abcdef0123456789abcdeF"[..], &SECRET[..31], b"x"] {
-            assert_eq!(JwtKey::new(other).verify(GOOD, NOW), None);
+            assert!(JwtKey::new(other).verify(GOOD, NOW).is_none());
         }
     }
 
@@ -163,14 +181,14 @@ mod tests {
         let mut mac = Hmac::<Sha256>::new_from_slice(b"").unwrap();
         mac.update(data.as_bytes());
         let forged = format!("{data}.{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()));
-        assert_eq!(empty.verify(&forged, NOW), None);
+        assert!(empty.verify(&forged, NOW).is_none());
     }
 
     #[test]
     fn the_header_cannot_choose_the_algorithm() {
         let payload = r#"{"uid":7,"ns":"team-7","iat":1700000000,"exp":1700000900}"#;
         let good = signed(r#"{"alg":"HS256"}"#, payload);
-        assert_eq!(key().verify(&good, NOW), Some(claims()), "the helper signs rightly");
+        assert_eq!(verify(&good, NOW), Some(claims()), "the helper signs rightly");
         for header in [
             r#"{"alg":"none"}"#,
             r#"{"alg":"None"}"#,
@@ -187,11 +205,11 @@ mod tests {
             r#"{"alg":"HS256","cty":"CBOR"}"#,
         ] {
             let token = signed(header, payload);
-            assert_eq!(key().verify(&token, NOW), None, "{header}");
+            assert_eq!(verify(&token, NOW), None, "{header}");
             let (data, _) = token.rsplit_once('.').unwrap();
-            assert_eq!(key().verify(&format!("{data}."), NOW), None, "{header}, unsigned");
+            assert_eq!(verify(&format!("{data}."), NOW), None, "{header}, unsigned");
         }
-        assert_eq!(key().verify(HS512, NOW), None, "the right key, another algorithm");
+        assert_eq!(verify(HS512, NOW), None, "the right key, another algorithm");
     }
 
     #[test]
@@ -216,7 +234,7 @@ mod tests {
             "",
         ] {
             let token = signed(r#"{"alg":"HS256"}"#, payload);
-            assert_eq!(key().verify(&token, NOW), None, "{payload}");
+            assert_eq!(verify(&token, NOW), None, "{payload}");
         }
     }
 
@@ -226,7 +244,7 @@ mod tests {
         let spaced = format!(" {GOOD}");
         let padded = format!("{GOOD}=");
         for token in ["", ".", "..", "...", "a.b.c", "s3cret:team-7", &extra, &spaced, &padded] {
-            assert_eq!(key().verify(token, NOW), None, "{token:?}");
+            assert_eq!(verify(token, NOW), None, "{token:?}");
         }
     }
 
@@ -239,8 +257,8 @@ mod tests {
         };
         let (short, long) = (sized(600), sized(700));
         assert!(short.len() <= MAX_TOKEN_BYTES && long.len() > MAX_TOKEN_BYTES);
-        assert_eq!(key().verify(&short, NOW), Some(claims()));
-        assert_eq!(key().verify(&long, NOW), None);
+        assert_eq!(verify(&short, NOW), Some(claims()));
+        assert_eq!(verify(&long, NOW), None);
     }
 
     #[test]
@@ -255,7 +273,7 @@ mod tests {
             let mut changed = GOOD.to_owned();
             changed.replace_range(at..=at, &to);
             prop_assume!(changed != GOOD);
-            prop_assert_eq!(key().verify(&changed, NOW), None);
+            prop_assert_eq!(verify(&changed, NOW), None);
         }
 
         #[test]
@@ -268,12 +286,12 @@ mod tests {
             let claims = WebClaims { uid, ns: Namespace::parse(&ns).unwrap() };
             let token = key().issue(&claims, now).unwrap();
             let expected = (age < LIFETIME_SECS).then_some(claims);
-            prop_assert_eq!(key().verify(&token, now + age), expected);
+            prop_assert_eq!(verify(&token, now + age), expected);
         }
 
         #[test]
         fn no_text_is_a_panic(token in any::<String>()) {
-            prop_assert_eq!(key().verify(&token, NOW), None);
+            prop_assert_eq!(verify(&token, NOW), None);
         }
     }
 }

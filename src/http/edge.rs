@@ -74,13 +74,22 @@ pub enum Action {
     /// The namespace's object answers.
     Object(Namespace),
     /// A stream of the namespace's events.
-    Sse(Namespace),
+    Sse(Bearer),
     /// The same over a WebSocket, which the object holds.
-    WebSocket(Namespace),
+    WebSocket(Bearer),
     /// A CLI's socket, straight to the object. `authenticated`: a good token came with the upgrade.
     Socket { namespace: Namespace, authenticated: bool },
     /// A CLI's socket whose namespace only its CONNECT packet tells.
     Bridge,
+}
+
+/// Who shows a good token.
+#[derive(Debug)]
+pub struct Bearer {
+    /// The namespace that it opens.
+    pub namespace: Namespace,
+    /// When it is good no more, in Unix milliseconds. Access tokens do not expire.
+    pub expires_at: Option<u64>,
 }
 
 /// The worker's side of the hub.
@@ -144,14 +153,14 @@ impl Edge {
             "/api/auth" => only(head, &["POST"], || Action::Authenticate),
             "/socket.io" | "/socket.io/" => self.socket(head),
             "/api/events" => {
-                let namespace = self.web_client(head, now_ms, fresh).await?;
+                let bearer = self.web_client(head, now_ms, fresh).await?;
                 self.check_origin(head)?;
                 let action = if head.upgrade { Action::WebSocket } else { Action::Sse };
-                only(head, &["GET"], || action(namespace))
+                only(head, &["GET"], || action(bearer))
             }
             _ if api => {
-                let namespace = self.web_client(head, now_ms, fresh).await?;
-                self.history(head, Asker::Web, namespace).await
+                let bearer = self.web_client(head, now_ms, fresh).await?;
+                self.history(head, Asker::Web, bearer.namespace).await
             }
             _ if cli => {
                 let namespace = bearer(head).and_then(|token| self.tokens.verify(token));
@@ -174,8 +183,8 @@ impl Edge {
         }
     }
 
-    /// The namespace of a web client's bearer: an access token or a JWT.
-    async fn web_client(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> String) -> Result<Namespace, Refusal> {
+    /// A web client, which shows an access token or a JWT.
+    async fn web_client(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> String) -> Result<Bearer, Refusal> {
         let of_query;
         let token = match bearer(head) {
             Some(token) => token,
@@ -187,14 +196,14 @@ impl Edge {
             None => return Err(Refusal::unauthorized()),
         };
         if let Some(namespace) = self.tokens.verify(token) {
-            return Ok(namespace);
+            return Ok(Bearer { namespace, expires_at: None });
         }
         // Three parts: only then is it worth asking for the key.
         if token.split('.').count() != 3 {
             return Err(Refusal::unauthorized());
         }
-        let claims = self.jwt_key(fresh).await?.verify(token, seconds(now_ms));
-        claims.map(|claims| claims.ns).ok_or_else(Refusal::unauthorized)
+        let jwt = self.jwt_key(fresh).await?.verify(token, seconds(now_ms)).ok_or_else(Refusal::unauthorized)?;
+        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(milliseconds(jwt.expires)) })
     }
 
     async fn jwt_key(&self, fresh: impl FnOnce() -> String) -> Result<JwtKey, Refusal> {
@@ -224,7 +233,7 @@ impl Edge {
             let token = key.issue(&claims, now).map_err(|e| Refusal::hub_unavailable(e.to_string()))?;
             let namespace = claims.ns.as_ref();
             let user = User { id: claims.uid, first_name: namespace };
-            let expires_at = u64::try_from((now + LIFETIME_SECS) * 1000).unwrap_or(0);
+            let expires_at = milliseconds(now + LIFETIME_SECS);
             let answer = Authenticated { token: &token, user, namespace, expires_at };
             serde_json::to_string(&answer).map_err(|e| Refusal::hub_unavailable(e.to_string()))
         };
@@ -316,4 +325,8 @@ fn user_id(namespace: &Namespace) -> u32 {
 
 fn seconds(now_ms: u64) -> i64 {
     i64::try_from(now_ms / 1000).unwrap_or(i64::MAX)
+}
+
+fn milliseconds(seconds: i64) -> u64 {
+    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
 }

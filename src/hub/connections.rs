@@ -136,6 +136,9 @@ pub struct Subscription {
     pub machine: Option<String>,
     pub visible: bool,
     pub format: Format,
+    /// When the token that it showed is good no more, in Unix milliseconds; never for an access token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
 }
 
 impl Subscription {
@@ -342,6 +345,7 @@ mod tests {
                 all: true,
                 visible: true,
                 format: Format::Sse,
+                expires_at: Some(9),
                 ..Default::default()
             }),
         ];

@@ -203,6 +203,8 @@ impl Hub {
         }
         if beats.heartbeat {
             self.send_heartbeats();
+            // After it, so that whoever has to come back has an id that the hub still knows, whatever it slept through.
+            self.close_expired(now);
         }
         // Beside the alarm: a slow database must not hold up the next beats.
         let expired = self.take_expired(now);

@@ -59,6 +59,23 @@ impl Hub {
         self.send_formatted(state, number, &body, |subscription| subscription.hears(&audience));
     }
 
+    /// Closes the sockets of web clients whose token is good no more. They come back with a fresh one, and miss nothing.
+    pub(super) fn close_expired(&self, now: u64) {
+        let mut state = self.state();
+        let over = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
+        let expired = state.connections.subscriptions().filter(|(_, subscription)| over(subscription));
+        let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
+        for conn in expired {
+            self.drop_web_client(&mut state, conn, 4401, "Token expired: come back with a fresh one");
+        }
+    }
+
+    /// Hangs up on a web client.
+    fn drop_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
+        state.connections.remove(conn);
+        self.rt.close(conn, code, reason);
+    }
+
     pub(super) fn send_heartbeats(&self) {
         let mut state = self.state();
         let last = state.fanout.last();
@@ -83,8 +100,7 @@ impl Hub {
             to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in stalled {
-            state.connections.remove(conn);
-            self.rt.close(conn, 4408, "Too much is unread: come back with `lastEventId`");
+            self.drop_web_client(state, conn, 4408, "Too much is unread: come back with `lastEventId`");
         }
     }
 

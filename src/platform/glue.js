@@ -48,14 +48,18 @@ export async function body(request, limit) {
 /**
  * Carries a request to the object of a namespace, with a time limit in milliseconds.
  * @param {string} socket what a WebSocket to the object is for; empty for a plain request
+ * @param {string} expiresAt when the token is good no more that the WebSocket was opened with; empty for never
  * @returns {Promise<Response | undefined>} undefined when the object did not answer in time
  */
-export async function carry(objects, namespace, socket, request, limit) {
+export async function carry(objects, namespace, socket, expiresAt, request, limit) {
   // The runtime copies the headers natively. These are always set, so that none that a client sent gets through.
   const carried = new Request(request);
   carried.headers.set('hub-namespace', namespace);
   carried.headers.set('hub-socket', socket);
-  if (socket !== '') carried.headers.set('upgrade', 'websocket');
+  if (socket !== '') {
+    carried.headers.set('hub-expires-at', expiresAt);
+    carried.headers.set('upgrade', 'websocket');
+  }
   let timer;
   const late = new Promise((resolve) => {
     timer = setTimeout(resolve, limit);

@@ -11,13 +11,14 @@ extern "C" {
     /// The body of a request as a `Uint8Array`; undefined when it is longer than `limit` bytes.
     pub fn body(request: &web_sys::Request, limit: usize) -> js_sys::Promise;
 
-    /// Carries a request to a namespace's object, for a socket of this use (see `object::SocketUse`); resolves to undefined
-    /// when it takes longer than `limit` ms.
+    /// Carries a request to a namespace's object, for a socket of this use (see `object::SocketUse`) and of a token that is
+    /// good until `expires_at` (Unix milliseconds, or empty); resolves to undefined when it takes longer than `limit` ms.
     #[wasm_bindgen(catch)]
     pub fn carry(
         objects: &JsValue,
         namespace: &str,
         socket: &str,
+        expires_at: &str,
         request: &web_sys::Request,
         limit: u32,
     ) -> Result<js_sys::Promise, JsValue>;

@@ -22,7 +22,7 @@ use crate::http::error::Refusal;
 use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
 use crate::hub::admission::NO_CONNECT;
-use crate::hub::connections::{Format, Upgrade};
+use crate::hub::connections::{Format, Subscription, Upgrade};
 use crate::hub::ports::{ConnId, Runtime};
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
@@ -57,9 +57,9 @@ impl SocketUse {
     }
 }
 
-/// The headers of a request that the object reads: [`Asked`]'s fields. The first two are the worker's (`carry` in
-/// `glue.js`): the namespace, and what a WebSocket is for (one of [`SocketUse`]'s words).
-pub const ASKED: &str = "hub-namespace hub-socket last-event-id";
+/// The headers of a request that the object reads: [`Asked`]'s fields. The first three are the worker's (`carry` in
+/// `glue.js`): the namespace, what a WebSocket is for (one of [`SocketUse`]'s words), and when its token is good no more.
+pub const ASKED: &str = "hub-namespace hub-socket hub-expires-at last-event-id";
 
 /// What a request to the object asks for.
 struct Asked<'a> {
@@ -67,6 +67,7 @@ struct Asked<'a> {
     url: &'a str,
     namespace: &'a str,
     socket: &'a str,
+    expires_at: &'a str,
     last_event_id: &'a str,
 }
 
@@ -74,7 +75,14 @@ impl<'a> Asked<'a> {
     fn of(head: &'a str) -> Self {
         let mut lines = head.split('\n');
         let mut next = || lines.next().unwrap_or_default();
-        Self { method: next(), url: next(), namespace: next(), socket: next(), last_event_id: next() }
+        Self {
+            method: next(),
+            url: next(),
+            namespace: next(),
+            socket: next(),
+            expires_at: next(),
+            last_event_id: next(),
+        }
     }
 }
 
@@ -156,12 +164,13 @@ impl NamespaceHub {
     async fn subscribe(&self, awake: &Awake, asked: &Asked<'_>, format: Format) -> Result<Response> {
         let (_, _, query) = split_url(asked.url);
         let last_event_id = Some(asked.last_event_id).filter(|id| !id.is_empty()).map(str::to_owned);
-        let asked = events::subscription(&awake.hub, query, last_event_id, format).await;
-        match asked {
+        let expires_at = asked.expires_at.parse().ok();
+        match events::subscription(&awake.hub, query, last_event_id, format).await {
             Ok(_) if !awake.hub.has_room() => refuse(no_room()).await,
             Ok(asked) => {
                 let (response, conn) = self.accept(awake)?;
-                awake.hub.subscribe(conn, asked.subscription, asked.last_event_id.as_deref());
+                let subscription = Subscription { expires_at, ..asked.subscription };
+                awake.hub.subscribe(conn, subscription, asked.last_event_id.as_deref());
                 Ok(response)
             }
             Err(error) => refuse(error.into()).await,

@@ -15,7 +15,7 @@ use super::convert;
 use super::glue;
 use super::object::SocketUse;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
-use crate::http::edge::{Action, Edge};
+use crate::http::edge::{Action, Bearer, Edge};
 use crate::http::error::Refusal;
 use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
@@ -65,18 +65,18 @@ async fn serve(request: Request, env: Env, context: &Context) -> Result<Response
     let response = match edge.decide(&head, now(), fresh_secret).await {
         Action::Respond(response) => respond(response).await,
         Action::Authenticate => authenticate(&edge, &env, &request).await?,
-        Action::WebSocket(namespace) => {
-            return to_object(&env, &request, &namespace, Some(SocketUse::Web), limit_ms(&env)).await;
+        Action::WebSocket(Bearer { namespace, expires_at }) => {
+            return socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await;
         }
         Action::Object(namespace) => {
             let is_upload = keeps_body_outside(&head.method, &head.path);
             let limit = if is_upload { UPLOAD_LIMIT_MS } else { limit_ms(&env) };
-            to_object(&env, &request, &namespace, None, limit).await?
+            to_object(&env, &request, &namespace, limit).await?
         }
-        Action::Sse(namespace) => stream(&env, &request, &namespace).await?,
+        Action::Sse(bearer) => stream(&env, &request, &bearer).await?,
         Action::Socket { namespace, authenticated } => {
             let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
-            return to_object(&env, &request, &namespace, Some(socket_use), limit_ms(&env)).await;
+            return socket_to_object(&env, &request, &namespace, socket_use, None).await;
         }
         Action::Bridge => return bridge(edge, env, request, context),
     };
@@ -111,16 +111,25 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     Ok(respond(edge.authenticate(&body, now(), fresh_secret).await).await)
 }
 
-/// Carries a request to the namespace's object. One that does not answer in time is taken for broken.
-async fn to_object(
+/// Carries a request to the namespace's object. One that does not answer within `limit` ms is taken for broken.
+async fn to_object(env: &Env, request: &Request, namespace: &Namespace, limit: u32) -> Result<Response> {
+    answered(glue::carry(&objects(env)?, namespace.as_ref(), "", "", request, limit)?).await
+}
+
+/// Carries a request for a socket to the namespace's object: what the socket is for, and when its token is good no more.
+async fn socket_to_object(
     env: &Env,
     request: &Request,
     namespace: &Namespace,
-    socket_use: Option<SocketUse>,
-    limit: u32,
+    socket_use: SocketUse,
+    expires_at: Option<u64>,
 ) -> Result<Response> {
-    let socket = socket_use.map_or("", SocketUse::word);
-    let answer = glue::carry(&objects(env)?, namespace.as_ref(), socket, request, limit)?;
+    let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
+    let (objects, word) = (objects(env)?, socket_use.word());
+    answered(glue::carry(&objects, namespace.as_ref(), word, &expires_at, request, limit_ms(env))?).await
+}
+
+async fn answered(answer: js_sys::Promise) -> Result<Response> {
     let message = match JsFuture::from(answer).await {
         Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
         Ok(_) => "The hub did not answer in time. Try again.",
@@ -147,8 +156,9 @@ fn limit_ms(env: &Env) -> u32 {
 }
 
 /// An event stream: a socket to the object, copied to the client.
-async fn stream(env: &Env, request: &Request, namespace: &Namespace) -> Result<Response> {
-    let answer = to_object(env, request, namespace, Some(SocketUse::Sse), limit_ms(env)).await?;
+async fn stream(env: &Env, request: &Request, bearer: &Bearer) -> Result<Response> {
+    let Bearer { namespace, expires_at } = bearer;
+    let answer = socket_to_object(env, request, namespace, SocketUse::Sse, *expires_at).await?;
     let Some(socket) = glue::socket_of(&answer) else { return Ok(answer) };
     let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
@@ -182,7 +192,7 @@ async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSo
     let socket: &web_sys::WebSocket = server.as_ref();
     let inbox = glue::Inbox::new(socket, MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE);
     let Some((namespace, connect)) = connect_packet(edge, &inbox, server).await? else { return Ok(()) };
-    let answer = to_object(env, request, &namespace, Some(SocketUse::BridgedCli), limit_ms(env)).await?;
+    let answer = socket_to_object(env, request, &namespace, SocketUse::BridgedCli, None).await?;
     match glue::socket_of(&answer) {
         Some(object) => inbox.join_with(&connect, &object),
         // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.

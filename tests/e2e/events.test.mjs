@@ -1,12 +1,22 @@
 /** What web clients hear, over the event stream (SSE) and over the event socket: who hears what, and nothing twice or never. */
 
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
+const JWT_SECRET = 'a secret of these tests that is long enough';
+const hub = await startHub({ vars: { JWT_SECRET } });
 after(() => hub.stop());
+
+/** A web client's token that is good for so many seconds. */
+function jwt(ns, seconds) {
+  const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
+  const now = Math.floor(Date.now() / 1000);
+  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat: now, exp: now + seconds })}`;
+  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
+}
 
 /** The two channels, which carry the same events. */
 const CHANNELS = { stream: 'sse', socket: 'socket' };
@@ -229,6 +239,20 @@ describe('visibility', () => {
     }
     assert.equal((await web.get('/api/events?visibility=perhaps')).status, 400);
   });
+});
+
+describe('a token that runs out', { concurrency: true }, () => {
+  for (const channel of Object.keys(CHANNELS)) {
+    test(`ends the ${channel} that was opened with it, and a fresh one goes on where it was`, async (t) => {
+      const namespace = `expiry-${channel}`;
+      const feed = await follow(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
+      if (channel === 'socket') feed.say('hello');
+      const end = await feed.ended(`the ${channel} to end`, 45_000);
+      assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);
+      const back = await comeBack(t, hub.web(namespace), channel, { all: 'true' }, feed.all.at(-1).eventId);
+      assert.equal((await back.greeting()).data.resume, 'ok');
+    });
+  }
 });
 
 describe('a heartbeat', { concurrency: true }, () => {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::events;
-use session_gateway_hub::hub::connections::{Format, Upgrade};
+use session_gateway_hub::hub::connections::{Format, Subscription, Upgrade};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::{Config, Hub};
@@ -230,9 +230,21 @@ impl World {
 
     /// Subscribes as the object does for a request with this query.
     pub async fn try_subscribe(&self, query: &str, last: Option<&str>, format: Format) -> Result<Socket, Error> {
+        self.try_subscribe_until(query, last, format, None).await
+    }
+
+    /// The same with a token that is good until a moment.
+    pub async fn try_subscribe_until(
+        &self,
+        query: &str,
+        last: Option<&str>,
+        format: Format,
+        expires_at: Option<u64>,
+    ) -> Result<Socket, Error> {
         let asked = events::subscription(&self.hub(), query, last.map(str::to_owned), format).await?;
         let (key, conn, frames) = self.rt.open();
-        self.hub().subscribe(conn, asked.subscription, asked.last_event_id.as_deref());
+        let subscription = Subscription { expires_at, ..asked.subscription };
+        self.hub().subscribe(conn, subscription, asked.last_event_id.as_deref());
         Ok(Socket::new(Arc::clone(&self.object), key, frames))
     }
 
