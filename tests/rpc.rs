@@ -277,7 +277,7 @@ async fn a_socket_registers_as_many_methods_as_its_attachment_holds_and_is_told_
 
 #[tokio::test(start_paused = true)]
 async fn what_an_attachment_holds_is_counted_as_the_platform_stores_it() {
-    let (world, session, mut plain) = live().await;
+    let (world, session, plain) = live().await;
     let mut room = Vec::new();
     for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
         let mut cli = world.cli(&session).await;

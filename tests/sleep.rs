@@ -348,6 +348,42 @@ async fn the_alarm_is_set_to_the_earliest_deadline_whatever_comes_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_that_could_not_be_set_is_set_again() {
+    let world = World::new();
+    world.rt.break_alarm(3);
+    let mut late = world.open_cli(false);
+    late.text().await;
+    quiet().await;
+    assert_eq!(world.rt.alarm(), None);
+    for _ in 0..3 {
+        assert_eq!(world.rt.sleeping(), 1, "it is tried again after a while");
+        world.rt.set_now(world.now() + 1_000);
+        quiet().await;
+    }
+    assert_eq!(world.rt.alarm(), Some(START + 10_000));
+    world.pass(10_000).await;
+    assert_eq!(late.closed().await, 1008);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_could_not_be_set_does_not_undo_an_earlier_one_that_could() {
+    let world = World::new();
+    let _web = world.web("all=true").await;
+    assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
+    world.rt.break_alarm(1);
+    let _opening = world.open_cli(false);
+    quiet().await;
+    assert_eq!(world.rt.alarm(), Some(FIRST_HEARTBEAT));
+    // Whatever else is wanted meanwhile need not wait for the next try.
+    let _another = world.open_cli(false);
+    quiet().await;
+    assert_eq!(world.rt.alarm(), Some(START + 10_000));
+    world.rt.set_now(START + 1_000);
+    quiet().await;
+    assert_eq!((world.rt.alarm(), world.rt.sleeping()), (Some(START + 10_000), 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_database_does_not_hold_up_the_next_beats() {
     let (world, _, cli) = live().await;
     let mut other = world.bare_cli().await;

@@ -37,7 +37,7 @@ pub mod uploads;
 pub mod workspace;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::auth::token::AccessTokens;
 use crate::model::ids::uuid_v7;
@@ -58,6 +58,9 @@ use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use uploads::Room;
 
+/// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
+const ALARM_PAUSE_MS: u64 = 1_000;
+
 /// What a hub is told about itself.
 pub struct Config {
     pub namespace: Namespace,
@@ -74,6 +77,8 @@ pub struct Hub {
     db: Arc<dyn Database>,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
+    /// Itself, for tasks that run beside.
+    this: Weak<Self>,
 }
 
 /// All that the hub holds in memory. Locked for moments only, never across an await.
@@ -149,7 +154,7 @@ impl Hub {
             });
             state.liveness.restore(owner, sign, left.is_some() || sign == now);
         }
-        let hub = Arc::new(Self { config, db, rt, state: Mutex::new(state) });
+        let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
         hub.arm();
         hub
     }
@@ -180,9 +185,22 @@ impl Hub {
     fn want_alarm(&self, state: &mut State, at: Option<u64>) {
         // An alarm in the past, set while one is being handled, gets lost in the runtime (measured).
         let at = at.map(|at| at.max(self.rt.now() + 1));
-        if let Some(at) = at.filter(|at| state.schedule.want(*at)) {
-            self.rt.set_alarm(at);
-        }
+        let Some(at) = at.filter(|at| state.schedule.want(*at)) else { return };
+        let (set, hub) = (self.rt.set_alarm(at), Weak::clone(&self.this));
+        self.rt.spawn(Box::pin(async move {
+            if !set.await
+                && let Some(hub) = hub.upgrade()
+            {
+                hub.alarm_failed(at).await;
+            }
+        }));
+    }
+
+    /// Without an alarm nothing that is due would be done: it is set again after a while, or with the next one wanted.
+    async fn alarm_failed(&self, at: u64) {
+        self.state().schedule.failed(at);
+        self.rt.sleep(ALARM_PAUSE_MS).await;
+        self.arm();
     }
 
     /// The alarm went off: whatever is due is done, and the alarm set anew.

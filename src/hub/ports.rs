@@ -45,8 +45,8 @@ pub trait Runtime: Send + Sync {
     fn attach(&self, conn: ConnId, attachment: &str);
     /// Closes a socket.
     fn close(&self, conn: ConnId, code: u16, reason: &str);
-    /// Sets the object's one alarm, in place of the one set before.
-    fn set_alarm(&self, at: u64);
+    /// Sets the object's one alarm, in place of the one set before. Answers whether it is set.
+    fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool>;
     /// Lets a task run beside the caller.
     fn spawn(&self, task: BoxFuture<'static, ()>);
     /// Waits. Keeps the object awake: for short back-offs only, deadlines belong to the alarm.

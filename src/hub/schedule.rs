@@ -48,6 +48,13 @@ impl Schedule {
         earlier
     }
 
+    /// The alarm could not be set to this moment: unless another one was wanted since, none is.
+    pub fn failed(&mut self, at: u64) {
+        if self.armed == Some(at) {
+            self.armed = None;
+        }
+    }
+
     /// The alarm went off: nothing is set any more. Answers whether beats of the two intervals are due.
     pub fn ring(&mut self, now: u64) -> Beats {
         let since = std::mem::replace(&mut self.beaten, now);
@@ -77,6 +84,17 @@ mod tests {
         assert!(schedule.want(50));
         schedule.ring(50);
         assert!(schedule.want(200));
+    }
+
+    #[test]
+    fn an_alarm_that_could_not_be_set_is_wanted_anew() {
+        let mut schedule = Schedule::default();
+        assert!(schedule.want(100));
+        schedule.failed(100);
+        assert!(schedule.want(200));
+        assert!(schedule.want(50));
+        schedule.failed(200);
+        assert!(!schedule.want(60), "the one at 50 stands");
     }
 
     #[test]

@@ -136,11 +136,16 @@ impl Runtime for ObjectRuntime {
         }
     }
 
-    fn set_alarm(&self, at: u64) {
+    fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {
         #[allow(clippy::cast_precision_loss)] // A time in milliseconds fits a JavaScript number.
         let date = js_sys::Date::new(&JsValue::from_f64(at as f64));
         let storage = Rc::clone(&self.storage.0);
-        wasm_bindgen_futures::spawn_local(async move { log(storage.set_alarm(ScheduledTime::new(date)).await) });
+        Box::pin(SendFuture::new(async move {
+            let set = storage.set_alarm(ScheduledTime::new(date)).await;
+            let is_set = set.is_ok();
+            log(set);
+            is_set
+        }))
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {

@@ -35,6 +35,7 @@ struct Inner {
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
     alarm: Option<u64>,
+    broken_alarms: usize,
     notes: BTreeMap<String, String>,
     noted: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
@@ -117,6 +118,11 @@ impl FakeRuntime {
         self.inner().alarm.take()
     }
 
+    /// The next so many times the alarm can't be set.
+    pub fn break_alarm(&self, times: usize) {
+        self.inner().broken_alarms = times;
+    }
+
     /// Moves the clock on and wakes whoever slept until then. The alarm is left alone.
     pub fn set_now(&self, now: u64) {
         let mut inner = self.inner();
@@ -184,8 +190,15 @@ impl Runtime for FakeRuntime {
         }
     }
 
-    fn set_alarm(&self, at: u64) {
-        self.inner().alarm = Some(at);
+    fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {
+        let mut inner = self.inner();
+        let broken = inner.broken_alarms > 0;
+        if broken {
+            inner.broken_alarms -= 1;
+        } else {
+            inner.alarm = Some(at);
+        }
+        Box::pin(std::future::ready(!broken))
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
