@@ -140,8 +140,10 @@ impl Hub {
         message: &str,
     ) {
         if let Some(ack) = ack {
-            let answer =
-                if versioned { UpdateAck::Error { reason: message }.encode() } else { message_refused(message, code) };
+            let answer = match versioned {
+                true => UpdateAck::Error { reason: message, code }.encode(),
+                false => message_refused(message, code),
+            };
             self.send_ack(conn, ack, &answer);
         }
         if ack.is_none() || matches!(code, "access-denied" | "not-found") {
@@ -155,7 +157,7 @@ fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Opt
         Updated::Success { version, value } => UpdateAck::Success { version: *version, field, value: value.as_ref() },
         Updated::Mismatch { version, value } => UpdateAck::Mismatch { version: *version, field, value: value.as_ref() },
     };
-    let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again." };
+    let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Outcome::Reply {
         conn,
         done: socketio::ack(NAMESPACE, ack, &[&done.encode()]),

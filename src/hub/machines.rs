@@ -128,6 +128,7 @@ impl Hub {
         }
         let waiter = {
             let mut state = self.state();
+            state.check_room()?;
             let now = self.rt.now();
             let namespace = self.config.namespace.clone();
             let machines = state.memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
@@ -206,6 +207,7 @@ impl Hub {
         self.load_machine(id).await?;
         {
             let mut state = self.state();
+            state.check_room()?;
             let now = self.rt.now();
             let m = machine(&mut state, id)?;
             let (held, version) = match part {

@@ -1,61 +1,14 @@
 //! What the object holds of its namespace: sessions and machines, loaded as they are needed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::local_ids::LocalIds;
+use super::record::Record;
 use crate::model::agent_state;
-use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Snapshot;
-use crate::store::sessions::MessageRef;
-
-/// How many local ids of a session are held; for older ones the database is asked.
-pub const MAX_LOCAL_IDS: usize = 5_000;
-
-/// The local ids of a session's messages.
-#[derive(Debug, Default)]
-pub struct LocalIds {
-    known: HashMap<String, MessageRef>,
-    /// Whether an id that is not known is new for sure.
-    complete: bool,
-}
-
-/// What is known of a local id.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
-    Before(MessageRef),
-    Never,
-    /// The database has to be asked.
-    Unknown,
-}
-
-impl LocalIds {
-    /// The ids that the database gave, at most [`MAX_LOCAL_IDS`]; fewer means that these are all.
-    pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
-        let complete = ids.len() < MAX_LOCAL_IDS;
-        Self { known: ids.into_iter().collect(), complete }
-    }
-
-    /// What is known of an id.
-    pub fn seen(&self, id: &str) -> Seen {
-        match self.known.get(id) {
-            Some(message) => Seen::Before(message.clone()),
-            None if self.complete => Seen::Never,
-            None => Seen::Unknown,
-        }
-    }
-
-    /// Remembers an id. When too many are held, the oldest messages' ids are left to the database.
-    pub fn remember(&mut self, id: String, message: MessageRef) {
-        self.known.insert(id, message);
-        if self.known.len() > 2 * MAX_LOCAL_IDS {
-            let newest = self.known.values().map(|m| m.seq).max().unwrap_or(0);
-            self.known.retain(|_, m| m.seq + MAX_LOCAL_IDS as u64 > newest);
-            self.complete = false;
-        }
-    }
-}
 
 /// A session's line in the list.
 #[derive(Debug)]
@@ -81,8 +34,8 @@ pub struct Entry {
     line: Option<Line>,
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
-    /// Its completed permission requests by id, with the time of their completion; loaded when they are needed.
-    pub completed: Option<BTreeMap<String, (u64, Json)>>,
+    /// Its completed permission requests; loaded when they are needed.
+    pub completed: Option<Record>,
     /// Whether a session without todos was searched for some (spec "The hub backfills them").
     pub todos_sought: bool,
     /// When its presence (activity, times) was last told to web clients.
@@ -90,17 +43,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The completed requests, oldest first; none while they are not loaded.
-    pub fn completed_in_order(&self) -> Vec<(&str, &Json)> {
-        let mut completed: Vec<(&u64, &str, &Json)> =
-            self.completed.iter().flatten().map(|(id, (at, entry))| (at, id.as_str(), entry)).collect();
-        completed.sort_by_key(|(at, id, _)| (**at, *id));
-        completed.into_iter().map(|(_, id, entry)| (id, entry)).collect()
-    }
-
     /// The whole session as clients see it; the completed requests must have been loaded.
     pub fn whole(&self) -> Session {
-        let entries = self.completed_in_order().into_iter();
+        let entries = self.completed.iter().flat_map(Record::in_order);
         let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries).unwrap_or_default();
         Session { agent_state, ..self.session.clone() }
     }
@@ -155,8 +100,8 @@ impl Memory {
         let id = session.id.clone();
         self.take_up(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
-            entry.local_ids = Some(LocalIds { known: HashMap::new(), complete: true });
-            entry.completed = Some(BTreeMap::new());
+            entry.local_ids = Some(LocalIds::loaded(Vec::new()));
+            entry.completed = Some(Record::default());
             entry.todos_sought = true;
         }
     }
@@ -234,26 +179,5 @@ impl Snapshot for Memory {
 
     fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.as_ref()?.get(id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(seq: u64) -> MessageRef {
-        MessageRef { id: format!("m{seq}"), seq, created_at: 0 }
-    }
-
-    #[test]
-    fn an_unknown_local_id_is_new_only_while_all_are_held() {
-        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))]);
-        assert_eq!(ids.seen("a"), Seen::Before(message(1)));
-        assert_eq!(ids.seen("b"), Seen::Never);
-        for seq in 2..=(2 * MAX_LOCAL_IDS as u64 + 1) {
-            ids.remember(format!("l{seq}"), message(seq));
-        }
-        assert_eq!(ids.seen("a"), Seen::Unknown);
-        assert_eq!(ids.seen("l10000"), Seen::Before(message(10_000)));
     }
 }

@@ -6,7 +6,7 @@ use futures::channel::oneshot;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
-use super::memory::{LocalIds, MAX_LOCAL_IDS, Seen};
+use super::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::sessions::check_size;

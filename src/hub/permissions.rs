@@ -73,6 +73,7 @@ impl Hub {
     /// Takes the right to answer a request: it waits, its answer can be kept, and nobody else's is on its way.
     fn claim(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
         let mut state = self.state();
+        state.check_room()?;
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);

@@ -138,7 +138,7 @@ impl Hub {
     async fn claim_journal(self: &Arc<Self>) -> Result<(), Error> {
         loop {
             self.settled().await?;
-            if self.state().journal.claim() {
+            if self.state().journal.hold() {
                 return Ok(());
             }
         }
@@ -151,7 +151,7 @@ impl Hub {
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
         let mut batch = self.carry_over(&gone, new)?;
         batch.extend(store::merge(namespace, old, new));
-        let merged = match self.commit(batch).await {
+        let merged = match self.commit(&batch).await {
             Ok(()) => store::by_id(&*self.db, namespace, new).await,
             Err(error) => Err(error),
         };

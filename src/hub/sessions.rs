@@ -163,6 +163,7 @@ impl Hub {
         }
         let (id, waiter) = {
             let mut state = self.state();
+            state.check_room()?;
             // Somebody else may have made it while the database was asked.
             let id = match state.memory.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.revive(&mut state, &id, &new.metadata)?,
@@ -203,6 +204,7 @@ impl Hub {
         self.load_session(id).await?;
         let (waiter, version) = {
             let mut state = self.state();
+            state.check_room()?;
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {

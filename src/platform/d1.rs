@@ -20,7 +20,7 @@ impl D1 {
 }
 
 impl Database for D1 {
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(SendFuture::new(async move {
             let list: Array = statements.iter().map(to_js).collect();
             let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;

@@ -106,7 +106,7 @@ pub struct Joined {
 /// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
 pub trait Database: Send + Sync {
     /// Runs the statements in order and answers the rows of each.
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>;
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
     /// Runs one statement whose rows are those of [`sql::MESSAGES_BEFORE`], and joins the texts of the first `limit` rows
     /// where they are: many rows cross the border as one text.
@@ -115,7 +115,7 @@ pub trait Database: Send + Sync {
 
 /// Runs one statement.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
-    Ok(db.batch(vec![statement]).await?.pop().unwrap_or_default())
+    Ok(db.batch(&[statement]).await?.pop().unwrap_or_default())
 }
 
 /// Reads the columns of a row one after the other; a column that is missing or of another kind reads as its default.

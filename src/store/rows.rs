@@ -25,6 +25,10 @@ pub const PART_BYTES: usize = 1_500_000;
 /// The largest completed permission request, in bytes: it fits a D1 row (2 MB).
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 
+/// How many bytes of completed permission requests one update may name: each is held several times over until it is
+/// written and told.
+pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
+
 /// The largest metadata of a session or machine, in bytes. Together with the other limits below it fits a row.
 pub const MAX_METADATA_BYTES: usize = 600_000;
 

@@ -27,9 +27,8 @@ pub struct MessageRef {
 /// The session of this id.
 pub async fn by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
     let params = [id.into(), namespace.as_ref().into()];
-    let statements =
-        vec![Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
-    let mut results = db.batch(statements).await?.into_iter();
+    let statements = [Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
+    let mut results = db.batch(&statements).await?.into_iter();
     let row = results.next().and_then(|mut rows| rows.pop());
     let exists = results.next().is_some_and(|rows| !rows.is_empty());
     Ok(match row {

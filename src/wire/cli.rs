@@ -208,7 +208,7 @@ struct Refused<'a> {
 pub enum UpdateAck<'a> {
     Success { version: u64, field: &'a str, value: Option<&'a Json> },
     Mismatch { version: u64, field: &'a str, value: Option<&'a Json> },
-    Error { reason: &'a str },
+    Error { reason: &'a str, code: &'a str },
 }
 
 impl UpdateAck<'_> {
@@ -221,7 +221,7 @@ impl UpdateAck<'_> {
         match self {
             Self::Success { version, field, value } => versioned("success", version, field, value),
             Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
-            Self::Error { reason } => to_text(&Failed { result: "error", reason }),
+            Self::Error { reason, code } => to_text(&Failed { result: "error", reason, code }),
         }
     }
 }
@@ -230,6 +230,7 @@ impl UpdateAck<'_> {
 struct Failed<'a> {
     result: &'a str,
     reason: &'a str,
+    code: &'a str,
 }
 
 /// The hub's `error` event.

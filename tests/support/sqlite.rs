@@ -182,15 +182,15 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let on = On::of(&statements);
-            let answer = self.answer(on, &statements);
+            let on = On::of(statements);
+            let answer = self.answer(on, statements);
             let waiting = {
                 let mut script = lock(&self.script);
                 match on {
-                    On::Reads => script.reads.push(statements),
-                    On::Writes => script.writes.push(statements),
+                    On::Reads => script.reads.push(statements.to_vec()),
+                    On::Writes => script.writes.push(statements.to_vec()),
                 }
                 (script.held == Some(on)).then(|| {
                     let (sender, receiver) = oneshot::channel();
