@@ -105,7 +105,7 @@ impl Hub {
         let mut online: Vec<&Machine> =
             state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
         online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        online.into_iter().filter_map(|machine| Json::of(machine).ok()).collect()
+        online.into_iter().map(Json::of).collect()
     }
 
     /// Makes a machine known, or takes over what it says of itself now (`POST /cli/machines`).

@@ -46,7 +46,7 @@ impl Entry {
     /// The whole session as clients see it; the completed requests must have been loaded.
     pub fn whole(&self) -> Session {
         let entries = self.completed.iter().flat_map(Record::in_order);
-        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries).unwrap_or_default();
+        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
         Session { agent_state, ..self.session.clone() }
     }
 }

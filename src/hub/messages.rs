@@ -137,7 +137,7 @@ impl Hub {
             ids.remember(local_id.clone(), found.clone());
         }
         let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
-        let todos = todos.and_then(|todos| Json::of(&todos).ok());
+        let todos = todos.map(|todos| Json::of(&todos));
         // A list that does not fit is no list to show; the message itself is kept.
         let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
         if let Some(todos) = todos {

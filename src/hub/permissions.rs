@@ -140,18 +140,11 @@ impl Hub {
 
     /// The session is over: nobody will act on an answer any more, so what waits is canceled.
     pub(super) fn cancel_pending(&self, state: &mut State, id: &str) {
-        let Some(mut base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.clone()) else { return };
+        let Some(base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.as_ref()) else { return };
         let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
-        let mut completed = Vec::new();
-        for request in agent_state::pending(Some(&base)) {
-            if let Some((left, entry)) = agent_state::complete(&base, &request, &answer) {
-                base = left;
-                completed.push((request, entry));
-            }
-        }
-        if !completed.is_empty() {
+        if let Some(parts) = agent_state::complete_all(base, &answer) {
             // The session is in memory, which is all that could be missing.
-            let _ = self.set_agent_state(state, id, Parts { base: Some(base), completed }, None);
+            let _ = self.set_agent_state(state, id, parts, None);
         }
     }
 }

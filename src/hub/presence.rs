@@ -60,7 +60,7 @@ impl Hub {
                 if !state.claims.expected(&alive.sid) {
                     return Ok(());
                 }
-                let metadata = entry.session.metadata_in_use(now).map_err(|e| Error::InvalidBody(e.to_string()))?;
+                let metadata = entry.session.metadata_in_use(now);
                 self.set_metadata(&mut state, &alive.sid, metadata, None)?;
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));

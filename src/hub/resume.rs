@@ -170,7 +170,7 @@ impl Hub {
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
-        let metadata = carried_over(&gone, &entry.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
+        let metadata = carried_over(&gone, &entry.session);
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
@@ -193,7 +193,7 @@ impl Hub {
     fn carry_over(&self, gone: &Session, new: &str) -> Result<Vec<Statement>, Error> {
         let state = self.state();
         let stays = state.memory.entry(new).ok_or(Error::Missing(Kind::Session))?;
-        let metadata = carried_over(gone, &stays.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
+        let metadata = carried_over(gone, &stays.session);
         let taken_over = Session {
             metadata: Some(metadata),
             metadata_version: stays.session.metadata_version + 1,
@@ -269,7 +269,7 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
 }
 
 /// The metadata of the session that stays, with the name, the newer summary and the worktree of the one that goes.
-fn carried_over(gone: &Session, stays: &Session) -> Result<Json, serde_json::Error> {
+fn carried_over(gone: &Session, stays: &Session) -> Json {
     let old = gone.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = stays.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
@@ -304,15 +304,12 @@ mod tests {
             session(r#"{"path":"/w","name":"mine","worktree":{"name":"w"},"summary":{"text":"new","updatedAt":9}}"#);
         let stays = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
         assert_eq!(
-            carried_over(&gone, &stays).unwrap().text(),
+            carried_over(&gone, &stays).text(),
             r#"{"path":"/w","host":"h","summary":{"text":"new","updatedAt":9},"name":"mine","worktree":{"name":"w"}}"#
         );
         let named = session(r#"{"path":"/w","name":"other","summary":{"text":"newer","updatedAt":10}}"#);
         assert!(
-            carried_over(&gone, &named)
-                .unwrap()
-                .text()
-                .starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
+            carried_over(&gone, &named).text().starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
         );
     }
 

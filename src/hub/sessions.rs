@@ -101,7 +101,7 @@ impl Hub {
     }
 
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
-        let list = |content: &str| Json::of(&todo::extract(content, &self.config.vocabulary)?).ok();
+        let list = |content: &str| Some(Json::of(&todo::extract(content, &self.config.vocabulary)?));
         let fits = |todos: &Json| todos.text().len() <= MAX_TODOS_BYTES;
         let mut before = MAX_SEQ;
         loop {
@@ -146,8 +146,7 @@ impl Hub {
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
         }
-        check_metadata(&new.metadata)
-            .map_err(|field| Error::field(field, format!("Field `{field}` must be a text.")))?;
+        check_metadata(&new.metadata)?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
         while self.state().memory.by_tag(&new.tag).is_none() {
@@ -179,8 +178,7 @@ impl Hub {
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if entry.session.facts().archived() {
-            let metadata =
-                entry.session.metadata_for_new_life(metadata).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            let metadata = entry.session.metadata_for_new_life(metadata);
             self.set_metadata(state, id, metadata, None)?;
         }
         Ok(id.to_owned())
@@ -210,7 +208,7 @@ impl Hub {
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
             }
-            let metadata = entry.session.renamed_metadata(name).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            let metadata = entry.session.renamed_metadata(name);
             check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
             let version = self.set_metadata(&mut state, id, metadata, None)?;
             (state.wait(), version)

@@ -105,7 +105,7 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
-        check_metadata(&value).map_err(|f| Error::field(f, format!("Field `{f}` must be a text.")))?;
+        check_metadata(&value)?;
         check_size("metadata", &value, MAX_METADATA_BYTES)?;
         self.load_session(id).await?;
         self.update(id, &METADATA, expected, reply, |state| {
@@ -125,9 +125,6 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
-        if !value.is_null() && !value.is_object() {
-            return Err(Error::field("agentState", "Field `agentState` must be an object or null."));
-        }
         let parts = read_parts(&value)?;
         self.load_completed(id).await?;
         self.update(id, &AGENT_STATE, expected, reply, |state| {
@@ -229,7 +226,7 @@ impl Hub {
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
-        let told = agent_state::join(s.agent_state.as_ref(), entries).unwrap_or_default();
+        let told = agent_state::join(s.agent_state.as_ref(), entries);
         let changes = Changes {
             agent_state: Some(told.as_ref()),
             agent_state_version: Some(version),
@@ -267,17 +264,10 @@ impl State {
     }
 }
 
-/// The longest id of a permission request, in bytes.
-const MAX_REQUEST_ID: usize = 255;
-
 /// A state taken apart, each part small enough for its row.
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
-    let parts = agent_state::split(value).map_err(|e| Error::field("agentState", e.to_string()))?;
+    let parts = agent_state::split(value)?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
-    if parts.completed.iter().any(|(id, _)| id.len() > MAX_REQUEST_ID) {
-        let message = format!("Field `completedRequests`: a request's id must have at most {MAX_REQUEST_ID} bytes.");
-        return Err(Error::field("agentState", message));
-    }
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
     if bytes > MAX_COMPLETED_AT_ONCE {
@@ -296,6 +286,6 @@ impl Entry {
     /// The agent state with the newest completed requests.
     fn recent_state(&self) -> Option<Json> {
         let recent = self.completed.iter().flat_map(Record::recent);
-        agent_state::join(self.session.agent_state.as_ref(), recent).unwrap_or_default()
+        agent_state::join(self.session.agent_state.as_ref(), recent)
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::agent_state;
-use super::json::{Json, JsonObject};
+use super::json::{Flaw, Json, JsonObject};
 use super::namespace::Namespace;
 use super::todo;
 
@@ -106,27 +106,26 @@ impl Session {
             created_at: self.created_at,
             metadata: self.metadata.as_ref().and_then(Json::read),
             todo_progress: self.todos.as_ref().and_then(Json::read::<Vec<todo::TodoItem>>).map(|t| todo::progress(&t)),
-            pending_requests_count: agent_state::pending(self.agent_state.as_ref()).len(),
+            pending_requests_count: agent_state::pending(self.agent_state.as_ref()),
             permission_mode: self.permission_mode.as_deref(),
             model_mode: self.model_mode.as_deref(),
         })
     }
 
     /// The metadata with another `name`, all the rest as its author wrote it.
-    pub fn renamed_metadata(&self, name: &str) -> Result<Json, serde_json::Error> {
-        let value = serde_json::value::to_raw_value(name)?;
+    pub fn renamed_metadata(&self, name: &str) -> Json {
+        let value = Json::of(name);
         let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("name", &value);
+        object.set("name", value.raw());
         object.to_json()
     }
 
     /// The metadata of a session that was archived and is in use again.
-    pub fn metadata_in_use(&self, now: u64) -> Result<Json, serde_json::Error> {
-        let running = serde_json::value::to_raw_value("running")?;
-        let since = serde_json::value::to_raw_value(&now)?;
+    pub fn metadata_in_use(&self, now: u64) -> Json {
+        let (running, since) = (Json::of("running"), Json::of(&now));
         let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("lifecycleState", &running);
-        object.set("lifecycleStateSince", &since);
+        object.set("lifecycleState", running.raw());
+        object.set("lifecycleStateSince", since.raw());
         object.remove("archivedBy");
         object.remove("archiveReason");
         object.to_json()
@@ -134,7 +133,7 @@ impl Session {
 
     /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
     /// brings one.
-    pub fn metadata_for_new_life(&self, given: &Json) -> Result<Json, serde_json::Error> {
+    pub fn metadata_for_new_life(&self, given: &Json) -> Json {
         let old = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
         let mut new = JsonObject::parse(given.text()).unwrap_or_default();
         if let (Some(name), None) = (old.get("name"), new.get("name")) {
@@ -177,15 +176,37 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
-/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`.
-/// The error is the name of the offending field.
-pub fn check_metadata(metadata: &Json) -> Result<(), &'static str> {
-    let object = JsonObject::parse(metadata.text()).ok_or("metadata")?;
-    let is_text = |name| text(object.get(name)).is_some();
-    match (is_text("path"), is_text("host")) {
-        (false, _) => Err("metadata.path"),
-        (_, false) => Err("metadata.host"),
-        _ => Ok(()),
+/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`, whose fields have
+/// names of their own, and those that the hub reads or lists a length to bear.
+pub fn check_metadata(metadata: &Json) -> Result<(), Flaw> {
+    let object = JsonObject::checked("metadata", metadata.raw())?;
+    for name in ["path", "host"] {
+        if text(object.get(name)).is_none() {
+            return Err(Flaw::new(format!("metadata.{name}"), "must be a text"));
+        }
+    }
+    for (name, value) in object.members() {
+        // A text may be written with escapes, which are not its length.
+        let is_longer = |limit| value.get().len() > limit && text(Some(value)).is_none_or(|text| text.len() > limit);
+        if let Some(limit) = longest(name).filter(|limit| is_longer(*limit)) {
+            return Err(Flaw::new(format!("metadata.{name}"), format!("must have at most {limit} bytes")));
+        }
+    }
+    Ok(())
+}
+
+/// How many bytes a field of the metadata may have that the hub reads or lists; any number for the others.
+fn longest(field: &str) -> Option<usize> {
+    match field {
+        "path" => Some(4_096),
+        "host" | "machineId" => Some(255),
+        "flavor" | "lifecycleState" => Some(64),
+        "summary" | "worktree" => Some(16_384),
+        // 255 code points.
+        "name" => Some(1_020),
+        // The agent's own id of the conversation, by the agent's kind.
+        id if id.ends_with("SessionId") => Some(1_024),
+        _ => None,
     }
 }
 
@@ -269,18 +290,48 @@ mod tests {
     fn renaming_keeps_every_other_field() {
         let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
         assert_eq!(
-            s.renamed_metadata("new \"name\"").unwrap().text(),
+            s.renamed_metadata("new \"name\"").text(),
             r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
         );
     }
 
     #[test]
     fn metadata_must_name_its_path_and_host() {
-        let check = |text| check_metadata(&Json::parse(text).unwrap());
-        assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
-        assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path"));
-        assert_eq!(check(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path"), "half a character is no text");
-        assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host"));
-        assert_eq!(check("[]"), Err("metadata"));
+        let field = |text: &str| check_metadata(&Json::parse(text).unwrap()).map_err(|flaw| flaw.field);
+        assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));
+        assert_eq!(field(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(field(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(field(r#"{"path":"/w"}"#), Err("metadata.host".into()));
+        assert_eq!(field("[]"), Err("metadata".into()));
+        assert_eq!(field(r#"{"path":"/w","host":"h","\ud800":1}"#), Err("metadata".into()));
+        assert_eq!(field(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
+    }
+
+    #[test]
+    fn what_the_hub_reads_of_the_metadata_has_a_length_to_bear() {
+        let with = |name: &str, value: &str| {
+            let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
+            metadata[name] = serde_json::from_str(value).unwrap();
+            check_metadata(&Json::of(&metadata)).map_err(|flaw| flaw.field)
+        };
+        let limits = [
+            ("path", 4_096),
+            ("host", 255),
+            ("machineId", 255),
+            ("name", 1_020),
+            ("flavor", 64),
+            ("lifecycleState", 64),
+            ("alphaSessionId", 1_024),
+        ];
+        for (name, limit) in limits {
+            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit))), Ok(()), "{name}");
+            assert_eq!(with(name, &format!("\"{}\"", r"\n".repeat(limit))), Ok(()), "{name}");
+            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit + 1))), Err(format!("metadata.{name}")));
+        }
+        for name in ["summary", "worktree"] {
+            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_000))), Ok(()));
+            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_384))), Err(format!("metadata.{name}")));
+        }
+        assert_eq!(with("tools", &format!("[\"{}\"]", "x".repeat(100_000))), Ok(()), "the hub does not read it");
     }
 }
