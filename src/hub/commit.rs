@@ -144,6 +144,7 @@ impl Hub {
 
     fn settle(&self, outcomes: Vec<Outcome>) {
         let mut state = self.state();
+        let mut ended = false;
         for outcome in outcomes {
             match outcome {
                 Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
@@ -160,11 +161,15 @@ impl Hub {
                     if !state.liveness.runs(&owner) {
                         self.rt.unnote(&note_key(&owner));
                     }
+                    ended = true;
                 }
                 Outcome::Waiter(waiter) => {
                     let _ = waiter.send(Ok(()));
                 }
             }
+        }
+        if ended {
+            state.make_room();
         }
     }
 

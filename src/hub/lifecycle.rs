@@ -45,6 +45,7 @@ impl Hub {
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.order(id, Method::Switch, &Switch { to: ControlMode::Remote }).await?;
+        self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
             let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;

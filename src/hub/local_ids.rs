@@ -7,6 +7,9 @@ use crate::store::sessions::MessageRef;
 /// How many local ids of a session are held; for older ones the database is asked.
 pub const MAX_LOCAL_IDS: usize = 5_000;
 
+/// What a local id costs in memory with the message it stands for, in bytes: two ids of the usual length.
+const ID_BYTES: usize = 200;
+
 /// The local ids of a session's messages.
 #[derive(Debug, Default)]
 pub struct LocalIds {
@@ -29,6 +32,11 @@ impl LocalIds {
     pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
         let complete = ids.len() < MAX_LOCAL_IDS;
         Self { known: ids.into_iter().collect(), complete }
+    }
+
+    /// How much memory they take, about.
+    pub fn bytes(&self) -> usize {
+        self.known.len() * ID_BYTES
     }
 
     /// What is known of an id.

@@ -55,18 +55,15 @@ impl Hub {
                 return Ok(());
             }
             self.settled().await?;
-            let removals = self.state().memory.removals;
+            let clears = self.state().memory.clears;
             let machines = store::all(&*self.db, &self.config.namespace).await?;
             let state = self.state();
-            if removals == state.memory.removals {
+            if clears == state.memory.clears {
                 break (machines, state);
             }
         };
         for machine in machines.iter().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
-                self.sign(&mut state, owner, None);
-            }
+            self.start_clock(&mut state, Owner::Machine(machine.id.clone()));
         }
         state.memory.take_up_machines(machines);
         Ok(())

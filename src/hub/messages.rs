@@ -171,7 +171,7 @@ impl Hub {
         let seq = self.state().memory.entry(session).map(|entry| entry.session.seq);
         let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
-        if let Some(entry) = state.memory.entry_mut(session) {
+        if let Some(entry) = state.memory.unlisted_mut(session) {
             // A message that came meanwhile sets this load aside: the next one sees it.
             if Some(entry.session.seq) == seq && entry.local_ids.is_none() {
                 entry.local_ids = Some(LocalIds::loaded(ids));

@@ -59,7 +59,11 @@ impl Hub {
         self.load_session(id).await?;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(id, mode))?;
         self.claim(id, request, &answer)?;
-        let told = self.tell_permission(id, request, &answer).await;
+        let told = match self.tell_permission(id, request, &answer).await {
+            // A write that failed meanwhile made memory forget the session.
+            Ok(()) => self.load_session(id).await,
+            Err(error) => Err(error),
+        };
         let waiter = {
             let mut state = self.state();
             state.claims.answered(id, request);

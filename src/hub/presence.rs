@@ -45,6 +45,13 @@ impl Hub {
         self.want_alarm(state, next);
     }
 
+    /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
+    pub(super) fn start_clock(&self, state: &mut State, owner: Owner) {
+        if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
+            self.sign(state, owner, None);
+        }
+    }
+
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
     pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<(), Error> {
         let now = self.rt.now();

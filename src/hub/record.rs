@@ -10,10 +10,14 @@ const RECENT: usize = 100;
 /// How many bytes of them at most.
 const RECENT_BYTES: usize = 1_000_000;
 
+/// What an entry costs in memory besides its texts, in bytes.
+const ENTRY_BYTES: usize = 200;
+
 /// Completed requests by id, with the time of their completion in Unix milliseconds.
 #[derive(Debug, Default)]
 pub struct Record {
     entries: BTreeMap<String, (u64, Json)>,
+    bytes: usize,
 }
 
 /// An entry of the record by the order of completion.
@@ -22,12 +26,23 @@ type Ordered<'a> = (u64, &'a str, &'a Json);
 impl Record {
     /// The record as the database gave it: id, time, entry.
     pub fn loaded(entries: Vec<(String, u64, Json)>) -> Self {
-        Self { entries: entries.into_iter().map(|(id, at, entry)| (id, (at, entry))).collect() }
+        let mut record = Self::default();
+        entries.into_iter().for_each(|(id, at, entry)| record.insert(id, at, entry));
+        record
+    }
+
+    /// How much memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.entries.len() * ENTRY_BYTES
     }
 
     /// Takes up an entry, in the place of an older one of its id.
     pub fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
-        self.entries.insert(id, (completed_at, entry));
+        let id_bytes = id.len();
+        self.bytes += id_bytes + entry.text().len();
+        if let Some((_, old)) = self.entries.insert(id, (completed_at, entry)) {
+            self.bytes -= id_bytes + old.text().len();
+        }
     }
 
     /// Whether an entry is new or says something else than before.

@@ -46,16 +46,23 @@ pub(super) struct Watch {
     active: oneshot::Sender<Result<String, Error>>,
 }
 
+impl Watch {
+    /// Whether it waits for a session.
+    pub(super) fn is_for(&self, id: &str) -> bool {
+        self.ids.iter().any(|watched| watched == id)
+    }
+}
+
 impl Hub {
     /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
     /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        self.load_machines().await?;
         match self.require_active(id).await {
             Ok(()) => return Ok(id.to_owned()),
             Err(Error::SessionInactive) => {}
             Err(error) => return Err(error),
         }
-        self.load_machines().await?;
         let active = match self.plan_resume(id)? {
             None => self.watch(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
@@ -209,8 +216,7 @@ impl Hub {
 impl State {
     /// Tells those who wait for the session `id` that `active` is what they waited for.
     pub(super) fn tell_active(&mut self, id: &str, active: &str) {
-        let (told, waiting) =
-            std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
+        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
         self.watches = waiting;
         for watch in told {
             let _ = watch.active.send(Ok(active.to_owned()));
@@ -219,8 +225,7 @@ impl State {
 
     /// A resume came to nothing: whoever waits for it gives up.
     fn give_up(&mut self, id: &str, error: &Error) {
-        let (told, waiting) =
-            std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
+        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
         self.watches = waiting;
         for watch in told {
             let _ = watch.active.send(Err(error.clone()));

@@ -171,10 +171,11 @@ impl Hub {
             let version = self.state().memory.entry(id).map(|entry| entry.session.agent_state_version);
             let completed = store::completed(&*self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
-            if let Some(entry) = state.memory.entry_mut(id) {
+            if let Some(entry) = state.memory.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(Record::loaded(completed));
+                    state.make_room();
                 }
             }
         }
@@ -254,7 +255,7 @@ impl State {
     pub(super) fn record_completed(&mut self, session: &str, completed: Vec<(String, Json)>, now: u64) {
         for (request_id, value) in completed {
             let completed_at = agent_state::completed_at(&value).unwrap_or(now);
-            let known = self.memory.entry_mut(session).and_then(|entry| entry.completed.as_mut());
+            let known = self.memory.unlisted_mut(session).and_then(|entry| entry.completed.as_mut());
             if let Some(known) = known {
                 known.insert(request_id.clone(), completed_at, value.clone());
             }

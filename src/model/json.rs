@@ -121,6 +121,9 @@ impl<'a> JsonObject<'a> {
         if !value.get().starts_with('{') {
             return Err(Flaw::new(field, "must be an object"));
         }
+        if is_deeper(value.get(), MAX_DEPTH) {
+            return Err(Flaw::new(field, format!("must not be nested deeper than {MAX_DEPTH} levels")));
+        }
         // In a JSON text that was checked nothing else can be wrong.
         let object =
             Self::parse(value.get()).ok_or(Flaw::new(field, "must not have a name with half a surrogate pair"))?;
@@ -172,6 +175,25 @@ impl<'a> JsonObject<'a> {
     }
 }
 
+/// How deep an object may be nested that the hub or its database reads: SQLite's JSON ends at 1,000 levels.
+const MAX_DEPTH: usize = 500;
+
+/// Whether a JSON text has more levels of objects and arrays than this.
+fn is_deeper(text: &str, limit: usize) -> bool {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    text.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > limit
+    })
+}
+
 impl Serialize for JsonObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, *value)))
@@ -217,6 +239,14 @@ mod tests {
         assert_eq!(object.to_json().text(), r#"{"z":1.0,"name":"new","big":90071992547409931}"#);
         object.set("extra", &name.0);
         assert!(object.to_json().text().ends_with(r#","extra":"new"}"#));
+    }
+
+    #[test]
+    fn nesting_is_counted_outside_of_texts() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(is_deeper(&nested(501), 500) && !is_deeper(&nested(500), 500));
+        assert!(!is_deeper(r#"["[[\\\"[[", {"a]":[]}]"#, 3) && is_deeper(r#"["[[\\\"[[", {"a]":[]}]"#, 2));
+        assert!(!is_deeper(r#"[[], [], ["\\"], []]"#, 2), "siblings are no levels");
     }
 
     #[test]

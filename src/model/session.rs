@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::agent_state;
 use super::json::{Flaw, Json, JsonObject};
 use super::namespace::Namespace;
-use super::todo;
 
 /// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,23 +91,6 @@ impl Session {
     /// The metadata fields that the hub itself reads.
     pub fn facts(&self) -> Facts<'_> {
         self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
-    }
-
-    /// The session's line in the list (decisions.md "SessionSummary"), as JSON text.
-    pub fn summary(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&Summary {
-            id: &self.id,
-            active: self.active,
-            thinking: self.thinking,
-            active_at: self.active_at,
-            updated_at: self.updated_at,
-            created_at: self.created_at,
-            metadata: self.metadata.as_ref().and_then(Json::read),
-            todo_progress: self.todos.as_ref().and_then(Json::read::<Vec<todo::TodoItem>>).map(|t| todo::progress(&t)),
-            pending_requests_count: agent_state::pending(self.agent_state.as_ref()),
-            permission_mode: self.permission_mode.as_deref(),
-            model_mode: self.model_mode.as_deref(),
-        })
     }
 
     /// The metadata with another `name`, all the rest as its author wrote it.
@@ -210,58 +191,6 @@ fn longest(field: &str) -> Option<usize> {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary<'a> {
-    id: &'a str,
-    active: bool,
-    thinking: bool,
-    active_at: u64,
-    updated_at: u64,
-    created_at: u64,
-    metadata: Option<SummaryMetadata<'a>>,
-    todo_progress: Option<todo::Progress>,
-    pending_requests_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_mode: Option<&'a str>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryMetadata<'a> {
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    path: &'a RawValue,
-    #[serde(borrow)]
-    host: &'a RawValue,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    machine_id: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "summary_text")]
-    #[serde(default)]
-    summary: Option<SummaryText<'a>>,
-    #[serde(borrow)]
-    flavor: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    worktree: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    lifecycle_state: Option<&'a RawValue>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SummaryText<'a> {
-    #[serde(borrow)]
-    text: &'a RawValue,
-}
-
-/// A summary of another shape than `{text}` is left out of the list, it does not spoil it.
-fn summary_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<SummaryText<'de>>, D::Error> {
-    let raw = Option::<&RawValue>::deserialize(deserializer)?;
-    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,21 +198,6 @@ mod tests {
     fn session(metadata: &str) -> Session {
         let namespace = Namespace::parse("default").unwrap();
         Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
-    }
-
-    #[test]
-    fn the_summary_shows_the_listed_fields_of_the_metadata_and_no_others() {
-        let mut s =
-            session(r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N"}"#);
-        s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
-        insta::assert_snapshot!(s.summary().unwrap(), @r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null},"todoProgress":null,"pendingRequestsCount":2}"#);
-    }
-
-    #[test]
-    fn odd_metadata_does_not_spoil_the_list() {
-        let odd = session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#).summary().unwrap();
-        assert!(odd.contains(r#""flavor":5"#) && !odd.contains("summary"), "{odd}");
-        assert!(session("[1]").summary().unwrap().contains(r#""metadata":null"#));
     }
 
     #[test]

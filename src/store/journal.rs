@@ -165,6 +165,11 @@ impl<O: Weigh> Journal<O> {
         self.noted.outcomes.push(outcome);
     }
 
+    /// Whether a session is noted: memory must hold it until it is in a batch.
+    pub fn notes_session(&self, id: &str) -> bool {
+        self.noted.sessions.contains_key(id)
+    }
+
     /// Whether anything waits to become durable.
     pub fn busy(&self) -> bool {
         self.writer != Writer::Nobody || !self.is_empty()

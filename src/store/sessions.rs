@@ -4,6 +4,7 @@ use super::{Columns, Database, DbError, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
+use crate::model::summary::Line;
 
 /// What the database knows of an id.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +46,11 @@ pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Resu
     Ok(row.map(|row| from_row(namespace, row)))
 }
 
-/// All sessions of the namespace.
-pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Session>, DbError> {
-    let rows = super::query(db, Statement::new(sql::SESSIONS_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
-    Ok(rows.into_iter().map(|row| from_row(namespace, row)).collect())
+/// The lines of all sessions of the namespace.
+pub async fn lines(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Line>, DbError> {
+    let rows = super::query(db, Statement::new(sql::LINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
+    let line = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok().map(Line::of);
+    Ok(rows.into_iter().filter_map(line).collect())
 }
 
 /// The newest `limit` local ids of a session, with the messages they stand for.

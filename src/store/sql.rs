@@ -85,11 +85,22 @@ SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thi
   agent_state, agent_state_version, todos, permission_mode, model_mode
 FROM sessions WHERE tag = ?1 AND namespace = ?2";
 
-/// `?1`: namespace.
-pub const SESSIONS_OF_NAMESPACE: &str = "
-SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
-  agent_state, agent_state_version, todos, permission_mode, model_mode
-FROM sessions WHERE namespace = ?1";
+/// What the list shows of the sessions, each as one JSON text: of the large columns only what a line needs leaves the
+/// database. What SQLite cannot read as JSON (it was kept before nesting had a limit) counts as nothing, and spoils no
+/// other line. `?1`: namespace.
+pub const LINES_OF_NAMESPACE: &str = "
+SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
+  'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
+  'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
+    'host', meta -> '$.host', 'machineId', meta -> '$.machineId', 'summary', meta -> '$.summary',
+    'flavor', meta -> '$.flavor', 'worktree', meta -> '$.worktree', 'lifecycleState', meta -> '$.lifecycleState')),
+  'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
+    'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
+  'pending_requests', iif(json_type(state, '$.requests') = 'object',
+    (SELECT count(*) FROM json_each(state, '$.requests')), 0),
+  'permission_mode', permission_mode, 'model_mode', model_mode)
+FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state
+  FROM sessions WHERE namespace = ?1)";
 
 /// Whether a session exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
 pub const SESSION_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";

@@ -128,6 +128,11 @@ impl Sqlite {
         }
     }
 
+    /// Holds no further answers back; those that are stay.
+    pub fn pass(&self) {
+        lock(&self.script).held = None;
+    }
+
     /// How many answers are held back at the moment.
     pub fn held(&self) -> usize {
         lock(&self.script).waiting.len()
