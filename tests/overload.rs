@@ -133,6 +133,26 @@ async fn small_messages_count_for_what_they_cost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
+    let (world, session, mut cli) = live().await;
+    world.db.hold(On::Writes);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
+        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+    }
+    quiet().await;
+    let blink = json!({"sid": session, "time": world.now(), "thinking": true});
+    assert_eq!(cli.ask("session-alive", &blink).await["code"], "overloaded");
+    assert_eq!(cli.ask("session-end", &blink).await["code"], "overloaded");
+    world.pass(20_000).await;
+    cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
+    world.pass(20_000).await;
+    world.db.release();
+    quiet().await;
+    assert_eq!(world.shown(&session).await["active"], true, "the sign of life counts all the same");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
     let (world, session, mut cli) = live().await;
     world.db.hold(On::Writes);

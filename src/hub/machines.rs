@@ -8,6 +8,7 @@ use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
+use super::presence::Effect;
 use super::rpc::Owner;
 use super::sessions::check_size;
 use super::sockets::update_frame;
@@ -146,10 +147,10 @@ impl Hub {
     }
 
     /// `machine-alive`: a sign of life.
-    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<(), Error> {
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<Effect, Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
-            return Ok(());
+            return Ok(Effect::None);
         }
         self.load_machine(&alive.machine_id).await?;
         {
@@ -158,12 +159,12 @@ impl Hub {
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
-                return Ok(());
+                return Ok(Effect::None);
             }
             note_change(&mut state, &alive.machine_id, now);
         }
         self.flush();
-        Ok(())
+        Ok(Effect::Noted)
     }
 
     /// The clock ran out: the machine is offline.
