@@ -43,7 +43,7 @@ impl Database for D1 {
                 _ => None,
             };
             let (rows, last) = (number().unwrap_or(0), number());
-            Ok(Joined { text, rows, last, in_parts: number() > Some(0), total: number().unwrap_or(0) })
+            Ok(Joined { text, rows, last, in_parts: number() > Some(0) })
         }))
     }
 }

@@ -99,8 +99,6 @@ pub struct Joined {
     pub last: Option<u64>,
     /// Whether a text that was joined is not the whole: the third column of its row is not 0.
     pub in_parts: bool,
-    /// The fourth column of the last row of all.
-    pub total: u64,
 }
 
 /// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
@@ -108,7 +106,7 @@ pub trait Database: Send + Sync {
     /// Runs the statements in order and answers the rows of each.
     fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs one statement whose rows are those of [`sql::MESSAGES_BEFORE`], and joins the texts of the first `limit` rows
+    /// Runs one statement whose rows are those of [`sql::PAGE_BEFORE`], and joins the texts of the first `limit` rows
     /// where they are: many rows cross the border as one text.
     fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
 }

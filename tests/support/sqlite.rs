@@ -218,7 +218,6 @@ impl Database for Sqlite {
             for (at, row) in rows.into_iter().enumerate() {
                 let mut columns = Columns::of(row);
                 let (seq, text, parts) = (columns.number(), columns.text(), columns.number());
-                joined.total = columns.number();
                 if (at as u64) < limit {
                     joined.last = Some(seq);
                     joined.in_parts |= parts > 0;
