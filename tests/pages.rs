@@ -7,8 +7,8 @@ mod support;
 use proptest::prelude::*;
 use serde_json::Value;
 use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::store::Found;
 use session_gateway_hub::store::history::{MAX_PAGE_BYTES, Page, Range, page};
-use session_gateway_hub::store::sessions::Found;
 use support::sqlite::Sqlite;
 
 /// A session whose messages have, as far as their rows say, so many bytes of content.

@@ -16,8 +16,8 @@ use session_gateway_hub::model::summary::{Facts, Line};
 use session_gateway_hub::store::history::{Page, Range, page};
 use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
-use session_gateway_hub::store::sessions::{self, Found, MessageRef};
-use session_gateway_hub::store::{Database, DbError, Value, machines, secrets};
+use session_gateway_hub::store::sessions::{self, MessageRef};
+use session_gateway_hub::store::{Database, DbError, Found, Value, machines, secrets};
 use support::sqlite::Sqlite;
 
 fn team() -> Namespace {

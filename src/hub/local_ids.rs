@@ -21,7 +21,9 @@ pub struct LocalIds {
 /// What is known of a local id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
+    /// It stands for this message.
     Before(MessageRef),
+    /// It is new.
     Never,
     /// The database has to be asked.
     Unknown,

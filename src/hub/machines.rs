@@ -17,9 +17,9 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::machine::Machine;
+use crate::store::Found;
 use crate::store::machines as store;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
-use crate::store::sessions::Found;
 use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
 
 /// The longest machine id, in bytes.
@@ -28,7 +28,9 @@ pub const MAX_MACHINE_ID: usize = 255;
 /// Which of a machine's versioned values is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachinePart {
+    /// What it is.
     Metadata,
+    /// What its runner is at.
     RunnerState,
 }
 

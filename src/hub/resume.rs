@@ -22,8 +22,8 @@ use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
 use crate::store::rows::{SessionRow, Writer};
-use crate::store::sessions::{self as store, Found};
-use crate::store::{Statement, sql};
+use crate::store::sessions as store;
+use crate::store::{Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;

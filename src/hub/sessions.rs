@@ -15,10 +15,11 @@ use crate::model::session::{Session, check_metadata};
 use crate::model::summary::Line;
 use crate::model::todo;
 use crate::model::words::MAX_WORD;
+use crate::store::Found;
 use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
-use crate::store::sessions::{self as store, Found};
+use crate::store::sessions as store;
 
 /// The longest session name, in Unicode code points (spec "Limits").
 pub const MAX_NAME: usize = 255;

@@ -79,7 +79,9 @@ impl<'a> Changes<'a> {
 /// How a versioned update went; the value is what stands now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Updated {
+    /// It is noted as this version.
     Success { version: u64, value: Option<Json> },
+    /// It named another version than this one.
     Mismatch { version: u64, value: Option<Json> },
 }
 

@@ -47,9 +47,12 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
+    /// Its session was over before anybody answered.
     #[default]
     Canceled,
+    /// The agent may not.
     Denied,
+    /// The agent may.
     Approved,
 }
 
@@ -57,9 +60,13 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
+    /// This request only.
     Approved,
+    /// This one and what comes next.
     ApprovedForSession,
+    /// Not this one; the agent goes on.
     Denied,
+    /// Not this one, and the agent stops its task.
     Abort,
 }
 

@@ -10,7 +10,9 @@ use super::namespace::Namespace;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlMode {
+    /// The terminal.
     Local,
+    /// The web.
     Remote,
 }
 

@@ -1,7 +1,6 @@
 //! Pages of a session's message history, read from the database alone: no live state is needed for them.
 
-use super::sessions::Found;
-use super::{Columns, Database, DbError, Statement, query, sql};
+use super::{Columns, Database, DbError, Found, Statement, query, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 

@@ -15,8 +15,11 @@ use thiserror::Error;
 /// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
+    /// NULL.
     Null,
+    /// A whole number.
     Integer(i64),
+    /// A text.
     Text(String),
 }
 
@@ -45,6 +48,17 @@ impl Statement {
     pub fn new(sql: &'static str, params: impl Into<Vec<Value>>) -> Self {
         Self { sql, params: params.into() }
     }
+}
+
+/// What the database knows of an id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found<T> {
+    /// It belongs to the namespace.
+    Owned(T),
+    /// It exists, in another namespace.
+    Foreign,
+    /// There is none.
+    Missing,
 }
 
 /// A row: its columns in the order of the SELECT.

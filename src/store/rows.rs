@@ -121,6 +121,7 @@ pub struct TouchRow<'a> {
 }
 
 impl<'a> TouchRow<'a> {
+    /// The row of a session.
     pub fn of(s: &'a Session) -> Self {
         Self {
             id: &s.id,
@@ -152,6 +153,7 @@ pub struct SessionRow<'a> {
 }
 
 impl<'a> SessionRow<'a> {
+    /// The row of a session.
     pub fn of(s: &'a Session) -> Self {
         Self {
             small: TouchRow::of(s),
@@ -180,6 +182,7 @@ pub struct MessageRow<'a> {
 }
 
 impl<'a> MessageRow<'a> {
+    /// The row of a message of a session.
     pub fn of(session_id: &'a str, m: &'a Message) -> Self {
         let content = m.content.text();
         Self {
@@ -232,6 +235,7 @@ pub struct CompletedRow<'a> {
 }
 
 impl<'a> CompletedRow<'a> {
+    /// The row of a completed request.
     pub fn of(r: &'a CompletedRequest) -> Self {
         let value = Some(r.value.text());
         Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
@@ -254,6 +258,7 @@ pub struct MachineRow<'a> {
 }
 
 impl<'a> MachineRow<'a> {
+    /// The row of a machine.
     pub fn of(m: &'a Machine) -> Self {
         Self {
             id: &m.id,

@@ -1,21 +1,10 @@
 //! Reading sessions, and what a session's local ids stand for.
 
-use super::{Columns, Database, DbError, Row, Statement, sql};
+use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
 use crate::model::summary::Line;
-
-/// What the database knows of an id.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found<T> {
-    /// It belongs to the namespace.
-    Owned(T),
-    /// It exists, in another namespace.
-    Foreign,
-    /// There is none.
-    Missing,
-}
 
 /// Where a message stands that was seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
