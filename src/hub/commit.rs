@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 6;
 /// The pause before the second attempt, in milliseconds; it doubles with each further one.
 const FIRST_PAUSE_MS: u64 = 50;
 /// How many bytes may wait for the database, with what is to be told then, before new changes are refused.
-pub const MAX_WAITING_BYTES: usize = 48_000_000;
+pub const MAX_WAITING_BYTES: usize = 40_000_000;
 
 /// What happens once the changes noted before it are durable, or have failed.
 #[derive(Debug)]
