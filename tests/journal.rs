@@ -93,6 +93,44 @@ async fn a_web_message_a_rename_and_a_deletion_are_answered_only_when_they_are_d
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_life_that_begins_changes_or_ends_is_acknowledged_when_that_is_durable_and_a_mere_sign_at_once() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let now = world.now();
+    let sign = json!({"sid": session, "time": now});
+    let signs = [
+        ("session-alive", json!({"sid": session, "time": now, "thinking": true})),
+        ("session-end", sign.clone()),
+        ("session-alive", sign.clone()),
+        ("machine-alive", json!({"machineId": "m", "time": now})),
+    ];
+    for (name, payload) in &signs {
+        world.db.hold(On::Writes);
+        let ack = cli.emit_asking(name, payload);
+        cli.socket.heard_nothing().await;
+        assert_eq!(world.db.held(), 1, "{name}");
+        let mere = cli.ask("session-alive", &json!({"sid": session, "time": 0})).await;
+        assert_eq!(mere, json!({"ok": true}));
+        world.db.release();
+        assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
+    }
+    world.db.hold(On::Writes);
+    let writes = world.db.writes();
+    for (name, payload) in &signs[2..] {
+        assert_eq!(cli.ask(name, payload).await, json!({"ok": true}), "{name} says nothing new");
+    }
+    assert_eq!(world.db.writes(), writes);
+    world.db.release();
+    for (name, payload) in &signs[..3] {
+        world.db.fail(On::Writes, lasting());
+        let refused = cli.ask(name, payload).await;
+        assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{name}: {refused}");
+        // The next one has it from the database again, and something to change.
+        cli.ask(name, payload).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn acknowledgements_come_in_the_order_of_sending_whatever_was_sent() {
     let (_world, session, mut cli) = live().await;
     let mut sent = Vec::new();

@@ -183,6 +183,20 @@ async fn session_end_ends_a_session_at_once_and_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_was_under_way_for_too_long_ends_nothing() {
+    let (world, session, mut cli) = live().await;
+    let mut end = async |time: f64| cli.ask("session-end", &json!({"sid": session, "time": time})).await;
+    let now = world.now() as f64;
+    assert_eq!(end(now - 600_001.0).await, json!({"ok": true}));
+    assert!(is_active(&world, &session).await, "it tells of an earlier life");
+    assert_eq!(end(now - 599_999.0).await, json!({"ok": true}));
+    assert!(!is_active(&world, &session).await);
+    cli.alive(&world, &session).await;
+    assert_eq!(cli.ask("session-end", &json!({"sid": session, "time": now * 2.0})).await, json!({"ok": true}));
+    assert!(!is_active(&world, &session).await, "a time to come counts as now");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_closed_socket_starts_the_same_clock() {
     let (world, session, cli) = live().await;
     world.pass(20_000).await;

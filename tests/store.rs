@@ -12,11 +12,12 @@ use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::{ControlMode, Session};
+use session_gateway_hub::model::summary::{Facts, Line};
 use session_gateway_hub::store::history::{Page, Range, page};
-use session_gateway_hub::store::journal::{Extent, Journal, Snapshot};
+use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
-use session_gateway_hub::store::sessions::{self, Found, MessageRef};
-use session_gateway_hub::store::{Database, DbError, Value, machines, secrets};
+use session_gateway_hub::store::sessions::{self, MessageRef};
+use session_gateway_hub::store::{Database, DbError, Found, Value, machines, secrets};
 use support::sqlite::Sqlite;
 
 fn team() -> Namespace {
@@ -64,18 +65,27 @@ fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
+/// These journals have nobody to tell.
+struct Nothing;
+
+impl Weigh for Nothing {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
 /// Commits what a journal holds, as a hub of this namespace does.
 async fn commit_as(
     db: &Sqlite,
     namespace: &Namespace,
-    mut journal: Journal<()>,
+    mut journal: Journal<Nothing>,
     memory: &Memory,
 ) -> Result<(), DbError> {
-    let (statements, _) = journal.take(namespace, memory).expect("something to write");
-    db.batch(statements).await.map(drop)
+    let batch = journal.take(namespace, memory).expect("something to write");
+    db.batch(&batch.statements).await.map(drop)
 }
 
-async fn commit(db: &Sqlite, journal: Journal<()>, memory: &Memory) {
+async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Memory) {
     commit_as(db, &team(), journal, memory).await.unwrap();
 }
 
@@ -85,7 +95,7 @@ async fn put(db: &Sqlite, session: &Session) {
     commit_as(db, &session.namespace, journal, &Memory::with(session)).await.unwrap();
 }
 
-fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<()> {
+fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<Nothing> {
     let mut journal = Journal::default();
     messages.into_iter().for_each(|message| journal.message(session, message));
     journal
@@ -133,7 +143,7 @@ async fn a_session_is_read_back_as_it_was_written() {
     put(&db, &full).await;
     assert_eq!(held(&db, "s").await, full);
     assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
-    assert_eq!(sessions::all(&db, &team()).await.unwrap(), std::slice::from_ref(&full));
+    assert_eq!(sessions::lines(&db, &team()).await.unwrap(), [Line::of(Facts::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
     put(&db, &changed).await;
@@ -337,12 +347,12 @@ async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let (statements, _) = of_messages("s", messages).take(&team(), &Memory::with(&owner)).unwrap();
+    let statements = of_messages("s", messages).take(&team(), &Memory::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
     assert!((2..=5).contains(&inserts), "35 rows of 100 KB go into {inserts} statements");
-    db.batch(statements).await.unwrap();
+    db.batch(&statements).await.unwrap();
     assert_eq!(db.number("SELECT count(*) FROM messages"), 35);
 }
 
@@ -370,16 +380,16 @@ async fn the_largest_message_fits_a_parameter_whatever_it_holds() {
 async fn any_number_of_sessions_is_written_in_one_statement() {
     let db = Sqlite::with_schema();
     let mut memory = Memory::default();
-    let mut journal = Journal::<()>::default();
+    let mut journal = Journal::<Nothing>::default();
     for n in 0..500 {
         let session = session(&format!("s{n}"), &format!("/code/{n}"));
         journal.session(&session.id, Extent::Whole);
         memory.sessions.insert(session.id.clone(), session);
     }
-    let (statements, _) = journal.take(&team(), &memory).unwrap();
+    let statements = journal.take(&team(), &memory).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
-    db.batch(statements).await.unwrap();
-    assert_eq!(sessions::all(&db, &team()).await.unwrap().len(), 500);
+    db.batch(&statements).await.unwrap();
+    assert_eq!(sessions::lines(&db, &team()).await.unwrap().len(), 500);
 }
 
 #[tokio::test]
@@ -457,7 +467,7 @@ async fn a_database_without_schema_says_so() {
     let errors = [
         secrets::keep(&db, "jwt", "x").await.unwrap_err(),
         sessions::by_id(&db, &team(), "s").await.unwrap_err(),
-        sessions::all(&db, &team()).await.unwrap_err(),
+        sessions::lines(&db, &team()).await.unwrap_err(),
         machines::all(&db, &team()).await.unwrap_err(),
         page(&db, &team(), "s", Range::Before(None), 5).await.unwrap_err(),
     ];

@@ -27,9 +27,6 @@ pub async fn put_session(
     State(hub): State<Arc<Hub>>,
     JsonBody(body): JsonBody<PutSession>,
 ) -> Result<JsonText, Refusal> {
-    if body.agent_state.as_ref().is_some_and(|state| !state.is_object() && !state.is_null()) {
-        return Err(Error::field("agentState", "Field `agentState` must be an object.").into());
-    }
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     let id = hub.session_by_tag(new).await?;
     Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)

@@ -11,9 +11,8 @@ use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::model::namespace::Namespace;
-use crate::store::Database;
 use crate::store::history::{MAX_SEQ, Page, Range, page};
-use crate::store::sessions::Found;
+use crate::store::{Database, Found};
 
 /// Who asks: the two answer shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -97,11 +97,9 @@ pub async fn send(
         content: UserContent { r#type: "text", text, attachments },
         meta: Meta { sent_from: "web" },
     };
-    let content = Json::of(&record).map_err(|e| Error::InvalidBody(e.to_string()))?;
-    let draft = Draft { session: id, local_id: body.local_id.clone(), content, from: None };
+    let draft = Draft { session: id, local_id: body.local_id.clone(), content: Json::of(&record), from: None };
     let message = hub.send_message(draft).await?;
     let message =
         SentMessage { id: message.id, seq: message.seq, local_id: body.local_id, created_at: message.created_at };
-    let sent = serde_json::to_string(&Sent { ok: true, message }).map_err(|e| Error::InvalidBody(e.to_string()))?;
-    Ok(JsonText(sent))
+    Ok(JsonText(Json::of(&Sent { ok: true, message }).text().to_owned()))
 }

@@ -26,6 +26,11 @@ impl Claims {
         self.0.entry(session.to_owned()).or_default()
     }
 
+    /// Whether anything is under way for a session.
+    pub fn any(&self, session: &str) -> bool {
+        self.0.contains_key(session)
+    }
+
     /// Claims the answer to a permission request; `false` when somebody else's is on its way.
     pub fn answer(&mut self, session: &str, request: &str) -> bool {
         self.of(session).answering.insert(request.to_owned())

@@ -12,6 +12,7 @@ use super::error::{Error, Kind};
 use super::machines::MachinePart;
 use super::messages::Draft;
 use super::ports::ConnId;
+use super::presence::Effect;
 use super::sockets::{NAMESPACE, event_code};
 use super::updates::Updated;
 use crate::model::json::Json;
@@ -19,6 +20,9 @@ use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
 };
 use crate::wire::socketio::{self, AckId};
+
+/// An acknowledgement that says no more than that it was done.
+const OK: &str = r#"{"ok":true}"#;
 
 impl Hub {
     /// An event of a connected CLI.
@@ -42,7 +46,7 @@ impl Hub {
                 self.answer(conn, ack, Kind::Session, &id, result);
             }
             CliEvent::SessionEnd(end) => {
-                let result = self.session_ended(&end.sid).await;
+                let result = self.session_end(&end).await;
                 self.answer(conn, ack, Kind::Session, &end.sid, result);
             }
             CliEvent::MachineAlive(alive) => {
@@ -113,10 +117,18 @@ impl Hub {
         }
     }
 
-    fn answer(&self, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<(), Error>) {
-        match result {
-            Ok(()) => self.acknowledge(conn, ack),
-            Err(error) => {
+    /// Answers a sign of life: once what followed from it is durable.
+    fn answer(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<Effect, Error>) {
+        match (result, ack) {
+            (Ok(Effect::None), _) => self.acknowledge(conn, ack),
+            (Ok(Effect::Noted), None) => {}
+            (Ok(Effect::Noted), Some(ack)) => {
+                let failed = message_refused("The hub could not store the change. Try again.", "unavailable");
+                let (done, failed) = (socketio::ack(NAMESPACE, ack, &[OK]), socketio::ack(NAMESPACE, ack, &[&failed]));
+                self.state().journal.then(Outcome::Reply { conn, done, failed });
+                self.flush();
+            }
+            (Err(error), _) => {
                 self.refuse(conn, ack, false, Some((kind.word(), id)), event_code(&error), &error.to_string())
             }
         }
@@ -124,7 +136,7 @@ impl Hub {
 
     fn acknowledge(&self, conn: ConnId, ack: Option<AckId>) {
         if let Some(ack) = ack {
-            self.send_ack(conn, ack, r#"{"ok":true}"#);
+            self.send_ack(conn, ack, OK);
         }
     }
 
@@ -140,8 +152,10 @@ impl Hub {
         message: &str,
     ) {
         if let Some(ack) = ack {
-            let answer =
-                if versioned { UpdateAck::Error { reason: message }.encode() } else { message_refused(message, code) };
+            let answer = match versioned {
+                true => UpdateAck::Error { reason: message, code }.encode(),
+                false => message_refused(message, code),
+            };
             self.send_ack(conn, ack, &answer);
         }
         if ack.is_none() || matches!(code, "access-denied" | "not-found") {
@@ -155,7 +169,7 @@ fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Opt
         Updated::Success { version, value } => UpdateAck::Success { version: *version, field, value: value.as_ref() },
         Updated::Mismatch { version, value } => UpdateAck::Mismatch { version: *version, field, value: value.as_ref() },
     };
-    let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again." };
+    let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Outcome::Reply {
         conn,
         done: socketio::ack(NAMESPACE, ack, &[&done.encode()]),

@@ -9,7 +9,8 @@ use super::ports::ConnId;
 use super::rpc::Owner;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
-use crate::store::DbError;
+use crate::store::journal::{Batch, Weigh};
+use crate::store::{DbError, Statement};
 
 /// How many notes make a burst: more than one message and what follows from it.
 const BURST: usize = 6;
@@ -19,8 +20,8 @@ const GATHER_TURNS: usize = 64;
 const ATTEMPTS: u32 = 6;
 /// The pause before the second attempt, in milliseconds; it doubles with each further one.
 const FIRST_PAUSE_MS: u64 = 50;
-/// How many bytes of messages may wait for the database before new ones are refused.
-pub const MAX_WAITING_BYTES: usize = 32_000_000;
+/// How many bytes may wait for the database, with what is to be told then, before new changes are refused.
+pub const MAX_WAITING_BYTES: usize = 40_000_000;
 
 /// What happens once the changes noted before it are durable, or have failed.
 #[derive(Debug)]
@@ -35,6 +36,17 @@ pub enum Outcome {
     Departed(Owner),
     /// Somebody who waits.
     Waiter(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Weigh for Outcome {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Reply { done, failed, .. } => done.len() + failed.len(),
+            Self::Publish(event) => event.body.len(),
+            Self::Update { frame, .. } => frame.len(),
+            Self::Departed(_) | Self::Waiter(_) => 0,
+        }
+    }
 }
 
 impl Hub {
@@ -59,7 +71,13 @@ impl Hub {
 
     /// Starts committing what is noted, unless that is under way already.
     pub(super) fn flush(self: &Arc<Self>) {
-        if self.state().journal.claim() {
+        let claimed = {
+            let mut state = self.state();
+            let State { journal, memory, .. } = &mut *state;
+            journal.cut(&self.config.namespace, memory);
+            journal.claim()
+        };
+        if claimed {
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.commit_all().await }));
         }
@@ -73,8 +91,8 @@ impl Hub {
                 let State { journal, memory, .. } = &mut *state;
                 journal.take(&self.config.namespace, memory)
             };
-            let Some((statements, outcomes)) = batch else { return };
-            match self.commit(statements).await {
+            let Some(Batch { statements, outcomes, .. }) = batch else { return };
+            match self.commit(&statements).await {
                 Ok(()) => self.settle(outcomes),
                 Err(error) => self.forget(outcomes, &error.into()),
             }
@@ -109,13 +127,13 @@ impl Hub {
     }
 
     /// Runs a batch, again where the fault is a passing one.
-    pub(super) async fn commit(&self, statements: Vec<crate::store::Statement>) -> Result<(), DbError> {
+    pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
         let mut pause = FIRST_PAUSE_MS;
         for _ in 1..ATTEMPTS {
-            match self.db.batch(statements.clone()).await {
+            match self.db.batch(statements).await {
                 Err(DbError::Retryable(_)) => self.rt.sleep(pause).await,
                 result => return result.map(|_| ()),
             }
@@ -126,6 +144,7 @@ impl Hub {
 
     fn settle(&self, outcomes: Vec<Outcome>) {
         let mut state = self.state();
+        let mut ended = false;
         for outcome in outcomes {
             match outcome {
                 Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
@@ -139,11 +158,15 @@ impl Hub {
                     if !state.liveness.runs(&owner) {
                         self.rt.unnote(&note_key(&owner));
                     }
+                    ended = true;
                 }
                 Outcome::Waiter(waiter) => {
                     let _ = waiter.send(Ok(()));
                 }
             }
+        }
+        if ended {
+            state.make_room();
         }
     }
 
@@ -173,7 +196,7 @@ impl State {
         receiver
     }
 
-    /// Refuses new messages while too many wait for the database.
+    /// Refuses new changes while too many wait for the database.
     pub(super) fn check_room(&self) -> Result<(), Error> {
         if self.journal.bytes() > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }

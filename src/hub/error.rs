@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::rpc::RpcError;
+use crate::model::json::Flaw;
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
@@ -91,6 +92,13 @@ impl Error {
     /// An error on one field.
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(FieldError::new(field, message))
+    }
+}
+
+impl From<Flaw> for Error {
+    fn from(Flaw { field, reason }: Flaw) -> Self {
+        let message = format!("Field `{field}` {reason}.");
+        Self::Invalid(FieldError { field, message })
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::Hub;
 use super::error::{Error, Kind};
@@ -46,6 +45,7 @@ impl Hub {
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.order(id, Method::Switch, &Switch { to: ControlMode::Remote }).await?;
+        self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
             let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
@@ -72,7 +72,7 @@ impl Hub {
             self.cancel_pending(&mut state, id);
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let metadata = archived(entry.session.metadata.as_ref(), reason.unwrap_or(DEFAULT_REASON), self.rt.now());
-            self.set_metadata(&mut state, id, metadata.map_err(|e| Error::InvalidBody(e.to_string()))?, None)?;
+            self.set_metadata(&mut state, id, metadata, None)?;
             state.wait()
         };
         self.durable(waiter).await
@@ -109,16 +109,16 @@ pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
 }
 
 /// The metadata of an archived session.
-fn archived(metadata: Option<&Json>, reason: &str, now: u64) -> Result<Json, serde_json::Error> {
-    let fields: [(&str, Box<RawValue>); 4] = [
-        ("lifecycleState", serde_json::value::to_raw_value("archived")?),
-        ("lifecycleStateSince", serde_json::value::to_raw_value(&now)?),
-        ("archivedBy", serde_json::value::to_raw_value("web")?),
-        ("archiveReason", serde_json::value::to_raw_value(reason)?),
+fn archived(metadata: Option<&Json>, reason: &str, now: u64) -> Json {
+    let fields = [
+        ("lifecycleState", Json::of("archived")),
+        ("lifecycleStateSince", Json::of(&now)),
+        ("archivedBy", Json::of("web")),
+        ("archiveReason", Json::of(reason)),
     ];
     let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for (name, value) in &fields {
-        object.set(name, value);
+        object.set(name, value.raw());
     }
     object.to_json()
 }
@@ -131,7 +131,7 @@ mod tests {
     fn archiving_keeps_every_other_field() {
         let metadata = Json::parse(r#"{"path":"/w","lifecycleState":"running","x":1.50}"#).unwrap();
         assert_eq!(
-            archived(Some(&metadata), "done", 7).unwrap().text(),
+            archived(Some(&metadata), "done", 7).text(),
             r#"{"path":"/w","lifecycleState":"archived","x":1.50,"lifecycleStateSince":7,"archivedBy":"web","archiveReason":"done"}"#
         );
     }

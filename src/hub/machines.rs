@@ -8,6 +8,7 @@ use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
+use super::presence::Effect;
 use super::rpc::Owner;
 use super::sessions::check_size;
 use super::sockets::update_frame;
@@ -16,9 +17,9 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::machine::Machine;
+use crate::store::Found;
 use crate::store::machines as store;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
-use crate::store::sessions::Found;
 use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
 
 /// The longest machine id, in bytes.
@@ -27,7 +28,9 @@ pub const MAX_MACHINE_ID: usize = 255;
 /// Which of a machine's versioned values is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachinePart {
+    /// What it is.
     Metadata,
+    /// What its runner is at.
     RunnerState,
 }
 
@@ -55,18 +58,15 @@ impl Hub {
                 return Ok(());
             }
             self.settled().await?;
-            let removals = self.state().memory.removals;
+            let clears = self.state().memory.clears;
             let machines = store::all(&*self.db, &self.config.namespace).await?;
             let state = self.state();
-            if removals == state.memory.removals {
+            if clears == state.memory.clears {
                 break (machines, state);
             }
         };
         for machine in machines.iter().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
-                self.sign(&mut state, owner, None);
-            }
+            self.start_clock(&mut state, Owner::Machine(machine.id.clone()));
         }
         state.memory.take_up_machines(machines);
         Ok(())
@@ -105,7 +105,7 @@ impl Hub {
         let mut online: Vec<&Machine> =
             state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
         online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        online.into_iter().filter_map(|machine| Json::of(machine).ok()).collect()
+        online.into_iter().map(Json::of).collect()
     }
 
     /// Makes a machine known, or takes over what it says of itself now (`POST /cli/machines`).
@@ -128,6 +128,7 @@ impl Hub {
         }
         let waiter = {
             let mut state = self.state();
+            state.check_room()?;
             let now = self.rt.now();
             let namespace = self.config.namespace.clone();
             let machines = state.memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
@@ -148,10 +149,10 @@ impl Hub {
     }
 
     /// `machine-alive`: a sign of life.
-    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<(), Error> {
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<Effect, Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
-            return Ok(());
+            return Ok(Effect::None);
         }
         self.load_machine(&alive.machine_id).await?;
         {
@@ -160,12 +161,12 @@ impl Hub {
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
-                return Ok(());
+                return Ok(Effect::None);
             }
             note_change(&mut state, &alive.machine_id, now);
         }
         self.flush();
-        Ok(())
+        Ok(Effect::Noted)
     }
 
     /// The clock ran out: the machine is offline.
@@ -206,6 +207,7 @@ impl Hub {
         self.load_machine(id).await?;
         {
             let mut state = self.state();
+            state.check_room()?;
             let now = self.rt.now();
             let m = machine(&mut state, id)?;
             let (held, version) = match part {

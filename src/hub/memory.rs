@@ -1,75 +1,35 @@
-//! What the object holds of its namespace: sessions and machines, loaded as they are needed.
+//! What the object holds of its namespace: sessions and machines, loaded as they are needed, and let go again when they
+//! are not. Of each session at least its line in the list stays, once the list was asked for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::local_ids::LocalIds;
+use super::record::Record;
 use crate::model::agent_state;
-use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
+use crate::model::summary::{Facts, Line};
 use crate::store::journal::Snapshot;
-use crate::store::sessions::MessageRef;
 
-/// How many local ids of a session are held; for older ones the database is asked.
-pub const MAX_LOCAL_IDS: usize = 5_000;
-
-/// The local ids of a session's messages.
-#[derive(Debug, Default)]
-pub struct LocalIds {
-    known: HashMap<String, MessageRef>,
-    /// Whether an id that is not known is new for sure.
-    complete: bool,
-}
-
-/// What is known of a local id.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
-    Before(MessageRef),
-    Never,
-    /// The database has to be asked.
-    Unknown,
-}
-
-impl LocalIds {
-    /// The ids that the database gave, at most [`MAX_LOCAL_IDS`]; fewer means that these are all.
-    pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
-        let complete = ids.len() < MAX_LOCAL_IDS;
-        Self { known: ids.into_iter().collect(), complete }
-    }
-
-    /// What is known of an id.
-    pub fn seen(&self, id: &str) -> Seen {
-        match self.known.get(id) {
-            Some(message) => Seen::Before(message.clone()),
-            None if self.complete => Seen::Never,
-            None => Seen::Unknown,
-        }
-    }
-
-    /// Remembers an id. When too many are held, the oldest messages' ids are left to the database.
-    pub fn remember(&mut self, id: String, message: MessageRef) {
-        self.known.insert(id, message);
-        if self.known.len() > 2 * MAX_LOCAL_IDS {
-            let newest = self.known.values().map(|m| m.seq).max().unwrap_or(0);
-            self.known.retain(|_, m| m.seq + MAX_LOCAL_IDS as u64 > newest);
-            self.complete = false;
-        }
-    }
-}
-
-/// A session's line in the list.
-#[derive(Debug)]
-struct Line {
-    archived: bool,
-    summary: String,
-}
+/// How many sessions are held that nobody uses at the moment.
+pub const MAX_HELD: usize = 1_000;
+/// How many bytes the sessions held may have, as long as there are some among them that nobody uses.
+pub const MAX_HELD_BYTES: usize = 24_000_000;
+/// What a session costs in memory besides its texts, in bytes.
+const ENTRY_BYTES: usize = 1_000;
+/// How many of the sessions that left memory last are remembered.
+const REMEMBERED: usize = 1_000;
 
 /// Which sessions a list shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Archived {
+    /// Those that are not archived.
     #[default]
     Exclude,
+    /// All.
     Include,
+    /// Archived ones.
     Only,
 }
 
@@ -81,43 +41,63 @@ pub struct Entry {
     line: Option<Line>,
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
-    /// Its completed permission requests by id, with the time of their completion; loaded when they are needed.
-    pub completed: Option<BTreeMap<String, (u64, Json)>>,
+    /// Its completed permission requests; loaded when they are needed.
+    pub completed: Option<Record>,
     /// Whether a session without todos was searched for some (spec "The hub backfills them").
     pub todos_sought: bool,
     /// When its presence (activity, times) was last told to web clients.
     pub told_at: u64,
+    /// When it was last asked for, by the order of such moments.
+    used: u64,
 }
 
 impl Entry {
-    /// The completed requests, oldest first; none while they are not loaded.
-    pub fn completed_in_order(&self) -> Vec<(&str, &Json)> {
-        let mut completed: Vec<(&u64, &str, &Json)> =
-            self.completed.iter().flatten().map(|(id, (at, entry))| (at, id.as_str(), entry)).collect();
-        completed.sort_by_key(|(at, id, _)| (**at, *id));
-        completed.into_iter().map(|(_, id, entry)| (id, entry)).collect()
-    }
-
     /// The whole session as clients see it; the completed requests must have been loaded.
     pub fn whole(&self) -> Session {
-        let entries = self.completed_in_order().into_iter();
-        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries).unwrap_or_default();
+        let entries = self.completed.iter().flat_map(Record::in_order);
+        let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
         Session { agent_state, ..self.session.clone() }
     }
+
+    /// The session's line in the list.
+    fn line(&mut self) -> &Line {
+        self.line.get_or_insert_with(|| Line::of(Facts::of(&self.session)))
+    }
+
+    /// How much memory it takes, about.
+    fn bytes(&self) -> usize {
+        let s = &self.session;
+        let texts = [&s.metadata, &s.agent_state, &s.todos].into_iter().flatten().map(|json| json.text().len());
+        let record = self.completed.as_ref().map_or(0, Record::bytes);
+        let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
+        ENTRY_BYTES + s.tag.len() + texts.sum::<usize>() + record + local_ids
+    }
 }
+
+/// A moment in the life of [`Memory`]: what was read from the database since may be out of date for sessions that left
+/// memory after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(u64);
 
 /// Sessions and machines of the namespace.
 #[derive(Debug, Default)]
 pub struct Memory {
     sessions: HashMap<String, Entry>,
     by_tag: HashMap<String, String>,
+    /// The lines of sessions that are not held.
+    lines: HashMap<String, Line>,
+    /// Whether every session of the namespace is held or has its line.
+    listed: bool,
     /// The list as it was asked for last, while nothing has changed since.
     list: Option<(Archived, Arc<str>)>,
-    /// Whether every session of the namespace is held.
-    pub complete: bool,
-    /// Counts what was removed: a load that was under way meanwhile may have read what is gone.
-    pub removals: u64,
+    /// How many sessions have left, and the last of them.
+    left: u64,
+    last_left: VecDeque<String>,
+    /// Counts what was asked for.
+    uses: u64,
     machines: Option<HashMap<String, Machine>>,
+    /// How often everything was forgotten.
+    pub clears: u64,
 }
 
 impl Memory {
@@ -134,6 +114,19 @@ impl Memory {
         Some(entry)
     }
 
+    /// A session that is held, to be changed where its line in the list does not show it.
+    pub fn unlisted_mut(&mut self, id: &str) -> Option<&mut Entry> {
+        self.sessions.get_mut(id)
+    }
+
+    /// Whether a session is held; it is in use then.
+    pub fn touch(&mut self, id: &str) -> bool {
+        let Some(entry) = self.sessions.get_mut(id) else { return false };
+        self.uses += 1;
+        entry.used = self.uses;
+        true
+    }
+
     /// The session of a tag, when it is held.
     pub fn by_tag(&self, tag: &str) -> Option<&Entry> {
         self.sessions.get(self.by_tag.get(tag)?)
@@ -141,13 +134,18 @@ impl Memory {
 
     /// Takes up a session that the database gave. One that is held already is newer and stays.
     pub fn take_up(&mut self, session: Session) {
-        if !self.sessions.contains_key(&session.id) {
-            self.by_tag.insert(session.tag.clone(), session.id.clone());
-            self.list = None;
-            let entry =
-                Entry { line: None, local_ids: None, completed: None, todos_sought: false, told_at: 0, session };
-            self.sessions.insert(entry.session.id.clone(), entry);
+        let id = session.id.clone();
+        if !self.sessions.contains_key(&id) {
+            self.by_tag.insert(session.tag.clone(), id.clone());
+            let line = self.lines.remove(&id);
+            if line.is_none() {
+                self.list = None;
+            }
+            let (local_ids, completed) = (None, None);
+            let entry = Entry { line, local_ids, completed, todos_sought: false, told_at: 0, used: 0, session };
+            self.sessions.insert(id.clone(), entry);
         }
+        self.touch(&id);
     }
 
     /// Adds a session that was just made: it has no message and no completed request that is not known.
@@ -155,19 +153,88 @@ impl Memory {
         let id = session.id.clone();
         self.take_up(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
-            entry.local_ids = Some(LocalIds { known: HashMap::new(), complete: true });
-            entry.completed = Some(BTreeMap::new());
+            entry.local_ids = Some(LocalIds::loaded(Vec::new()));
+            entry.completed = Some(Record::default());
             entry.todos_sought = true;
         }
     }
 
     /// Removes a session.
     pub fn remove(&mut self, id: &str) {
-        if let Some(entry) = self.sessions.remove(id) {
-            self.by_tag.remove(&entry.session.tag);
+        if self.take_out(id).is_some() {
             self.list = None;
-            self.removals += 1;
         }
+    }
+
+    fn take_out(&mut self, id: &str) -> Option<Entry> {
+        let entry = self.sessions.remove(id)?;
+        self.by_tag.remove(&entry.session.tag);
+        self.left += 1;
+        self.last_left.push_back(id.to_owned());
+        if self.last_left.len() > REMEMBERED {
+            self.last_left.pop_front();
+        }
+        Some(entry)
+    }
+
+    /// Lets go of sessions that are not active and that nobody uses, those first that were not asked for the longest,
+    /// until what is held is within its bounds. The one asked for last stays.
+    pub fn make_room(&mut self, is_idle: impl Fn(&str) -> bool) {
+        let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
+        let mut held = self.sessions.len();
+        if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+            return;
+        }
+        let idle = |e: &&Entry| e.used < self.uses && !e.session.active && is_idle(&e.session.id);
+        let idle = self.sessions.values().filter(idle);
+        let mut idle: Vec<(u64, String)> = idle.map(|entry| (entry.used, entry.session.id.clone())).collect();
+        idle.sort_unstable();
+        for (_, id) in idle {
+            if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+                return;
+            }
+            if let Some(mut entry) = self.take_out(&id) {
+                held -= 1;
+                bytes -= entry.bytes();
+                let line = entry.line().clone();
+                self.lines.insert(id, line);
+            }
+        }
+    }
+
+    /// This moment.
+    pub fn mark(&self) -> Mark {
+        Mark(self.left)
+    }
+
+    /// Whether a session has left memory since a moment, or may have.
+    pub fn has_left_since(&self, Mark(mark): Mark, id: &str) -> bool {
+        let since = self.left - mark;
+        let last = usize::try_from(since).unwrap_or(usize::MAX);
+        last > self.last_left.len() || self.last_left.iter().rev().take(last).any(|left| left == id)
+    }
+
+    /// Whether every session of the namespace is in the list.
+    pub fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Takes up the lines of all sessions, as they were read from the database since a moment; what memory knows of a
+    /// session is newer. Answers whether they could be: too much may have happened since.
+    pub fn take_up_lines(&mut self, mark: Mark, lines: Vec<Line>) -> bool {
+        let left = usize::try_from(self.left - mark.0).unwrap_or(usize::MAX);
+        if left > self.last_left.len() {
+            return false;
+        }
+        for line in lines {
+            let is_known = self.sessions.contains_key(&line.id) || self.lines.contains_key(&line.id);
+            // What left and has no line was deleted.
+            if !is_known && !self.has_left_since(mark, &line.id) {
+                self.lines.insert(line.id.clone(), line);
+            }
+        }
+        (self.listed, self.list) = (true, None);
+        true
     }
 
     /// The list as a JSON array: active first, then by the time of the last change, newest first. It is kept until
@@ -176,29 +243,21 @@ impl Memory {
         if let Some((_, list)) = self.list.as_ref().filter(|(kept, _)| *kept == archived) {
             return Arc::clone(list);
         }
-        let mut shown: Vec<(&Session, &Line)> = Vec::with_capacity(self.sessions.len());
-        for Entry { session, line, .. } in self.sessions.values_mut() {
-            let line = line.get_or_insert_with(|| Line {
-                archived: session.facts().archived(),
-                summary: session.summary().unwrap_or_default(),
-            });
-            let wanted = match archived {
-                Archived::Include => true,
-                Archived::Exclude => !line.archived,
-                Archived::Only => line.archived,
-            };
-            if wanted {
-                shown.push((session, line));
-            }
-        }
-        shown.sort_by(|(a, _), (b, _)| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
-        let mut list = String::with_capacity(shown.iter().map(|(_, line)| line.summary.len() + 1).sum::<usize>() + 2);
+        let wanted = |line: &&Line| match archived {
+            Archived::Include => true,
+            Archived::Exclude => !line.archived,
+            Archived::Only => line.archived,
+        };
+        let held = self.sessions.values_mut().map(Entry::line);
+        let mut shown: Vec<&Line> = held.chain(self.lines.values()).filter(wanted).collect();
+        shown.sort_by(|a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
+        let mut list = String::with_capacity(shown.iter().map(|line| line.text.len() + 1).sum::<usize>() + 2);
         list.push('[');
-        for (_, line) in shown {
+        for line in shown {
             if list.len() > 1 {
                 list.push(',');
             }
-            list.push_str(&line.summary);
+            list.push_str(&line.text);
         }
         list.push(']');
         let list: Arc<str> = Arc::from(list);
@@ -223,7 +282,9 @@ impl Memory {
 
     /// Forgets everything: the database did not take what memory had run ahead with.
     pub fn clear(&mut self) {
-        *self = Self { removals: self.removals + 1, ..Self::default() };
+        // More have left than can be told: whatever is being read is read again.
+        let left = self.left + REMEMBERED as u64 + 1;
+        *self = Self { left, clears: self.clears + 1, ..Self::default() };
     }
 }
 
@@ -234,26 +295,5 @@ impl Snapshot for Memory {
 
     fn machine(&self, id: &str) -> Option<&Machine> {
         self.machines.as_ref()?.get(id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(seq: u64) -> MessageRef {
-        MessageRef { id: format!("m{seq}"), seq, created_at: 0 }
-    }
-
-    #[test]
-    fn an_unknown_local_id_is_new_only_while_all_are_held() {
-        let mut ids = LocalIds::loaded(vec![("a".into(), message(1))]);
-        assert_eq!(ids.seen("a"), Seen::Before(message(1)));
-        assert_eq!(ids.seen("b"), Seen::Never);
-        for seq in 2..=(2 * MAX_LOCAL_IDS as u64 + 1) {
-            ids.remember(format!("l{seq}"), message(seq));
-        }
-        assert_eq!(ids.seen("a"), Seen::Unknown);
-        assert_eq!(ids.seen("l10000"), Seen::Before(message(10_000)));
     }
 }

@@ -6,7 +6,7 @@ use futures::channel::oneshot;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
-use super::memory::{LocalIds, MAX_LOCAL_IDS, Seen};
+use super::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::sessions::check_size;
@@ -137,7 +137,7 @@ impl Hub {
             ids.remember(local_id.clone(), found.clone());
         }
         let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
-        let todos = todos.and_then(|todos| Json::of(&todos).ok());
+        let todos = todos.map(|todos| Json::of(&todos));
         // A list that does not fit is no list to show; the message itself is kept.
         let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
         if let Some(todos) = todos {
@@ -171,7 +171,7 @@ impl Hub {
         let seq = self.state().memory.entry(session).map(|entry| entry.session.seq);
         let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
-        if let Some(entry) = state.memory.entry_mut(session) {
+        if let Some(entry) = state.memory.unlisted_mut(session) {
             // A message that came meanwhile sets this load aside: the next one sees it.
             if Some(entry.session.seq) == seq && entry.local_ids.is_none() {
                 entry.local_ids = Some(LocalIds::loaded(ids));

@@ -1,6 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
-//! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`].
+//! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`] with
+//! [`local_ids`] and [`record`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
 //! [`registrations`] and [`pings`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write:
@@ -15,6 +16,7 @@ pub mod error;
 pub mod fanout;
 pub mod lifecycle;
 pub mod liveness;
+pub mod local_ids;
 pub mod machines;
 pub mod memory;
 pub mod messages;
@@ -23,6 +25,7 @@ pub mod permissions;
 pub mod pings;
 pub mod ports;
 pub mod presence;
+pub mod record;
 pub mod registrations;
 pub mod resume;
 pub mod rpc;

@@ -57,6 +57,7 @@ impl Hub {
         }
         self.require_active(id).await?;
         let applied = self.apply(id, &setting).await?;
+        self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
             let s = &mut state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;

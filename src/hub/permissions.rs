@@ -59,7 +59,11 @@ impl Hub {
         self.load_session(id).await?;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(id, mode))?;
         self.claim(id, request, &answer)?;
-        let told = self.tell_permission(id, request, &answer).await;
+        let told = match self.tell_permission(id, request, &answer).await {
+            // A write that failed meanwhile made memory forget the session.
+            Ok(()) => self.load_session(id).await,
+            Err(error) => Err(error),
+        };
         let waiter = {
             let mut state = self.state();
             state.claims.answered(id, request);
@@ -73,6 +77,7 @@ impl Hub {
     /// Takes the right to answer a request: it waits, its answer can be kept, and nobody else's is on its way.
     fn claim(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
         let mut state = self.state();
+        state.check_room()?;
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);
@@ -139,18 +144,11 @@ impl Hub {
 
     /// The session is over: nobody will act on an answer any more, so what waits is canceled.
     pub(super) fn cancel_pending(&self, state: &mut State, id: &str) {
-        let Some(mut base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.clone()) else { return };
+        let Some(base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.as_ref()) else { return };
         let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
-        let mut completed = Vec::new();
-        for request in agent_state::pending(Some(&base)) {
-            if let Some((left, entry)) = agent_state::complete(&base, &request, &answer) {
-                base = left;
-                completed.push((request, entry));
-            }
-        }
-        if !completed.is_empty() {
+        if let Some(parts) = agent_state::complete_all(base, &answer) {
             // The session is in memory, which is all that could be missing.
-            let _ = self.set_agent_state(state, id, Parts { base: Some(base), completed }, None);
+            let _ = self.set_agent_state(state, id, parts, None);
         }
     }
 }

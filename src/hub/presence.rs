@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::commit::Outcome;
 use super::connections::{Cli, Peer};
-use super::error::Error;
+use super::error::{Error, Kind};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
 use super::rpc::Owner;
@@ -14,7 +14,16 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::session::Session;
 use crate::store::journal::Extent;
-use crate::wire::cli::SessionAlive;
+use crate::wire::cli::{SessionAlive, SessionEnd};
+
+/// What followed from a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that is kept.
+    None,
+    /// A change that is noted and not yet durable.
+    Noted,
+}
 
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
@@ -45,26 +54,34 @@ impl Hub {
         self.want_alarm(state, next);
     }
 
+    /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
+    pub(super) fn start_clock(&self, state: &mut State, owner: Owner) {
+        if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
+            self.sign(state, owner, None);
+        }
+    }
+
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
-    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<(), Error> {
+    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<Effect, Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
-            return Ok(());
+            return Ok(Effect::None);
         }
         self.load_session(&alive.sid).await?;
-        let tell = {
+        let (changed, tell) = {
             let mut state = self.state();
-            let Some(entry) = state.memory.entry(&alive.sid) else { return Ok(()) };
-            if entry.session.facts().archived() {
-                // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers.
-                if !state.claims.expected(&alive.sid) {
-                    return Ok(());
-                }
-                let metadata = entry.session.metadata_in_use(now).map_err(|e| Error::InvalidBody(e.to_string()))?;
-                self.set_metadata(&mut state, &alive.sid, metadata, None)?;
+            let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
+            let in_use = entry.session.facts().archived().then(|| entry.session.metadata_in_use(now));
+            // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers.
+            if in_use.is_some() && !state.claims.expected(&alive.sid) {
+                return Ok(Effect::None);
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
-            let Some(entry) = state.memory.entry_mut(&alive.sid) else { return Ok(()) };
+            state.check_room()?;
+            if let Some(metadata) = in_use {
+                self.set_metadata(&mut state, &alive.sid, metadata, None)?;
+            }
+            let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let changed = apply_alive(&mut entry.session, &alive, now);
             let tell = changed || now >= entry.told_at + TELL_EVERY_MS;
             if tell {
@@ -77,15 +94,25 @@ impl Hub {
                 state.journal.then(Outcome::Publish(event));
             }
             state.tell_active(&alive.sid, &alive.sid);
-            tell
+            (changed, tell)
         };
         if tell {
             self.flush();
         }
-        Ok(())
+        Ok(if changed { Effect::Noted } else { Effect::None })
     }
 
-    /// `session-end`, or the clock ran out: the session is inactive.
+    /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.
+    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<Effect, Error> {
+        if !is_fresh(end.time, self.rt.now()) {
+            return Ok(Effect::None);
+        }
+        self.state().check_room()?;
+        self.session_ended(&end.sid).await?;
+        Ok(Effect::Noted)
+    }
+
+    /// By `session-end`, an abort or the web, or because the clock ran out: the session is inactive.
     pub async fn session_ended(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
         {

@@ -22,8 +22,8 @@ use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
 use crate::store::rows::{SessionRow, Writer};
-use crate::store::sessions::{self as store, Found};
-use crate::store::{Statement, sql};
+use crate::store::sessions as store;
+use crate::store::{Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
@@ -46,16 +46,23 @@ pub(super) struct Watch {
     active: oneshot::Sender<Result<String, Error>>,
 }
 
+impl Watch {
+    /// Whether it waits for a session.
+    pub(super) fn is_for(&self, id: &str) -> bool {
+        self.ids.iter().any(|watched| watched == id)
+    }
+}
+
 impl Hub {
     /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
     /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        self.load_machines().await?;
         match self.require_active(id).await {
             Ok(()) => return Ok(id.to_owned()),
             Err(Error::SessionInactive) => {}
             Err(error) => return Err(error),
         }
-        self.load_machines().await?;
         let active = match self.plan_resume(id)? {
             None => self.watch(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
@@ -138,7 +145,7 @@ impl Hub {
     async fn claim_journal(self: &Arc<Self>) -> Result<(), Error> {
         loop {
             self.settled().await?;
-            if self.state().journal.claim() {
+            if self.state().journal.hold() {
                 return Ok(());
             }
         }
@@ -151,7 +158,7 @@ impl Hub {
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
         let mut batch = self.carry_over(&gone, new)?;
         batch.extend(store::merge(namespace, old, new));
-        let merged = match self.commit(batch).await {
+        let merged = match self.commit(&batch).await {
             Ok(()) => store::by_id(&*self.db, namespace, new).await,
             Err(error) => Err(error),
         };
@@ -170,7 +177,7 @@ impl Hub {
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
-        let metadata = carried_over(&gone, &entry.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
+        let metadata = carried_over(&gone, &entry.session);
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
@@ -193,7 +200,7 @@ impl Hub {
     fn carry_over(&self, gone: &Session, new: &str) -> Result<Vec<Statement>, Error> {
         let state = self.state();
         let stays = state.memory.entry(new).ok_or(Error::Missing(Kind::Session))?;
-        let metadata = carried_over(gone, &stays.session).map_err(|e| Error::InvalidBody(e.to_string()))?;
+        let metadata = carried_over(gone, &stays.session);
         let taken_over = Session {
             metadata: Some(metadata),
             metadata_version: stays.session.metadata_version + 1,
@@ -209,8 +216,7 @@ impl Hub {
 impl State {
     /// Tells those who wait for the session `id` that `active` is what they waited for.
     pub(super) fn tell_active(&mut self, id: &str, active: &str) {
-        let (told, waiting) =
-            std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
+        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
         self.watches = waiting;
         for watch in told {
             let _ = watch.active.send(Ok(active.to_owned()));
@@ -219,8 +225,7 @@ impl State {
 
     /// A resume came to nothing: whoever waits for it gives up.
     fn give_up(&mut self, id: &str, error: &Error) {
-        let (told, waiting) =
-            std::mem::take(&mut self.watches).into_iter().partition(|w| w.ids.iter().any(|w| w == id));
+        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
         self.watches = waiting;
         for watch in told {
             let _ = watch.active.send(Err(error.clone()));
@@ -269,7 +274,7 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
 }
 
 /// The metadata of the session that stays, with the name, the newer summary and the worktree of the one that goes.
-fn carried_over(gone: &Session, stays: &Session) -> Result<Json, serde_json::Error> {
+fn carried_over(gone: &Session, stays: &Session) -> Json {
     let old = gone.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     let mut new = stays.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
@@ -304,15 +309,12 @@ mod tests {
             session(r#"{"path":"/w","name":"mine","worktree":{"name":"w"},"summary":{"text":"new","updatedAt":9}}"#);
         let stays = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
         assert_eq!(
-            carried_over(&gone, &stays).unwrap().text(),
+            carried_over(&gone, &stays).text(),
             r#"{"path":"/w","host":"h","summary":{"text":"new","updatedAt":9},"name":"mine","worktree":{"name":"w"}}"#
         );
         let named = session(r#"{"path":"/w","name":"other","summary":{"text":"newer","updatedAt":10}}"#);
         assert!(
-            carried_over(&gone, &named)
-                .unwrap()
-                .text()
-                .starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
+            carried_over(&gone, &named).text().starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
         );
     }
 

@@ -12,12 +12,14 @@ use crate::model::agent_state::Parts;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{Session, check_metadata};
+use crate::model::summary::Line;
 use crate::model::todo;
 use crate::model::words::MAX_WORD;
+use crate::store::Found;
 use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
-use crate::store::sessions::{self as store, Found};
+use crate::store::sessions as store;
 
 /// The longest session name, in Unicode code points (spec "Limits").
 pub const MAX_NAME: usize = 255;
@@ -38,15 +40,15 @@ impl Hub {
     /// Sees to it that a session of this namespace is in memory.
     pub async fn load_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
-            if self.state().memory.entry(id).is_some() {
+            if self.state().memory.touch(id) {
                 return Ok(());
             }
             // What is being written may be the very deletion of this session.
             self.settled().await?;
-            let removals = self.state().memory.removals;
+            let mark = self.state().memory.mark();
             let found = store::by_id(&*self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
-            if removals != state.memory.removals {
+            if state.memory.has_left_since(mark, id) {
                 continue;
             }
             return match found {
@@ -62,17 +64,20 @@ impl Hub {
 
     /// What was active keeps its state until the clock, started again, runs out.
     fn take_up(&self, state: &mut State, session: Session) {
-        let owner = Owner::Session(session.id.clone());
-        if session.active && !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
-            self.sign(state, owner, None);
+        if session.active {
+            self.start_clock(state, Owner::Session(session.id.clone()));
         }
         state.memory.take_up(session);
+        state.make_room();
     }
 
     /// Reads a session, whole as clients see it, once everything it shows is durable.
     pub async fn session<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Session) -> T) -> Result<T, Error> {
         self.load_completed(id).await?;
-        self.backfill_todos(id).await?;
+        if self.backfill_todos(id).await? {
+            // It may have been let go meanwhile.
+            self.load_completed(id).await?;
+        }
         let shown = {
             let state = self.state();
             state.memory.entry(id).map(|entry| read(&entry.whole())).ok_or(Error::Missing(Kind::Session))?
@@ -82,26 +87,27 @@ impl Hub {
     }
 
     /// A session that has no todos is searched for some, once: its messages may be older than what the hub notes today.
-    async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    /// Answers whether it was.
+    async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let wanted = |s: &Session| s.todos.is_none() && s.seq > 0;
         if !self.state().memory.entry(id).is_some_and(|entry| !entry.todos_sought && wanted(&entry.session)) {
-            return Ok(());
+            return Ok(false);
         }
         let todos = self.search_todos(id).await?;
         {
             let mut state = self.state();
-            let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
+            let Some(entry) = state.memory.entry_mut(id) else { return Ok(true) };
             entry.todos_sought = true;
-            let Some(todos) = todos else { return Ok(()) };
+            let Some(todos) = todos else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
             state.journal.session(id, Extent::Whole);
         }
         self.flush();
-        Ok(())
+        Ok(true)
     }
 
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
-        let list = |content: &str| Json::of(&todo::extract(content, &self.config.vocabulary)?).ok();
+        let list = |content: &str| Some(Json::of(&todo::extract(content, &self.config.vocabulary)?));
         let fits = |todos: &Json| todos.text().len() <= MAX_TODOS_BYTES;
         let mut before = MAX_SEQ;
         loop {
@@ -117,27 +123,26 @@ impl Hub {
 
     /// The list of sessions as a JSON array, once everything it shows is durable.
     pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<Arc<str>, Error> {
-        self.load_all_sessions().await?;
+        self.load_lines().await?;
         let list = self.state().memory.list(archived);
         self.settled().await?;
         Ok(list)
     }
 
-    async fn load_all_sessions(self: &Arc<Self>) -> Result<(), Error> {
-        loop {
-            if self.state().memory.complete {
-                return Ok(());
-            }
+    /// Sees to it that every session of the namespace is in the list. For that none has to be in memory whole.
+    async fn load_lines(self: &Arc<Self>) -> Result<(), Error> {
+        while !self.state().memory.is_listed() {
             self.settled().await?;
-            let removals = self.state().memory.removals;
-            let sessions = store::all(&*self.db, &self.config.namespace).await?;
+            let mark = self.state().memory.mark();
+            let lines = store::lines(&*self.db, &self.config.namespace).await?;
             let mut state = self.state();
-            if removals == state.memory.removals {
-                sessions.into_iter().for_each(|session| self.take_up(&mut state, session));
-                state.memory.complete = true;
-                return Ok(());
+            let is_active = |line: &&Line| line.active && state.memory.entry(&line.id).is_none();
+            let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
+            if state.memory.take_up_lines(mark, lines) {
+                active.into_iter().for_each(|id| self.start_clock(&mut state, Owner::Session(id)));
             }
         }
+        Ok(())
     }
 
     /// The namespace's session of a tag, or a new one; answers its id.
@@ -146,23 +151,23 @@ impl Hub {
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
         }
-        check_metadata(&new.metadata)
-            .map_err(|field| Error::field(field, format!("Field `{field}` must be a text.")))?;
+        check_metadata(&new.metadata)?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
         while self.state().memory.by_tag(&new.tag).is_none() {
             self.settled().await?;
-            let removals = self.state().memory.removals;
+            let mark = self.state().memory.mark();
             let held = store::by_tag(&*self.db, &self.config.namespace, &new.tag).await?;
             let mut state = self.state();
-            // What was removed meanwhile may be the very session that was read.
-            if removals == state.memory.removals {
+            // What left memory meanwhile may be the very session that was read, or not yet there.
+            if mark == state.memory.mark() {
                 held.into_iter().for_each(|session| self.take_up(&mut state, session));
                 break;
             }
         }
         let (id, waiter) = {
             let mut state = self.state();
+            state.check_room()?;
             // Somebody else may have made it while the database was asked.
             let id = match state.memory.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.revive(&mut state, &id, &new.metadata)?,
@@ -178,8 +183,7 @@ impl Hub {
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if entry.session.facts().archived() {
-            let metadata =
-                entry.session.metadata_for_new_life(metadata).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            let metadata = entry.session.metadata_for_new_life(metadata);
             self.set_metadata(state, id, metadata, None)?;
         }
         Ok(id.to_owned())
@@ -195,6 +199,7 @@ impl Hub {
         state.journal.then(Outcome::Publish(Event::session_added(&id, &session)));
         state.memory.create(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
+        state.make_room();
         id
     }
 
@@ -203,12 +208,13 @@ impl Hub {
         self.load_session(id).await?;
         let (waiter, version) = {
             let mut state = self.state();
+            state.check_room()?;
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
             }
-            let metadata = entry.session.renamed_metadata(name).map_err(|e| Error::InvalidBody(e.to_string()))?;
+            let metadata = entry.session.renamed_metadata(name);
             check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
             let version = self.set_metadata(&mut state, id, metadata, None)?;
             (state.wait(), version)
@@ -233,6 +239,19 @@ impl Hub {
             state.wait()
         };
         self.durable(waiter).await
+    }
+}
+
+impl State {
+    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written.
+    pub(super) fn make_room(&mut self) {
+        let Self { memory, connections, liveness, ending, claims, watches, journal, .. } = self;
+        memory.make_room(|id| {
+            let owner = Owner::Session(id.to_owned());
+            let is_watched = || watches.iter().any(|watch| watch.is_for(id));
+            let is_at_work = claims.any(id) || is_watched() || journal.notes_session(id);
+            connections.of_session(id).is_empty() && !liveness.runs(&owner) && !ending.contains(&owner) && !is_at_work
+        });
     }
 }
 

@@ -89,7 +89,7 @@ fn read_paths(answer: &str) -> Option<String> {
     let map = JsonObject::parse(nested.map_or(answer, RawValue::get))?;
     let flags = map.members().all(|(_, value)| matches!(value.get(), "true" | "false"));
     let failed = object.get("success").is_some_and(|value| value.get() == "false") && object.get("error").is_some();
-    (flags && !failed).then(|| map.to_json().map(|json| json.text().to_owned()).unwrap_or_default())
+    (flags && !failed).then(|| map.to_json().text().to_owned())
 }
 
 fn said(answer: &str) -> String {

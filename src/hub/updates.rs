@@ -9,6 +9,7 @@ use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::memory::Entry;
 use super::ports::ConnId;
+use super::record::Record;
 use super::rpc::Owner;
 use super::sessions::check_size;
 use super::sockets::update_frame;
@@ -18,13 +19,9 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::{CompletedRequest, Extent};
-use crate::store::rows::{MAX_COMPLETED_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
+use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
 use crate::store::sessions as store;
 use crate::wire::cli::{UpdateBody, Versioned};
-
-/// How many completed requests a CLI gets at most with a state that it did not know: the newest. The record as a whole
-/// can be larger than any frame; `GET /api/sessions/:id` carries it.
-const RECENT_COMPLETED: usize = 100;
 
 /// The parts of a session that changed, for `session-updated`.
 #[derive(Debug, Default, Serialize)]
@@ -82,12 +79,23 @@ impl<'a> Changes<'a> {
 /// How a versioned update went; the value is what stands now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Updated {
+    /// It is noted as this version.
     Success { version: u64, value: Option<Json> },
+    /// It named another version than this one.
     Mismatch { version: u64, value: Option<Json> },
 }
 
 /// An answer to an update is made from how it went.
 pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Outcome> + Send + Sync);
+
+/// One of a session's versioned values: its version, and what a CLI is told of it.
+struct Part {
+    version: fn(&Session) -> u64,
+    told: fn(&Entry) -> Option<Json>,
+}
+
+const METADATA: Part = Part { version: |s| s.metadata_version, told: |entry| entry.session.metadata.clone() };
+const AGENT_STATE: Part = Part { version: |s| s.agent_state_version, told: Entry::recent_state };
 
 impl Hub {
     /// A CLI's versioned update of a session's metadata. The outcome is told through `reply`.
@@ -99,22 +107,13 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
-        check_metadata(&value).map_err(|f| Error::field(f, format!("Field `{f}` must be a text.")))?;
+        check_metadata(&value)?;
         check_size("metadata", &value, MAX_METADATA_BYTES)?;
         self.load_session(id).await?;
-        {
-            let mut state = self.state();
-            let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
-            let updated = if s.metadata_version == expected {
-                let version = self.set_metadata(&mut state, id, value.clone(), Some(from))?;
-                Updated::Success { version, value: Some(value) }
-            } else {
-                Updated::Mismatch { version: s.metadata_version, value: s.metadata.clone() }
-            };
-            reply(&updated).into_iter().for_each(|outcome| state.journal.then(outcome));
-        }
-        self.flush();
-        Ok(())
+        self.update(id, &METADATA, expected, reply, |state| {
+            let version = self.set_metadata(state, id, value.clone(), Some(from))?;
+            Ok(Updated::Success { version, value: Some(value) })
+        })
     }
 
     /// A CLI's versioned update of a session's agent state. The outcome is told through `reply`.
@@ -128,20 +127,32 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
-        if !value.is_null() && !value.is_object() {
-            return Err(Error::field("agentState", "Field `agentState` must be an object or null."));
-        }
         let parts = read_parts(&value)?;
         self.load_completed(id).await?;
+        self.update(id, &AGENT_STATE, expected, reply, |state| {
+            let version = self.set_agent_state(state, id, parts, Some(from))?;
+            Ok(Updated::Success { version, value: Some(value).filter(|value| !value.is_null()) })
+        })
+    }
+
+    /// Sets a value of a session in memory when the update names the version that stands, and notes the answer.
+    fn update(
+        self: &Arc<Self>,
+        id: &str,
+        part: &Part,
+        expected: u64,
+        reply: Reply<'_>,
+        set: impl FnOnce(&mut State) -> Result<Updated, Error>,
+    ) -> Result<(), Error> {
         {
             let mut state = self.state();
+            state.check_room()?;
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-            let version = entry.session.agent_state_version;
+            let version = (part.version)(&entry.session);
             let updated = if version == expected {
-                let version = self.set_agent_state(&mut state, id, parts, Some(from))?;
-                Updated::Success { version, value: Some(value).filter(|value| !value.is_null()) }
+                set(&mut state)?
             } else {
-                Updated::Mismatch { version, value: entry.recent_state() }
+                Updated::Mismatch { version, value: (part.told)(entry) }
             };
             reply(&updated).into_iter().for_each(|outcome| state.journal.then(outcome));
         }
@@ -162,10 +173,11 @@ impl Hub {
             let version = self.state().memory.entry(id).map(|entry| entry.session.agent_state_version);
             let completed = store::completed(&*self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
-            if let Some(entry) = state.memory.entry_mut(id) {
+            if let Some(entry) = state.memory.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
-                    entry.completed = Some(completed.into_iter().map(|(id, at, value)| (id, (at, value))).collect());
+                    entry.completed = Some(Record::loaded(completed));
+                    state.make_room();
                 }
             }
         }
@@ -217,7 +229,7 @@ impl Hub {
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
-        let told = agent_state::join(s.agent_state.as_ref(), entries).unwrap_or_default();
+        let told = agent_state::join(s.agent_state.as_ref(), entries);
         let changes = Changes {
             agent_state: Some(told.as_ref()),
             agent_state_version: Some(version),
@@ -245,9 +257,9 @@ impl State {
     pub(super) fn record_completed(&mut self, session: &str, completed: Vec<(String, Json)>, now: u64) {
         for (request_id, value) in completed {
             let completed_at = agent_state::completed_at(&value).unwrap_or(now);
-            let known = self.memory.entry_mut(session).and_then(|entry| entry.completed.as_mut());
+            let known = self.memory.unlisted_mut(session).and_then(|entry| entry.completed.as_mut());
             if let Some(known) = known {
-                known.insert(request_id.clone(), (completed_at, value.clone()));
+                known.insert(request_id.clone(), completed_at, value.clone());
             }
             let session_id = session.to_owned();
             self.journal.completed(CompletedRequest { session_id, request_id, completed_at, value });
@@ -255,18 +267,15 @@ impl State {
     }
 }
 
-/// The longest id of a permission request, in bytes.
-const MAX_REQUEST_ID: usize = 255;
-
 /// A state taken apart, each part small enough for its row.
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
-    let parts = agent_state::split(value).map_err(|e| Error::field("agentState", e.to_string()))?;
+    let parts = agent_state::split(value)?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
-    if parts.completed.iter().any(|(id, _)| id.len() > MAX_REQUEST_ID) {
-        let message = format!("Field `completedRequests`: a request's id must have at most {MAX_REQUEST_ID} bytes.");
-        return Err(Error::field("agentState", message));
-    }
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
+    let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
+    if bytes > MAX_COMPLETED_AT_ONCE {
+        return Err(Error::TooLarge { what: "sum of completed requests in one update", limit: MAX_COMPLETED_AT_ONCE });
+    }
     Ok(parts)
 }
 
@@ -274,14 +283,12 @@ impl Entry {
     /// Whether a completed request is new or says something else than before. While the record is not loaded, whatever
     /// comes counts as a change.
     fn differs(&self, request_id: &str, value: &Json) -> bool {
-        let known = self.completed.as_ref().and_then(|completed| completed.get(request_id));
-        known.is_none_or(|(_, known)| known != value)
+        self.completed.as_ref().is_none_or(|record| record.differs(request_id, value))
     }
 
     /// The agent state with the newest completed requests.
     fn recent_state(&self) -> Option<Json> {
-        let completed = self.completed_in_order();
-        let recent = completed.iter().skip(completed.len().saturating_sub(RECENT_COMPLETED)).copied();
-        agent_state::join(self.session.agent_state.as_ref(), recent).unwrap_or_default()
+        let recent = self.completed.iter().flat_map(Record::recent);
+        agent_state::join(self.session.agent_state.as_ref(), recent)
     }
 }

@@ -4,11 +4,17 @@
 //! own, and in updates, which carry the entries that changed.
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
-use super::json::{Json, JsonObject};
+use super::json::{Flaw, Json, JsonObject};
 
 const REQUESTS: &str = "requests";
 const COMPLETED: &str = "completedRequests";
+
+/// How many requests may wait in one state.
+pub const MAX_PENDING: usize = 1_000;
+/// The longest id of a request, in bytes.
+pub const MAX_REQUEST_ID: usize = 255;
 
 /// An agent state taken apart.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,9 +47,12 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
+    /// Its session was over before anybody answered.
     #[default]
     Canceled,
+    /// The agent may not.
     Denied,
+    /// The agent may.
     Approved,
 }
 
@@ -51,62 +60,97 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
+    /// This request only.
     Approved,
+    /// This one and what comes next.
     ApprovedForSession,
+    /// Not this one; the agent goes on.
     Denied,
+    /// Not this one, and the agent stops its task.
     Abort,
 }
 
-/// Takes a state apart. The state is an object or null.
-pub fn split(state: &Json) -> Result<Parts, serde_json::Error> {
-    let Some(mut object) = JsonObject::parse(state.text()) else {
-        return Ok(Parts { base: None, completed: Vec::new() });
-    };
-    let completed = object.remove(COMPLETED).and_then(|value| JsonObject::parse(value.get()));
-    let completed =
-        completed.iter().flat_map(|c| c.members()).map(|(id, value)| (id.to_owned(), Json::from(value))).collect();
-    Ok(Parts { base: Some(object.to_json()?), completed })
+/// Takes a state apart. The state is an object or null, and so are the two maps of requests.
+pub fn split(state: &Json) -> Result<Parts, Flaw> {
+    if state.is_null() {
+        return Ok(Parts::default());
+    }
+    let mut object = JsonObject::checked("agentState", state.raw())?;
+    let requests = requests_of(&object, REQUESTS)?;
+    if requests.members().count() > MAX_PENDING {
+        return Err(Flaw::new(format!("agentState.{REQUESTS}"), format!("must have at most {MAX_PENDING} entries")));
+    }
+    // What is read of a request when it is answered must be readable.
+    for (id, request) in requests.members() {
+        JsonObject::checked(&format!("agentState.{REQUESTS}.{id}"), request)?;
+    }
+    let completed = requests_of(&object, COMPLETED)?;
+    let completed = completed.members().map(|(id, entry)| (id.to_owned(), Json::from(entry))).collect();
+    object.remove(COMPLETED);
+    Ok(Parts { base: Some(object.to_json()), completed })
+}
+
+/// A map of requests; empty when it is missing or null.
+fn requests_of<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>, Flaw> {
+    let Some(map) = state.get(name).filter(|map| map.get() != "null") else { return Ok(JsonObject::default()) };
+    let map = JsonObject::checked(&format!("agentState.{name}"), map)?;
+    if map.members().any(|(id, _)| id.is_empty() || id.len() > MAX_REQUEST_ID) {
+        return Err(Flaw::new(format!("agentState.{name}"), format!("must have ids of 1 to {MAX_REQUEST_ID} bytes")));
+    }
+    Ok(map)
 }
 
 /// Puts a state together again.
-pub fn join<'a>(
-    base: Option<&Json>,
-    completed: impl Iterator<Item = (&'a str, &'a Json)>,
-) -> Result<Option<Json>, serde_json::Error> {
+pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
     let mut entries = JsonObject::default();
     for (id, value) in completed {
         entries.push(id, value.raw());
     }
     if entries.is_empty() {
-        return Ok(base.cloned());
+        return base.cloned();
     }
-    let entries = entries.to_json()?;
+    let entries = entries.to_json();
     let mut object = base.and_then(|base| JsonObject::parse(base.text())).unwrap_or_default();
     object.set(COMPLETED, entries.raw());
-    object.to_json().map(Some)
+    Some(object.to_json())
 }
 
-/// The ids of the requests that wait for an answer.
-pub fn pending(base: Option<&Json>) -> Vec<String> {
+/// How many requests wait for an answer.
+pub fn pending(base: Option<&Json>) -> usize {
     let object = base.and_then(|base| JsonObject::parse(base.text()));
     let requests = object.and_then(|object| JsonObject::parse(object.get(REQUESTS)?.get()));
-    requests.iter().flat_map(|r| r.members()).map(|(id, _)| id.to_owned()).collect()
+    requests.map_or(0, |requests| requests.members().count())
 }
 
 /// Moves a request that waits: the state without it, and its entry among the completed. `None` when it does not wait.
 pub fn complete(base: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
     let mut object = JsonObject::parse(base.text())?;
     let mut requests = JsonObject::parse(object.get(REQUESTS)?.get())?;
-    let request = requests.remove(id)?;
-    let answer = Json::of(answer).ok()?;
+    let entry = completed(requests.remove(id)?, &JsonObject::parse(Json::of(answer).text())?);
+    let requests = requests.to_json();
+    object.set(REQUESTS, requests.raw());
+    Some((object.to_json(), entry))
+}
+
+/// Moves all requests that wait, with the same answer. `None` when none does.
+pub fn complete_all(base: &Json, answer: &Answer) -> Option<Parts> {
+    let mut object = JsonObject::parse(base.text())?;
+    let requests = JsonObject::parse(object.get(REQUESTS)?.get()).filter(|requests| !requests.is_empty())?;
+    let answer = Json::of(answer);
+    let answer = JsonObject::parse(answer.text())?;
+    let moved = requests.members().map(|(id, request)| (id.to_owned(), completed(request, &answer))).collect();
+    let none = JsonObject::default().to_json();
+    object.set(REQUESTS, none.raw());
+    Some(Parts { base: Some(object.to_json()), completed: moved })
+}
+
+/// A request with its answer.
+fn completed(request: &RawValue, answer: &JsonObject<'_>) -> Json {
     let mut entry = JsonObject::parse(request.get()).unwrap_or_default();
-    for (name, value) in JsonObject::parse(answer.text())?.members() {
+    for (name, value) in answer.members() {
         entry.set(name, value);
     }
-    let entry = entry.to_json().ok()?;
-    let requests = requests.to_json().ok()?;
-    object.set(REQUESTS, requests.raw());
-    Some((object.to_json().ok()?, entry))
+    entry.to_json()
 }
 
 /// When an entry was completed, as it says itself.
@@ -133,19 +177,16 @@ mod tests {
             r#"{"controlledByUser":false,"requests":{"r":{"tool":"T"}},"x":1}"#
         );
         assert_eq!(parts.completed.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["b", "a"]);
-        let whole = join(parts.base.as_ref(), parts.completed.iter().map(|(id, v)| (id.as_str(), v))).unwrap().unwrap();
+        let whole = join(parts.base.as_ref(), parts.completed.iter().map(|(id, v)| (id.as_str(), v))).unwrap();
         assert!(whole.text().ends_with(r#","x":1,"completedRequests":{"b":{"n":1.0},"a":{}}}"#), "{}", whole.text());
     }
 
     #[test]
     fn null_stays_null_unless_something_was_completed() {
         assert_eq!(split(&json("null")).unwrap(), Parts { base: None, completed: Vec::new() });
-        assert_eq!(join(None, std::iter::empty()).unwrap(), None);
+        assert_eq!(join(None, std::iter::empty()), None);
         let entry = json("{}");
-        assert_eq!(
-            join(None, [("a", &entry)].into_iter()).unwrap().unwrap().text(),
-            r#"{"completedRequests":{"a":{}}}"#
-        );
+        assert_eq!(join(None, [("a", &entry)].into_iter()).unwrap().text(), r#"{"completedRequests":{"a":{}}}"#);
     }
 
     #[test]
@@ -161,14 +202,62 @@ mod tests {
         );
         assert_eq!(completed_at(&entry), Some(9));
         assert!(complete(&base, "t", &answer).is_none());
-        assert_eq!(pending(Some(&base)), ["r", "s"]);
+        assert_eq!(pending(Some(&base)), 2);
     }
 
     #[test]
     fn odd_states_have_no_requests() {
         for odd in ["{}", r#"{"requests":null}"#, r#"{"requests":[1]}"#, r#"{"requests":7}"#] {
-            assert!(pending(Some(&json(odd))).is_empty(), "{odd}");
+            assert_eq!(pending(Some(&json(odd))), 0, "{odd}");
             assert!(complete(&json(odd), "r", &Answer::default()).is_none(), "{odd}");
+            assert!(complete_all(&json(odd), &Answer::default()).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn all_that_waits_moves_at_once_in_its_order() {
+        let base = json(r#"{"x":1.0,"requests":{"b":{"tool":"T"},"a":{"n":1.50}},"y":2}"#);
+        let answer = Answer { completed_at: 9, ..Answer::default() };
+        let parts = complete_all(&base, &answer).unwrap();
+        assert_eq!(parts.base.unwrap().text(), r#"{"x":1.0,"requests":{},"y":2}"#);
+        let moved: Vec<(&str, &str)> = parts.completed.iter().map(|(id, entry)| (id.as_str(), entry.text())).collect();
+        let [b, a] = [
+            r#"{"tool":"T","completedAt":9,"status":"canceled"}"#,
+            r#"{"n":1.50,"completedAt":9,"status":"canceled"}"#,
+        ];
+        assert_eq!(moved, [("b", b), ("a", a)]);
+        assert!(complete_all(&json(r#"{"requests":{}}"#), &answer).is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_apart_is_named() {
+        let long = "x".repeat(MAX_REQUEST_ID + 1);
+        let many = |count: usize| {
+            let requests: Vec<String> = (0..count).map(|n| format!(r#""{n}":{{}}"#)).collect();
+            format!(r#"{{"requests":{{{}}}}}"#, requests.join(","))
+        };
+        let flaws = [
+            ("[]", "agentState"),
+            (r#"{"\ud800":1}"#, "agentState"),
+            (r#"{"requests":{},"requests":{}}"#, "agentState.requests"),
+            (r#"{"requests":[]}"#, "agentState.requests"),
+            (r#"{"requests":{"\ud800":{}}}"#, "agentState.requests"),
+            (r#"{"requests":{"":{}}}"#, "agentState.requests"),
+            (r#"{"requests":{"r":5}}"#, "agentState.requests.r"),
+            (r#"{"requests":{"r":{"\udfff":5}}}"#, "agentState.requests.r"),
+            (r#"{"completedRequests":5}"#, "agentState.completedRequests"),
+            (r#"{"completedRequests":{"\ud800":{}}}"#, "agentState.completedRequests"),
+            (r#"{"completedRequests":{"a":{},"a":{}}}"#, "agentState.completedRequests.a"),
+            (&format!(r#"{{"requests":{{"{long}":{{}}}}}}"#), "agentState.requests"),
+            (&format!(r#"{{"completedRequests":{{"{long}":{{}}}}}}"#), "agentState.completedRequests"),
+            (&many(MAX_PENDING + 1), "agentState.requests"),
+        ];
+        for (state, field) in flaws {
+            let flaw = split(&json(state)).unwrap_err();
+            assert_eq!(flaw.field, field, "{state}");
+        }
+        assert!(split(&json(&many(MAX_PENDING))).is_ok());
+        let odd = json(r#"{"requests":null,"completedRequests":null,"n":"\ud800"}"#);
+        assert_eq!(split(&odd).unwrap().base.unwrap().text(), r#"{"requests":null,"n":"\ud800"}"#);
     }
 }

@@ -3,6 +3,7 @@
 //! `serde_json::Value` re-sorts keys and rewrites large numbers, so what a client wrote (metadata, agent state, message
 //! content) travels through the hub as text that was checked once and is never printed again.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,9 +21,10 @@ impl Json {
         serde_json::from_str::<Box<RawValue>>(text).map(Self::from)
     }
 
-    /// Serializes a value of ours into its JSON text.
-    pub fn of<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Self::from)
+    /// Serializes a value of ours into its JSON text. Only a map with keys that are no texts could fail, and none of ours
+    /// has any.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+        serde_json::value::to_raw_value(value).map_or_else(|_| Self::from(RawValue::NULL), Self::from)
     }
 
     /// The text itself.
@@ -87,6 +89,22 @@ impl PartialEq for Json {
     }
 }
 
+/// What is wrong with opaque JSON that the hub reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The path of the field, such as `agentState.requests`.
+    pub field: String,
+    /// What the field must be, as the end of a sentence that begins with it.
+    pub reason: String,
+}
+
+impl Flaw {
+    /// A flaw of a field.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
 /// A JSON object whose members keep their order and their text, so that one member can be changed and the rest stays
 /// as it was written.
 #[derive(Debug, Default)]
@@ -96,6 +114,24 @@ impl<'a> JsonObject<'a> {
     /// Splits an object into its members; `None` when the text is not a JSON object.
     pub fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
+    }
+
+    /// Splits an object into its members, each of which must have a name of its own. `field` is where it stands.
+    pub fn checked(field: &str, value: &'a RawValue) -> Result<Self, Flaw> {
+        if !value.get().starts_with('{') {
+            return Err(Flaw::new(field, "must be an object"));
+        }
+        if is_deeper(value.get(), MAX_DEPTH) {
+            return Err(Flaw::new(field, format!("must not be nested deeper than {MAX_DEPTH} levels")));
+        }
+        // In a JSON text that was checked nothing else can be wrong.
+        let object =
+            Self::parse(value.get()).ok_or(Flaw::new(field, "must not have a name with half a surrogate pair"))?;
+        let mut names = HashSet::with_capacity(object.0.len());
+        match object.0.iter().find(|(name, _)| !names.insert(name.as_str())) {
+            Some((name, _)) => Err(Flaw::new(format!("{field}.{name}"), "is a duplicate field")),
+            None => Ok(object),
+        }
     }
 
     /// The members in the order they were written.
@@ -134,9 +170,28 @@ impl<'a> JsonObject<'a> {
     }
 
     /// The object as one JSON value again.
-    pub fn to_json(&self) -> Result<Json, serde_json::Error> {
+    pub fn to_json(&self) -> Json {
         Json::of(self)
     }
+}
+
+/// How deep an object may be nested that the hub or its database reads: SQLite's JSON ends at 1,000 levels.
+const MAX_DEPTH: usize = 500;
+
+/// Whether a JSON text has more levels of objects and arrays than this.
+fn is_deeper(text: &str, limit: usize) -> bool {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    text.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > limit
+    })
 }
 
 impl Serialize for JsonObject<'_> {
@@ -181,9 +236,17 @@ mod tests {
         let name = Json::parse("\"new\"").unwrap();
         let mut object = JsonObject::parse(r#"{"z":1.0, "name":"old","big":90071992547409931}"#).unwrap();
         object.set("name", &name.0);
-        assert_eq!(object.to_json().unwrap().text(), r#"{"z":1.0,"name":"new","big":90071992547409931}"#);
+        assert_eq!(object.to_json().text(), r#"{"z":1.0,"name":"new","big":90071992547409931}"#);
         object.set("extra", &name.0);
-        assert!(object.to_json().unwrap().text().ends_with(r#","extra":"new"}"#));
+        assert!(object.to_json().text().ends_with(r#","extra":"new"}"#));
+    }
+
+    #[test]
+    fn nesting_is_counted_outside_of_texts() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(is_deeper(&nested(501), 500) && !is_deeper(&nested(500), 500));
+        assert!(!is_deeper(r#"["[[\\\"[[", {"a]":[]}]"#, 3) && is_deeper(r#"["[[\\\"[[", {"a]":[]}]"#, 2));
+        assert!(!is_deeper(r#"[[], [], ["\\"], []]"#, 2), "siblings are no levels");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod method;
 pub mod mode;
 pub mod namespace;
 pub mod session;
+pub mod summary;
 pub mod todo;
 pub mod vocabulary;
 pub mod words;

@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::agent_state;
-use super::json::{Json, JsonObject};
+use super::json::{Flaw, Json, JsonObject};
 use super::namespace::Namespace;
-use super::todo;
 
 /// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlMode {
+    /// The terminal.
     Local,
+    /// The web.
     Remote,
 }
 
@@ -95,38 +95,20 @@ impl Session {
         self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
     }
 
-    /// The session's line in the list (decisions.md "SessionSummary"), as JSON text.
-    pub fn summary(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&Summary {
-            id: &self.id,
-            active: self.active,
-            thinking: self.thinking,
-            active_at: self.active_at,
-            updated_at: self.updated_at,
-            created_at: self.created_at,
-            metadata: self.metadata.as_ref().and_then(Json::read),
-            todo_progress: self.todos.as_ref().and_then(Json::read::<Vec<todo::TodoItem>>).map(|t| todo::progress(&t)),
-            pending_requests_count: agent_state::pending(self.agent_state.as_ref()).len(),
-            permission_mode: self.permission_mode.as_deref(),
-            model_mode: self.model_mode.as_deref(),
-        })
-    }
-
     /// The metadata with another `name`, all the rest as its author wrote it.
-    pub fn renamed_metadata(&self, name: &str) -> Result<Json, serde_json::Error> {
-        let value = serde_json::value::to_raw_value(name)?;
+    pub fn renamed_metadata(&self, name: &str) -> Json {
+        let value = Json::of(name);
         let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("name", &value);
+        object.set("name", value.raw());
         object.to_json()
     }
 
     /// The metadata of a session that was archived and is in use again.
-    pub fn metadata_in_use(&self, now: u64) -> Result<Json, serde_json::Error> {
-        let running = serde_json::value::to_raw_value("running")?;
-        let since = serde_json::value::to_raw_value(&now)?;
+    pub fn metadata_in_use(&self, now: u64) -> Json {
+        let (running, since) = (Json::of("running"), Json::of(&now));
         let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("lifecycleState", &running);
-        object.set("lifecycleStateSince", &since);
+        object.set("lifecycleState", running.raw());
+        object.set("lifecycleStateSince", since.raw());
         object.remove("archivedBy");
         object.remove("archiveReason");
         object.to_json()
@@ -134,7 +116,7 @@ impl Session {
 
     /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
     /// brings one.
-    pub fn metadata_for_new_life(&self, given: &Json) -> Result<Json, serde_json::Error> {
+    pub fn metadata_for_new_life(&self, given: &Json) -> Json {
         let old = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
         let mut new = JsonObject::parse(given.text()).unwrap_or_default();
         if let (Some(name), None) = (old.get("name"), new.get("name")) {
@@ -177,68 +159,38 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
-/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`.
-/// The error is the name of the offending field.
-pub fn check_metadata(metadata: &Json) -> Result<(), &'static str> {
-    let object = JsonObject::parse(metadata.text()).ok_or("metadata")?;
-    let is_text = |name| text(object.get(name)).is_some();
-    match (is_text("path"), is_text("host")) {
-        (false, _) => Err("metadata.path"),
-        (_, false) => Err("metadata.host"),
-        _ => Ok(()),
+/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`, whose fields have
+/// names of their own, and those that the hub reads or lists a length to bear.
+pub fn check_metadata(metadata: &Json) -> Result<(), Flaw> {
+    let object = JsonObject::checked("metadata", metadata.raw())?;
+    for name in ["path", "host"] {
+        if text(object.get(name)).is_none() {
+            return Err(Flaw::new(format!("metadata.{name}"), "must be a text"));
+        }
     }
+    for (name, value) in object.members() {
+        // A text may be written with escapes, which are not its length.
+        let is_longer = |limit| value.get().len() > limit && text(Some(value)).is_none_or(|text| text.len() > limit);
+        if let Some(limit) = longest(name).filter(|limit| is_longer(*limit)) {
+            return Err(Flaw::new(format!("metadata.{name}"), format!("must have at most {limit} bytes")));
+        }
+    }
+    Ok(())
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Summary<'a> {
-    id: &'a str,
-    active: bool,
-    thinking: bool,
-    active_at: u64,
-    updated_at: u64,
-    created_at: u64,
-    metadata: Option<SummaryMetadata<'a>>,
-    todo_progress: Option<todo::Progress>,
-    pending_requests_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission_mode: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_mode: Option<&'a str>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryMetadata<'a> {
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    path: &'a RawValue,
-    #[serde(borrow)]
-    host: &'a RawValue,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    machine_id: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "summary_text")]
-    #[serde(default)]
-    summary: Option<SummaryText<'a>>,
-    #[serde(borrow)]
-    flavor: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    worktree: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    lifecycle_state: Option<&'a RawValue>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SummaryText<'a> {
-    #[serde(borrow)]
-    text: &'a RawValue,
-}
-
-/// A summary of another shape than `{text}` is left out of the list, it does not spoil it.
-fn summary_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<SummaryText<'de>>, D::Error> {
-    let raw = Option::<&RawValue>::deserialize(deserializer)?;
-    Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
+/// How many bytes a field of the metadata may have that the hub reads or lists; any number for the others.
+fn longest(field: &str) -> Option<usize> {
+    match field {
+        "path" => Some(4_096),
+        "host" | "machineId" => Some(255),
+        "flavor" | "lifecycleState" => Some(64),
+        "summary" | "worktree" => Some(16_384),
+        // 255 code points.
+        "name" => Some(1_020),
+        // The agent's own id of the conversation, by the agent's kind.
+        id if id.ends_with("SessionId") => Some(1_024),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -251,36 +203,51 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_shows_the_listed_fields_of_the_metadata_and_no_others() {
-        let mut s =
-            session(r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N"}"#);
-        s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
-        insta::assert_snapshot!(s.summary().unwrap(), @r#"{"id":"s1","active":false,"thinking":false,"activeAt":1000,"updatedAt":1000,"createdAt":1000,"metadata":{"name":"N","path":"/w","host":"h","summary":{"text":"doing"},"flavor":null},"todoProgress":null,"pendingRequestsCount":2}"#);
-    }
-
-    #[test]
-    fn odd_metadata_does_not_spoil_the_list() {
-        let odd = session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#).summary().unwrap();
-        assert!(odd.contains(r#""flavor":5"#) && !odd.contains("summary"), "{odd}");
-        assert!(session("[1]").summary().unwrap().contains(r#""metadata":null"#));
-    }
-
-    #[test]
     fn renaming_keeps_every_other_field() {
         let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
         assert_eq!(
-            s.renamed_metadata("new \"name\"").unwrap().text(),
+            s.renamed_metadata("new \"name\"").text(),
             r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
         );
     }
 
     #[test]
     fn metadata_must_name_its_path_and_host() {
-        let check = |text| check_metadata(&Json::parse(text).unwrap());
-        assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
-        assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path"));
-        assert_eq!(check(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path"), "half a character is no text");
-        assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host"));
-        assert_eq!(check("[]"), Err("metadata"));
+        let field = |text: &str| check_metadata(&Json::parse(text).unwrap()).map_err(|flaw| flaw.field);
+        assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));
+        assert_eq!(field(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(field(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
+        assert_eq!(field(r#"{"path":"/w"}"#), Err("metadata.host".into()));
+        assert_eq!(field("[]"), Err("metadata".into()));
+        assert_eq!(field(r#"{"path":"/w","host":"h","\ud800":1}"#), Err("metadata".into()));
+        assert_eq!(field(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
+    }
+
+    #[test]
+    fn what_the_hub_reads_of_the_metadata_has_a_length_to_bear() {
+        let with = |name: &str, value: &str| {
+            let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
+            metadata[name] = serde_json::from_str(value).unwrap();
+            check_metadata(&Json::of(&metadata)).map_err(|flaw| flaw.field)
+        };
+        let limits = [
+            ("path", 4_096),
+            ("host", 255),
+            ("machineId", 255),
+            ("name", 1_020),
+            ("flavor", 64),
+            ("lifecycleState", 64),
+            ("alphaSessionId", 1_024),
+        ];
+        for (name, limit) in limits {
+            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit))), Ok(()), "{name}");
+            assert_eq!(with(name, &format!("\"{}\"", r"\n".repeat(limit))), Ok(()), "{name}");
+            assert_eq!(with(name, &format!("\"{}\"", "x".repeat(limit + 1))), Err(format!("metadata.{name}")));
+        }
+        for name in ["summary", "worktree"] {
+            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_000))), Ok(()));
+            assert_eq!(with(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(16_384))), Err(format!("metadata.{name}")));
+        }
+        assert_eq!(with("tools", &format!("[\"{}\"]", "x".repeat(100_000))), Ok(()), "the hub does not read it");
     }
 }

@@ -20,7 +20,7 @@ impl D1 {
 }
 
 impl Database for D1 {
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(SendFuture::new(async move {
             let list: Array = statements.iter().map(to_js).collect();
             let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
@@ -43,7 +43,7 @@ impl Database for D1 {
                 _ => None,
             };
             let (rows, last) = (number().unwrap_or(0), number());
-            Ok(Joined { text, rows, last, in_parts: number() > Some(0), total: number().unwrap_or(0) })
+            Ok(Joined { text, rows, last, in_parts: number() > Some(0) })
         }))
     }
 }

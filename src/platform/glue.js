@@ -94,16 +94,16 @@ export async function batch(db, statements) {
 }
 
 /**
- * Runs one statement whose rows are [number, text, parts, total, ...], and joins the texts of the first `limit` rows.
+ * Runs one statement whose rows are [number, text, parts, ...], and joins the texts of the first `limit` rows.
  * @param {[string, unknown[]]} statement
- * @returns {Promise<[string, number, number | undefined, number, number]>} the texts, the number of rows, the last joined
- *   row's number, how many of the joined rows have parts, the last row's total
+ * @returns {Promise<[string, number, number | undefined, number]>} the texts, the number of rows, the last joined row's
+ *   number, how many of the joined rows have parts
  */
 export async function joined(db, [sql, params], limit) {
   const rows = await db.prepare(sql).bind(...params).raw();
   const first = rows.slice(0, limit);
   const inParts = first.filter((row) => row[2] > 0).length;
-  return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts, rows.at(-1)?.[3] ?? 0];
+  return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
 }
 
 /** How much of a client may wait until it is joined with its object: frames, and their characters or bytes. */

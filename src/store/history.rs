@@ -1,7 +1,7 @@
 //! Pages of a session's message history, read from the database alone: no live state is needed for them.
 
-use super::sessions::Found;
-use super::{Columns, Database, DbError, Joined, Statement, query, sql};
+use super::{Columns, Database, DbError, Found, Statement, query, sql};
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
 /// Which part of the history is asked for.
@@ -32,78 +32,86 @@ pub async fn page(
     range: Range,
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
-    let (sql, bound) = match range {
-        Range::Before(seq) => (sql::MESSAGES_BEFORE, seq.unwrap_or(MAX_SEQ)),
-        Range::After(seq) => (sql::MESSAGES_AFTER, seq),
+    let (usual, bounded, bound) = match range {
+        Range::Before(seq) => (sql::PAGE_BEFORE, sql::BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SEQ)),
+        Range::After(seq) => (sql::PAGE_AFTER, sql::BOUNDED_PAGE_AFTER, seq),
     };
     // One row more than the page tells whether the history goes on.
-    let bound = bound.min(MAX_SEQ);
-    let params = [session.into(), namespace.as_ref().into(), bound.into(), (limit + 1).into(), MAX_PAGE_BYTES.into()];
-    let statement = Statement::new(sql, params);
-    let joined = db.joined(statement.clone(), limit).await?;
-    if joined.rows == 0 {
-        return owner_of_empty(db, namespace, session).await;
+    let (bound, rows) = (bound.min(MAX_SEQ), limit + 1);
+    let params = [session.into(), namespace.as_ref().into(), bound.into(), rows.into(), MAX_PAGE_BYTES.into()];
+    let joined = db.joined(Statement::new(usual, params.clone()), limit).await?;
+    if joined.rows == 0 || joined.in_parts {
+        return unusual(db, namespace, session, Statement::new(bounded, params), limit).await;
     }
-    let joined = if joined.in_parts { with_parts(db, namespace, session, statement, limit).await? } else { joined };
-    let has_more = joined.rows > limit || joined.total >= MAX_PAGE_BYTES;
-    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last }))
+    Ok(Found::Owned(Page { messages: joined.text, has_more: joined.rows > limit, last_seq: joined.last }))
 }
 
-/// The page when some of its messages are larger than a row.
-async fn with_parts(
+/// A message of a page that is put together here.
+struct Piece {
+    seq: u64,
+    text: String,
+    parts: u64,
+    created_at: u64,
+}
+
+/// The page when it is empty, ends by its bytes, or holds messages larger than a row.
+async fn unusual(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
-    statement: Statement,
+    bounded: Statement,
     limit: u64,
-) -> Result<Joined, DbError> {
-    struct Piece {
-        seq: u64,
-        text: String,
-        parts: u64,
-        created_at: u64,
+) -> Result<Found<Page>, DbError> {
+    let owned = Statement::new(sql::SESSION_OWNED, [session.into(), namespace.as_ref().into()]);
+    let mut results = db.batch(&[bounded, owned]).await?;
+    match results.pop().and_then(|mut rows| rows.pop()).map(|row| Columns::of(row).flag()) {
+        Some(true) => {}
+        Some(false) => return Ok(Found::Foreign),
+        None => return Ok(Found::Missing),
     }
-    let rows = query(db, statement).await?;
-    let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
-    let mut pieces = Vec::with_capacity(rows.len());
-    for row in rows {
+    let mut found = 0;
+    let mut pieces = Vec::new();
+    for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
         let mut c = Columns::of(row);
-        let (seq, text, parts) = (c.number(), c.text(), c.number());
-        joined.total = c.number();
-        pieces.push(Piece { seq, text, parts, created_at: c.number() });
+        pieces.push(Piece { seq: c.number(), text: c.text(), parts: c.number(), created_at: c.number() });
+        found = c.number();
     }
-    pieces.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    joined.last = pieces.last().map(|piece| piece.seq);
+    let page = Page {
+        has_more: found > pieces.len() as u64,
+        last_seq: pieces.last().map(|piece| piece.seq),
+        messages: put_together(db, namespace, session, pieces).await?,
+    };
+    Ok(Found::Owned(page))
+}
+
+/// The messages with what they go on with, joined by commas.
+async fn put_together(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    mut pieces: Vec<Piece>,
+) -> Result<String, DbError> {
     let seqs: Vec<u64> = pieces.iter().filter(|piece| piece.parts > 0).map(|piece| piece.seq).collect();
-    let seqs = serde_json::to_string(&seqs).unwrap_or_default();
-    let params = [session.into(), namespace.as_ref().into(), seqs.as_str().into()];
-    for row in query(db, Statement::new(sql::PARTS, params)).await? {
-        let mut columns = Columns::of(row);
-        let seq = columns.number();
-        if let Some(piece) = pieces.iter_mut().find(|piece| piece.seq == seq) {
-            piece.text.push_str(&columns.text());
+    if !seqs.is_empty() {
+        let params = [session.into(), namespace.as_ref().into(), Json::of(&seqs).text().into()];
+        for row in query(db, Statement::new(sql::PARTS, params)).await? {
+            let mut columns = Columns::of(row);
+            let seq = columns.number();
+            if let Some(piece) = pieces.iter_mut().find(|piece| piece.seq == seq) {
+                piece.text.push_str(&columns.text());
+            }
         }
     }
     let finished = pieces.into_iter().map(|piece| match piece.parts {
         0 => piece.text,
         _ => format!(r#"{},"createdAt":{}}}"#, piece.text, piece.created_at),
     });
-    joined.text = finished.collect::<Vec<_>>().join(",");
-    Ok(joined)
+    Ok(finished.collect::<Vec<_>>().join(","))
 }
 
 /// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a
 /// worker (128 MB) several times over.
-const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The largest number that D1 carries exactly.
 pub const MAX_SEQ: u64 = (1 << 53) - 1;
-
-async fn owner_of_empty(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Found<Page>, DbError> {
-    let owned = Statement::new(sql::SESSION_OWNED, [session.into(), namespace.as_ref().into()]);
-    Ok(match query(db, owned).await?.pop().map(|row| Columns::of(row).flag()) {
-        Some(true) => Found::Owned(Page::default()),
-        Some(false) => Found::Foreign,
-        None => Found::Missing,
-    })
-}

@@ -3,11 +3,12 @@
 //!
 //! Memory runs ahead of the database: a session's seq and versions are given when the change is noted, so the next
 //! change already builds on it. [`Journal::take`] writes what memory holds at that moment, each session once however
-//! often it changed.
+//! often it changed. A burst that is too large for one batch is cut into several, each as memory stands when it is cut:
+//! whatever becomes of the later ones, the earlier ones are whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::rows::{CompletedRow, IdRow, MachineRow, MessageRow, PartRow, SessionRow, TouchRow, Writer};
+use super::rows::{self, CompletedRow, IdRow, MachineRow, MessageRow, PartRow, SessionRow, TouchRow};
 use super::{Statement, sql};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -32,17 +33,60 @@ pub trait Snapshot {
     fn machine(&self, id: &str) -> Option<&Machine>;
 }
 
-/// Changes that are noted and not yet durable, with what is to happen once they are (`O`, the outcomes, in order).
+/// What waits for the changes before it to be durable.
+pub trait Weigh {
+    /// How many bytes of memory it holds.
+    fn bytes(&self) -> usize;
+}
+
+/// What a row costs in memory besides its texts, in bytes.
+const ROW_BYTES: usize = 500;
+/// What an outcome costs in memory besides its texts, in bytes.
+const OUTCOME_BYTES: usize = 150;
+/// How many bytes are noted at most before they are cut off as a batch of their own: D1 gives a batch 30 s, and while
+/// its statements cross the border they stand in memory twice.
+pub const BATCH_BYTES: usize = 8_000_000;
+
+/// Changes that are noted, with what is to happen once they are durable (`O`, the outcomes, in order).
 #[derive(Debug)]
-pub struct Journal<O> {
+struct Noted<O> {
     deleted: BTreeSet<String>,
     sessions: BTreeMap<String, Extent>,
     machines: BTreeSet<String>,
     messages: Vec<(String, Message)>,
     completed: Vec<CompletedRequest>,
-    bytes: usize,
     outcomes: Vec<O>,
-    in_flight: bool,
+    bytes: usize,
+}
+
+/// What is written in one transaction, and what happens once it is durable.
+#[derive(Debug)]
+pub struct Batch<O> {
+    pub statements: Vec<Statement>,
+    pub outcomes: Vec<O>,
+    bytes: usize,
+}
+
+/// Who has the right to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    Nobody,
+    /// Whoever commits what is noted.
+    Committer,
+    /// Somebody who writes beside the journal.
+    Other,
+}
+
+/// Changes that are not yet durable: noted, cut off as batches, and the one that is on its way.
+#[derive(Debug)]
+pub struct Journal<O> {
+    noted: Noted<O>,
+    batches: VecDeque<Batch<O>>,
+    /// How many bytes `batches` and the one on its way hold.
+    cut: usize,
+    /// How many bytes of `cut` are on their way.
+    under_way: usize,
+    writer: Writer,
 }
 
 /// A permission request that was answered, or whose entry changed.
@@ -54,7 +98,7 @@ pub struct CompletedRequest {
     pub value: Json,
 }
 
-impl<O> Default for Journal<O> {
+impl<O> Default for Noted<O> {
     fn default() -> Self {
         Self {
             deleted: BTreeSet::new(),
@@ -62,113 +106,159 @@ impl<O> Default for Journal<O> {
             machines: BTreeSet::new(),
             messages: Vec::new(),
             completed: Vec::new(),
-            bytes: 0,
             outcomes: Vec::new(),
-            in_flight: false,
+            bytes: 0,
         }
     }
 }
 
-impl<O> Journal<O> {
+impl<O> Default for Journal<O> {
+    fn default() -> Self {
+        let (noted, batches) = (Noted::default(), VecDeque::new());
+        Self { noted, batches, cut: 0, under_way: 0, writer: Writer::Nobody }
+    }
+}
+
+impl<O: Weigh> Journal<O> {
     /// Notes that a session changed.
     pub fn session(&mut self, id: &str, extent: Extent) {
-        match self.sessions.get_mut(id) {
+        match self.noted.sessions.get_mut(id) {
             Some(noted) => *noted = extent.max(*noted),
             None => {
-                self.sessions.insert(id.to_owned(), extent);
+                self.noted.sessions.insert(id.to_owned(), extent);
+                self.noted.bytes += ROW_BYTES;
             }
         }
     }
 
     /// Notes a new message of a session.
     pub fn message(&mut self, session: &str, message: Message) {
-        self.bytes += message.content.text().len();
-        self.messages.push((session.to_owned(), message));
+        self.noted.bytes += ROW_BYTES + message.content.text().len();
+        self.noted.messages.push((session.to_owned(), message));
         self.session(session, Extent::Counters);
     }
 
     /// Notes a completed permission request of a session that is noted too.
     pub fn completed(&mut self, request: CompletedRequest) {
-        self.bytes += request.value.text().len();
-        self.completed.push(request);
+        self.noted.bytes += ROW_BYTES + request.value.text().len();
+        self.noted.completed.push(request);
     }
 
     /// Notes that a session is deleted, and forgets what was noted of it before.
     pub fn delete_session(&mut self, id: &str) {
-        self.sessions.remove(id);
-        self.messages.retain(|(session, _)| session != id);
-        self.completed.retain(|request| request.session_id != id);
-        self.deleted.insert(id.to_owned());
+        self.noted.sessions.remove(id);
+        self.noted.messages.retain(|(session, _)| session != id);
+        self.noted.completed.retain(|request| request.session_id != id);
+        self.noted.deleted.insert(id.to_owned());
     }
 
     /// Notes that a machine changed.
     pub fn machine(&mut self, id: &str) {
-        self.machines.insert(id.to_owned());
+        if self.noted.machines.insert(id.to_owned()) {
+            self.noted.bytes += ROW_BYTES;
+        }
     }
 
     /// Notes what is to happen once everything noted before is durable.
     pub fn then(&mut self, outcome: O) {
-        self.outcomes.push(outcome);
+        self.noted.bytes += OUTCOME_BYTES + outcome.bytes();
+        self.noted.outcomes.push(outcome);
+    }
+
+    /// Whether a session is noted: memory must hold it until it is in a batch.
+    pub fn notes_session(&self, id: &str) -> bool {
+        self.noted.sessions.contains_key(id)
     }
 
     /// Whether anything waits to become durable.
     pub fn busy(&self) -> bool {
-        self.in_flight || !self.idle()
+        self.writer != Writer::Nobody || !self.is_empty()
     }
 
-    /// How many bytes of message content wait.
+    /// How many bytes wait, what is on its way included.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.noted.bytes + self.cut
     }
 
     /// How many messages and outcomes are noted; what a growing burst is told by.
     pub fn len(&self) -> usize {
-        self.outcomes.len() + self.messages.len()
+        self.noted.outcomes.len() + self.noted.messages.len()
     }
 
-    /// Whether nothing is noted.
+    /// Whether nothing is noted, and nothing of what was waits for its turn.
     pub fn is_empty(&self) -> bool {
-        self.idle()
-    }
-
-    fn idle(&self) -> bool {
-        self.outcomes.is_empty() && self.sessions.is_empty() && self.machines.is_empty() && self.deleted.is_empty()
+        self.batches.is_empty() && self.noted.is_empty()
     }
 
     /// Claims the right to write: `true` for one caller at a time, until it finds nothing more to [`take`](Self::take).
     pub fn claim(&mut self) -> bool {
-        !std::mem::replace(&mut self.in_flight, true)
+        self.claim_as(Writer::Committer)
+    }
+
+    /// Claims the right to write something else than what is noted, which waits until the right is given back.
+    pub fn hold(&mut self) -> bool {
+        self.claim_as(Writer::Other)
+    }
+
+    fn claim_as(&mut self, writer: Writer) -> bool {
+        let free = self.writer == Writer::Nobody;
+        if free {
+            self.writer = writer;
+        }
+        free
     }
 
     /// Gives the right to write back.
     pub fn release(&mut self) {
-        self.in_flight = false;
+        self.cut -= std::mem::take(&mut self.under_way);
+        self.writer = Writer::Nobody;
     }
 
-    /// Takes all that is noted as one batch, or gives the claim back when there is nothing.
-    pub fn take(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<(Vec<Statement>, Vec<O>)> {
-        if self.idle() {
-            self.in_flight = false;
-            return None;
+    /// Cuts off what is noted as a batch of its own when it has grown too large for one. To be called when a change is
+    /// noted completely. What somebody else writes at the moment may change what the rows have to say.
+    pub fn cut(&mut self, namespace: &Namespace, memory: &impl Snapshot) {
+        if self.noted.bytes > BATCH_BYTES && self.writer != Writer::Other {
+            let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
+            self.cut += batch.bytes;
+            self.batches.push_back(batch);
         }
-        let statements = self.statements(namespace, memory);
-        self.forget_changes();
-        Some((statements, std::mem::take(&mut self.outcomes)))
+    }
+
+    /// Takes the next batch, after the one taken before has been written; or gives the claim back when there is none.
+    pub fn take(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<Batch<O>> {
+        self.cut -= std::mem::take(&mut self.under_way);
+        let batch = match self.batches.pop_front() {
+            Some(batch) => batch,
+            None if self.noted.is_empty() => {
+                self.release();
+                return None;
+            }
+            None => {
+                let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
+                self.cut += batch.bytes;
+                batch
+            }
+        };
+        self.under_way = batch.bytes;
+        Some(batch)
     }
 
     /// Gives up everything noted: what it was built upon could not be written. The outcomes must hear of it.
     pub fn abandon(&mut self) -> Vec<O> {
-        self.forget_changes();
-        std::mem::take(&mut self.outcomes)
+        self.cut = self.under_way;
+        let cut = std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.outcomes);
+        cut.chain(std::mem::take(&mut self.noted).outcomes).collect()
+    }
+}
+
+impl<O> Noted<O> {
+    fn is_empty(&self) -> bool {
+        self.outcomes.is_empty() && self.sessions.is_empty() && self.machines.is_empty() && self.deleted.is_empty()
     }
 
-    fn forget_changes(&mut self) {
-        self.deleted.clear();
-        self.sessions.clear();
-        self.machines.clear();
-        self.messages.clear();
-        self.completed.clear();
-        self.bytes = 0;
+    /// The changes as statements, each session as memory holds it now.
+    fn into_batch(self, namespace: &Namespace, memory: &impl Snapshot) -> Batch<O> {
+        Batch { statements: self.statements(namespace, memory), outcomes: self.outcomes, bytes: self.bytes }
     }
 
     /// Deletions go first (a tag may be taken anew), then sessions, then the messages that refer to them.
@@ -178,7 +268,7 @@ impl<O> Journal<O> {
             of_extent.filter_map(|(id, _)| memory.session(id))
         };
         let machines = self.machines.iter().filter_map(|id| memory.machine(id));
-        let mut writer = Writer::new(namespace);
+        let mut writer = rows::Writer::new(namespace);
         writer.add(sql::DELETE_SESSIONS, self.deleted.iter().map(|id| IdRow(id)));
         writer.add(sql::UPSERT_SESSIONS, changed(Extent::Whole).map(SessionRow::of));
         writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));

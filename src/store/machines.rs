@@ -1,7 +1,6 @@
 //! Reading machines.
 
-use super::sessions::Found;
-use super::{Columns, Database, DbError, Row, Statement, query, sql};
+use super::{Columns, Database, DbError, Found, Row, Statement, query, sql};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 

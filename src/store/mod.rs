@@ -15,8 +15,11 @@ use thiserror::Error;
 /// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
+    /// NULL.
     Null,
+    /// A whole number.
     Integer(i64),
+    /// A text.
     Text(String),
 }
 
@@ -45,6 +48,17 @@ impl Statement {
     pub fn new(sql: &'static str, params: impl Into<Vec<Value>>) -> Self {
         Self { sql, params: params.into() }
     }
+}
+
+/// What the database knows of an id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found<T> {
+    /// It belongs to the namespace.
+    Owned(T),
+    /// It exists, in another namespace.
+    Foreign,
+    /// There is none.
+    Missing,
 }
 
 /// A row: its columns in the order of the SELECT.
@@ -99,23 +113,21 @@ pub struct Joined {
     pub last: Option<u64>,
     /// Whether a text that was joined is not the whole: the third column of its row is not 0.
     pub in_parts: bool,
-    /// The fourth column of the last row of all.
-    pub total: u64,
 }
 
 /// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
 pub trait Database: Send + Sync {
     /// Runs the statements in order and answers the rows of each.
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>;
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs one statement whose rows are those of [`sql::MESSAGES_BEFORE`], and joins the texts of the first `limit` rows
+    /// Runs one statement whose rows are those of [`sql::PAGE_BEFORE`], and joins the texts of the first `limit` rows
     /// where they are: many rows cross the border as one text.
     fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
 }
 
 /// Runs one statement.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
-    Ok(db.batch(vec![statement]).await?.pop().unwrap_or_default())
+    Ok(db.batch(&[statement]).await?.pop().unwrap_or_default())
 }
 
 /// Reads the columns of a row one after the other; a column that is missing or of another kind reads as its default.

@@ -25,6 +25,10 @@ pub const PART_BYTES: usize = 1_500_000;
 /// The largest completed permission request, in bytes: it fits a D1 row (2 MB).
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 
+/// How many bytes of completed permission requests one update may name: each is held several times over until it is
+/// written and told.
+pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
+
 /// The largest metadata of a session or machine, in bytes. Together with the other limits below it fits a row.
 pub const MAX_METADATA_BYTES: usize = 600_000;
 
@@ -117,6 +121,7 @@ pub struct TouchRow<'a> {
 }
 
 impl<'a> TouchRow<'a> {
+    /// The row of a session.
     pub fn of(s: &'a Session) -> Self {
         Self {
             id: &s.id,
@@ -148,6 +153,7 @@ pub struct SessionRow<'a> {
 }
 
 impl<'a> SessionRow<'a> {
+    /// The row of a session.
     pub fn of(s: &'a Session) -> Self {
         Self {
             small: TouchRow::of(s),
@@ -176,6 +182,7 @@ pub struct MessageRow<'a> {
 }
 
 impl<'a> MessageRow<'a> {
+    /// The row of a message of a session.
     pub fn of(session_id: &'a str, m: &'a Message) -> Self {
         let content = m.content.text();
         Self {
@@ -228,6 +235,7 @@ pub struct CompletedRow<'a> {
 }
 
 impl<'a> CompletedRow<'a> {
+    /// The row of a completed request.
     pub fn of(r: &'a CompletedRequest) -> Self {
         let value = Some(r.value.text());
         Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
@@ -250,6 +258,7 @@ pub struct MachineRow<'a> {
 }
 
 impl<'a> MachineRow<'a> {
+    /// The row of a machine.
     pub fn of(m: &'a Machine) -> Self {
         Self {
             id: &m.id,

@@ -10,6 +10,6 @@ pub async fn keep(db: &dyn Database, name: &str, fresh: &str) -> Result<String, 
     }
     let offer = Statement::new(sql::OFFER_SECRET, [name.into(), fresh.into()]);
     let read = Statement::new(sql::SECRET, [name.into()]);
-    let row = db.batch(vec![offer, read]).await?.pop().and_then(|mut rows| rows.pop());
+    let row = db.batch(&[offer, read]).await?.pop().and_then(|mut rows| rows.pop());
     row.map(|row| Columns::of(row).text()).ok_or_else(|| DbError::Refused(format!("the secret {name} was not kept")))
 }

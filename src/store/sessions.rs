@@ -1,20 +1,10 @@
 //! Reading sessions, and what a session's local ids stand for.
 
-use super::{Columns, Database, DbError, Row, Statement, sql};
+use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
-
-/// What the database knows of an id.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found<T> {
-    /// It belongs to the namespace.
-    Owned(T),
-    /// It exists, in another namespace.
-    Foreign,
-    /// There is none.
-    Missing,
-}
+use crate::model::summary::Line;
 
 /// Where a message stands that was seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +17,8 @@ pub struct MessageRef {
 /// The session of this id.
 pub async fn by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
     let params = [id.into(), namespace.as_ref().into()];
-    let statements =
-        vec![Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
-    let mut results = db.batch(statements).await?.into_iter();
+    let statements = [Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
+    let mut results = db.batch(&statements).await?.into_iter();
     let row = results.next().and_then(|mut rows| rows.pop());
     let exists = results.next().is_some_and(|rows| !rows.is_empty());
     Ok(match row {
@@ -46,10 +35,11 @@ pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Resu
     Ok(row.map(|row| from_row(namespace, row)))
 }
 
-/// All sessions of the namespace.
-pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Session>, DbError> {
-    let rows = super::query(db, Statement::new(sql::SESSIONS_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
-    Ok(rows.into_iter().map(|row| from_row(namespace, row)).collect())
+/// The lines of all sessions of the namespace.
+pub async fn lines(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Line>, DbError> {
+    let rows = super::query(db, Statement::new(sql::LINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
+    let line = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok().map(Line::of);
+    Ok(rows.into_iter().filter_map(line).collect())
 }
 
 /// The newest `limit` local ids of a session, with the messages they stand for.

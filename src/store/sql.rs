@@ -73,23 +73,38 @@ ON CONFLICT (id) DO UPDATE SET
   metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
   runner_state_version = excluded.runner_state_version";
 
+/// A whole session by a column of its own.
+#[rustfmt::skip]
+macro_rules! session_by {
+    ($column:literal) => { concat!(
+        "SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata,
+  metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode
+FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
+    ) };
+}
+
 /// `?1`: id, `?2`: namespace.
-pub const SESSION_BY_ID: &str = "
-SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
-  agent_state, agent_state_version, todos, permission_mode, model_mode
-FROM sessions WHERE id = ?1 AND namespace = ?2";
+pub const SESSION_BY_ID: &str = session_by!("id");
 
 /// `?1`: tag, `?2`: namespace.
-pub const SESSION_BY_TAG: &str = "
-SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
-  agent_state, agent_state_version, todos, permission_mode, model_mode
-FROM sessions WHERE tag = ?1 AND namespace = ?2";
+pub const SESSION_BY_TAG: &str = session_by!("tag");
 
-/// `?1`: namespace.
-pub const SESSIONS_OF_NAMESPACE: &str = "
-SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata, metadata_version,
-  agent_state, agent_state_version, todos, permission_mode, model_mode
-FROM sessions WHERE namespace = ?1";
+/// What the list shows of the sessions, each as one JSON text: of the large columns only what a line needs leaves the
+/// database. What SQLite cannot read as JSON (it was kept before nesting had a limit) counts as nothing, and spoils no
+/// other line. `?1`: namespace.
+pub const LINES_OF_NAMESPACE: &str = "
+SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
+  'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
+  'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
+    'host', meta -> '$.host', 'machineId', meta -> '$.machineId', 'summary', meta -> '$.summary',
+    'flavor', meta -> '$.flavor', 'worktree', meta -> '$.worktree', 'lifecycleState', meta -> '$.lifecycleState')),
+  'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
+    'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
+  'pending_requests', iif(json_type(state, '$.requests') = 'object',
+    (SELECT count(*) FROM json_each(state, '$.requests')), 0),
+  'permission_mode', permission_mode, 'model_mode', model_mode)
+FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state
+  FROM sessions WHERE namespace = ?1)";
 
 /// Whether a session exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
 pub const SESSION_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
@@ -133,31 +148,59 @@ WHERE session_id = ?1 AND seq IN (SELECT value FROM json_each(?3))
   AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
 ORDER BY seq, part";
 
-/// A page of a session's history, newest first: seq, the message as JSON text (finished, when it has no further parts),
-/// how many parts it has besides, the bytes of content up to here, its time.
-/// `?1`: session, `?2`: namespace, `?3`: seq below this, `?4`: how many, `?5`: bytes of content after which it ends.
-pub const MESSAGES_BEFORE: &str = r#"
-SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, total, created_at
-FROM (
-  SELECT *, sum(bytes) OVER (ORDER BY seq DESC ROWS UNBOUNDED PRECEDING) AS total FROM (
-    SELECT * FROM messages
-    WHERE session_id = ?1 AND seq < ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-    ORDER BY seq DESC LIMIT ?4))
-WHERE total - bytes < ?5
-ORDER BY seq DESC"#;
+/// The columns of a page's rows: seq, the message as JSON text (finished, when it has no further parts), how many parts
+/// it has besides, its time.
+macro_rules! message_columns {
+    () => {
+        r#"seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
+  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, created_at"#
+    };
+}
 
-/// The same in ascending order, for catching up. `?3`: seq above this.
-pub const MESSAGES_AFTER: &str = r#"
-SELECT seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, total, created_at
-FROM (
-  SELECT *, sum(bytes) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) AS total FROM (
-    SELECT * FROM messages
-    WHERE session_id = ?1 AND seq > ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-    ORDER BY seq LIMIT ?4))
+/// The messages next to a seq on one side of it.
+#[rustfmt::skip]
+macro_rules! messages_beside {
+    ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!(
+        "SELECT ", $columns, " FROM messages
+  WHERE session_id = ?1 AND seq ", $side, " ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)",
+        $($condition,)? "
+  ORDER BY seq ", $order, " LIMIT ?4"
+    ) };
+}
+
+/// A page of a session's history, or no row at all when its messages have more bytes than a page may have: that is asked
+/// beforehand, which costs less than to count while reading.
+/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: how many, `?5`: how many bytes of content are too many.
+#[rustfmt::skip]
+macro_rules! page {
+    ($side:literal, $order:literal) => {
+        messages_beside!(message_columns!(), $side, $order, concat!(
+            " AND (SELECT sum(bytes) FROM (", messages_beside!("bytes", $side, $order), ")) < ?5"
+        ))
+    };
+}
+
+/// A page that ends by its bytes: with the message that reaches `?5`. The fifth column says how many messages there would
+/// be without that. The parameters are the same.
+#[rustfmt::skip]
+macro_rules! bounded_page {
+    ($side:literal, $order:literal) => { concat!(
+        "SELECT ", message_columns!(), ", found FROM (
+  SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
+  FROM (", messages_beside!("*", $side, $order), "))
 WHERE total - bytes < ?5
-ORDER BY seq"#;
+ORDER BY seq ", $order
+    ) };
+}
+
+/// A page of the messages below a seq, newest first.
+pub const PAGE_BEFORE: &str = page!("<", "DESC");
+/// A page of the messages above a seq, oldest first, for catching up.
+pub const PAGE_AFTER: &str = page!(">", "ASC");
+/// The same as [`PAGE_BEFORE`] where the messages are too large for it.
+pub const BOUNDED_PAGE_BEFORE: &str = bounded_page!("<", "DESC");
+/// The same as [`PAGE_AFTER`] where the messages are too large for it.
+pub const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
 
 /// `?1`: namespace.
 pub const MACHINES_OF_NAMESPACE: &str = "

@@ -19,22 +19,32 @@ pub struct ConnectAuth {
     pub session_id: Option<String>,
     pub machine_id: Option<String>,
     pub namespace: Option<String>,
-    pub client_type: Option<String>,
 }
 
 /// Something a CLI says.
 #[derive(Debug)]
 pub enum CliEvent<'a> {
+    /// An entry for a session's history.
     Message(NewMessage<'a>),
+    /// New metadata of a session.
     UpdateMetadata(SessionUpdate<'a>),
+    /// A new agent state of a session.
     UpdateState(SessionUpdate<'a>),
+    /// A session's sign of life.
     SessionAlive(SessionAlive),
+    /// A session's end.
     SessionEnd(SessionEnd),
+    /// A machine's sign of life.
     MachineAlive(MachineAlive),
+    /// New metadata of a machine.
     MachineUpdateMetadata(MachineUpdate<'a>),
+    /// A new runner state of a machine.
     MachineUpdateState(MachineUpdate<'a>),
+    /// From now on this socket serves a method.
     RpcRegister(RpcMethod),
+    /// It serves the method no more.
     RpcUnregister(RpcMethod),
+    /// A question whether the hub is there.
     Ping,
 }
 
@@ -131,8 +141,10 @@ impl RpcMethod {
 /// Why an event was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
+    /// There is no event of this name.
     #[error("Unknown event `{0}`.")]
     Unknown(String),
+    /// Its payload is not what it must be.
     #[error("Event `{name}` is malformed. {cause}")]
     Malformed { name: String, cause: FieldError },
 }
@@ -206,9 +218,12 @@ struct Refused<'a> {
 /// The answer to a versioned update. `field` is the name under which the value stands (`metadata`, `agentState`,
 /// `runnerState`).
 pub enum UpdateAck<'a> {
+    /// The update is stored under this version.
     Success { version: u64, field: &'a str, value: Option<&'a Json> },
+    /// It was made from another version than this one, which stands.
     Mismatch { version: u64, field: &'a str, value: Option<&'a Json> },
-    Error { reason: &'a str },
+    /// It is not stored; `code` is for programs.
+    Error { reason: &'a str, code: &'a str },
 }
 
 impl UpdateAck<'_> {
@@ -221,7 +236,7 @@ impl UpdateAck<'_> {
         match self {
             Self::Success { version, field, value } => versioned("success", version, field, value),
             Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
-            Self::Error { reason } => to_text(&Failed { result: "error", reason }),
+            Self::Error { reason, code } => to_text(&Failed { result: "error", reason, code }),
         }
     }
 }
@@ -230,6 +245,7 @@ impl UpdateAck<'_> {
 struct Failed<'a> {
     result: &'a str,
     reason: &'a str,
+    code: &'a str,
 }
 
 /// The hub's `error` event.
@@ -265,8 +281,11 @@ struct RpcRequest<'a> {
 #[derive(Serialize)]
 #[serde(tag = "t", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum UpdateBody<'a> {
+    /// A message was added to the session.
     NewMessage { sid: &'a str, message: &'a Message },
+    /// A versioned value of the session changed; the other one is `None`.
     UpdateSession { sid: &'a str, metadata: Option<Versioned<'a>>, agent_state: Option<Versioned<'a>> },
+    /// A versioned value of the machine changed; the other one is `None`.
     UpdateMachine { machine_id: &'a str, metadata: Option<Versioned<'a>>, runner_state: Option<Versioned<'a>> },
 }
 

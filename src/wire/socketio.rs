@@ -315,11 +315,6 @@ pub fn connect_error(namespace: &str, message: &str) -> String {
     frame
 }
 
-/// Writes the frame that ends a client's stay in a namespace.
-pub fn disconnect(namespace: &str) -> String {
-    head("41", namespace, None, 0)
-}
-
 /// Writes the frame of an event. `args` are JSON texts, put in as they are; `ack`, at most [`MAX_ACK_ID`], asks the
 /// peer for an acknowledgement.
 pub fn event(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> String {

@@ -128,6 +128,11 @@ impl Sqlite {
         }
     }
 
+    /// Holds no further answers back; those that are stay.
+    pub fn pass(&self) {
+        lock(&self.script).held = None;
+    }
+
     /// How many answers are held back at the moment.
     pub fn held(&self) -> usize {
         lock(&self.script).waiting.len()
@@ -182,15 +187,15 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
-    fn batch(&self, statements: Vec<Statement>) -> BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let on = On::of(&statements);
-            let answer = self.answer(on, &statements);
+            let on = On::of(statements);
+            let answer = self.answer(on, statements);
             let waiting = {
                 let mut script = lock(&self.script);
                 match on {
-                    On::Reads => script.reads.push(statements),
-                    On::Writes => script.writes.push(statements),
+                    On::Reads => script.reads.push(statements.to_vec()),
+                    On::Writes => script.writes.push(statements.to_vec()),
                 }
                 (script.held == Some(on)).then(|| {
                     let (sender, receiver) = oneshot::channel();
@@ -213,7 +218,6 @@ impl Database for Sqlite {
             for (at, row) in rows.into_iter().enumerate() {
                 let mut columns = Columns::of(row);
                 let (seq, text, parts) = (columns.number(), columns.text(), columns.number());
-                joined.total = columns.number();
                 if (at as u64) < limit {
                     joined.last = Some(seq);
                     joined.in_parts |= parts > 0;

@@ -6,8 +6,11 @@
 /** How often a change is merged anew before it is given up. */
 const MAX_TRIES = 50;
 
-/** How often a change that the hub could not take is sent again. */
+/** How often a change that the hub could not take at the moment is sent again. */
 const MAX_ERRORS = 6;
+
+/** The codes of errors that pass. Any other one tells of a mistake in the change, which no second try mends. */
+const PASSING = ['overloaded', 'unavailable'];
 
 export class Versioned {
   #last = Promise.resolve();
@@ -62,9 +65,8 @@ export class Versioned {
         return;
       }
       if (ack?.result !== 'version-mismatch') {
-        // An error has no code that would tell a database at rest from a refusal: only trying again does.
         errors += 1;
-        if (errors === MAX_ERRORS)
+        if (errors === MAX_ERRORS || !PASSING.includes(ack?.code))
           throw new Error(`The hub did not take ${this.event}: ${ack?.reason ?? 'no reason given'}`);
         const pause = this.retryMs * 2 ** (errors - 1);
         await new Promise((resolve) => setTimeout(resolve, pause));

@@ -9,11 +9,12 @@ import { quietLog, turn } from './support/wait.mjs';
 class Stored {
   version = 1;
   errors = 0;
+  code = 'unavailable';
   value = { requests: {}, completedRequests: {} };
 
   async request(_event, { expectedVersion, agentState }) {
     await turn();
-    if (this.errors-- > 0) return { result: 'error', reason: 'The hub could not store the update. Try again.' };
+    if (this.errors-- > 0) return { result: 'error', reason: 'The hub could not store the update.', code: this.code };
     if (expectedVersion !== this.version)
       return { result: 'version-mismatch', version: this.version, agentState: this.value };
     this.change(agentState);
@@ -134,6 +135,14 @@ test('a hub that cannot store a request for a moment still gets it, and one that
   assert.equal((await outcome).status, 'approved');
   hub.errors = 100;
   assert.equal((await permissions.ask('Bash', { command: 'ls' }, 'default')).status, 'canceled');
+});
+
+test('a request that the hub refuses as it is is not sent again', async () => {
+  const { hub, permissions } = setup();
+  hub.errors = 100;
+  hub.code = 'too-large';
+  assert.equal((await permissions.ask('Bash', { command: 'ls' }, 'default')).status, 'canceled');
+  assert.equal(hub.errors, 99);
 });
 
 test('when the hub already moved the request, its entry stays as it is', async () => {
