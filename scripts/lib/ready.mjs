@@ -96,7 +96,7 @@ function sentenceOf(text) {
  * @param {(variable: string) => string} fileOf
  */
 function refusal(sentence, fileOf) {
-  const variable = sentence.match(/\b[A-Z]+(?:_[A-Z]+)+\b/)?.[0];
+  const variable = sentence.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
   const what = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
   return new HubRefuses(`The hub cannot serve: ${sentence}`, `${what} again with: npm run dev`);
 }
