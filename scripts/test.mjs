@@ -148,6 +148,7 @@ function summarize(results, planned) {
     console.log(`  ${title.padEnd(width)}  ${state}  ${result ? elapsed(result.ms).padStart(12) : ''}`.trimEnd());
   }
   const total = results.reduce((sum, { ms }) => sum + ms, 0);
-  const failed = results.filter(({ passed }) => !passed).length;
-  console.log(failed === 0 ? green(`Everything passed in ${elapsed(total)}.`) : red(`${failed} of ${planned.length} steps failed.`));
+  const failed = results.filter(({ passed }) => !passed).map(({ title }) => title);
+  if (failed.length === 0) console.log(green(`Everything passed in ${elapsed(total)}.`));
+  else console.log(red(`Failed: ${failed.join(', ')}. What went wrong stands above, under that heading.`));
 }
