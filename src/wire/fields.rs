@@ -42,7 +42,7 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
             return FieldError::new("", format!("It is not valid JSON: {cause}."));
         }
         let reason = cause.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
         let field = field_path(&path, reason);
         FieldError { message: sentence(&field, reason), field }
     })?;
@@ -252,6 +252,7 @@ mod tests {
             long.len() < 300 && long.starts_with("Field `list` must be a list, not string") && long.ends_with("…."),
             "{long}"
         );
+        assert_eq!(told(r#"{"flag":" at line 1"}"#), r#"Field `flag` must be true or false, not string " at line 1"."#);
         assert_eq!(told(r#"{"flag":1}"#), "Field `flag` must be true or false, not integer `1`.");
         assert_eq!(told(r#"{"number":null}"#), "Field `number` must be a number, not null.");
         assert_eq!(told(r#"{"side":"up"}"#), "Field `side` must be `left` or `right`, not `up`.");
