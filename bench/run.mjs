@@ -114,6 +114,6 @@ async function main() {
 try {
   process.exitCode = await main();
 } catch (error) {
-  say(`bench: ${[error.message, error.hint].filter(Boolean).join(' ')}`);
+  say(`bench: ${[error.message, error.hint].filter(Boolean).join('\n')}`);
   process.exitCode = 1;
 }

@@ -1,6 +1,7 @@
 // `npm run bench -- ARGS`: sets up, makes the optimised build, and runs the load generator under a Node that the
 // runtime accepts.
 
+import { readOptions, USAGE } from '../bench/lib/options.mjs';
 import { build, describe } from './build.mjs';
 import { CommandFailed, main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
@@ -9,11 +10,17 @@ import { run } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 await main(async () => {
+  const args = process.argv.slice(2);
+  // A mistake is told before minutes of building, not after them.
+  if (readOptions(args).help) {
+    console.log(USAGE);
+    return;
+  }
   await setup();
   // Standard output is the bench's own: it may be asked for JSON.
   console.error(describe(await build()));
   try {
-    await run(nodeBinary(), [inProject('bench', 'run.mjs'), ...process.argv.slice(2)], { show: true });
+    await run(nodeBinary(), [inProject('bench', 'run.mjs'), ...args], { show: true });
   } catch (error) {
     // The bench has said what is wrong.
     if (error instanceof CommandFailed) return error.code ?? 1;

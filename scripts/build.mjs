@@ -11,6 +11,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { parseCommandLine } from './lib/command-line.mjs';
 import { isMain, main, tell, UserError } from './lib/errors.mjs';
 import { withLock } from './lib/lock.mjs';
 import { BUILD_DIR, exe, inProject, ROOT } from './lib/paths.mjs';
@@ -18,6 +19,15 @@ import { CARGO_PROGRESS, cargoProgress, step } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
 import { buildTools, setup } from './lib/setup.mjs';
 import { cargoTools } from './lib/versions.mjs';
+
+const USAGE = `Usage: npm run build
+
+Compiles the hub to wasm and bundles it into build/, sets up first what that needs, and does nothing when no input
+changed since the last time.
+
+  --help  this text
+
+HUB_BUILD=dev leaves the optimiser out, as \`npm run dev\` does: faster to build, and larger.`;
 
 /** Files and folders whose content decides what the build makes. */
 const INPUTS = ['src', 'migrations', '.cargo', 'build.rs', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'scripts/build.mjs'];
@@ -164,6 +174,10 @@ async function shrink() {
 
 /** What the command line does. */
 async function buildFromCommandLine() {
+  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
+    console.log(USAGE);
+    return;
+  }
   const forDev = process.env.HUB_BUILD === 'dev';
   try {
     await setup();

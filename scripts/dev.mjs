@@ -3,17 +3,21 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { build, describe } from './build.mjs';
-import { accessToken } from './lib/dev-vars.mjs';
+import { parseCommandLine } from './lib/command-line.mjs';
+import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
-import { ROOT } from './lib/paths.mjs';
+import { tryLock } from './lib/lock.mjs';
+import { inProject, ROOT } from './lib/paths.mjs';
 import { bold, dim, step } from './lib/progress.mjs';
+import { HubRefuses, waitUntilReady } from './lib/ready.mjs';
 import { environment, readLines } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { isStopping, onStop } from './lib/signals.mjs';
-import { migrateLocalDatabase, OFFLINE, wranglerCommand } from './lib/wrangler.mjs';
+import { forgetMigrations, migrateLocalDatabase, OFFLINE, wranglerCommand } from './lib/wrangler.mjs';
 
 const DEFAULT_PORT = 8787;
 
@@ -30,54 +34,77 @@ const START_TIMEOUT_MS = 60_000;
 /** How long the runtime may take to write its state and end. */
 const STOP_TIMEOUT_MS = 5_000;
 
+/** Held while a hub runs on this folder: two would write the same local database. */
+const LOCK = inProject('.wrangler', 'dev.lock');
+
 await main(async () => {
-  const options = parseOptions(process.argv.slice(2));
+  const options = readOptions(process.argv.slice(2));
   if (options.help) {
     console.log(USAGE);
     return 0;
   }
+  const lock = await lockFolder(ownAddress(options));
   await requireFreePort(options);
   console.log(bold('Session gateway hub'));
   await setup();
-  const token = accessToken();
+  const secret = accessToken();
   console.log(describe(await build({ optimize: false })));
   await migrateLocalDatabase();
 
   const hub = startWrangler(options);
+  // Should this script be killed outright, wrangler runs on.
+  lock.addProcess(hub.pid);
   onStop(async () => {
     console.log(dim('\nStopping the hub …'));
     await hub.stop();
     return 0;
   });
-  await step('hub', () => hub.ready());
-  announce(hub.address, token);
+  try {
+    // With REQUIRE_NAMESPACE_TOKENS only the second one opens the hub.
+    const token = await step('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
+    announce(hub.address, token, token !== secret);
+  } catch (error) {
+    if (isStopping()) throw error;
+    await hub.stop();
+    // It may miss a schema that it once had.
+    if (error instanceof HubRefuses) forgetMigrations();
+    throw error;
+  }
 
   await hub.exited;
   throw new UserError('wrangler ended by itself; what it said is above.', 'Start the hub again with: npm run dev');
 });
 
 /** @param {string[]} args */
-function parseOptions(args) {
-  const options = { port: DEFAULT_PORT, host: '127.0.0.1', verbose: false, help: false };
-  const rest = args.flatMap((arg) => arg.match(/^(--\w+)=(.*)$/)?.slice(1) ?? arg);
-  while (rest.length > 0) {
-    const option = rest.shift();
-    if (option === '--verbose') options.verbose = true;
-    else if (option === '--help' || option === '-h') options.help = true;
-    else if (option === '--host') options.host = rest.length > 0 && !rest[0].startsWith('-') ? rest.shift() : '0.0.0.0';
-    else if (option === '--port') options.port = parsePort(rest.shift());
-    else throw new UserError(`There is no option ${option}.`, USAGE);
+function readOptions(args) {
+  // `--host` may stand without an address.
+  const whole = args.map((arg, i) => (arg === '--host' && (args[i + 1] ?? '-').startsWith('-') ? '--host=0.0.0.0' : arg));
+  const { port, ...options } = parseCommandLine(whole, USAGE, {
+    port: { type: 'string', default: String(DEFAULT_PORT) },
+    host: { type: 'string', default: '127.0.0.1' },
+    verbose: { type: 'boolean', default: false },
+  });
+  if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65535) {
+    throw new UserError(`--port needs a number from 1 to 65535, not ${port || 'nothing'}.`, USAGE);
   }
-  return options;
+  return { ...options, port: Number(port) };
 }
 
-/** @param {string | undefined} text */
-function parsePort(text) {
-  const port = Number(text);
-  if (!text || !Number.isInteger(port) || port < 1 || port > 65535) {
-    throw new UserError(`--port needs a number from 1 to 65535, not ${text ?? 'nothing'}.`, USAGE);
-  }
-  return port;
+/**
+ * Takes this folder for a hub.
+ * @param {string} address told to whoever starts a second one
+ */
+async function lockFolder(address) {
+  const { lock, pid, about } = await tryLock(LOCK, { address });
+  if (lock) return lock;
+  throw new UserError(
+    `A hub is already running on this folder: ${about.address} (process ${pid}).`,
+    [
+      `Use that one, or stop it first: Ctrl-C in its terminal, or end process ${pid}.`,
+      'Two hubs would write the same local database; for a second one, clone the project again.',
+      `(Should process ${pid} be something else, delete ${path.relative(process.cwd(), LOCK)}.)`,
+    ].join('\n'),
+  );
 }
 
 /** The address under which this machine itself reaches the hub. */
@@ -102,9 +129,8 @@ async function requireFreePort(options) {
       .then((body) => body.protocolVersion !== undefined)
       .catch(() => false);
     throw new UserError(
-      hub ? `A hub is already running at ${ownAddress(options)}.` : `Port ${port} is in use by another program.`,
-      // Two hubs on one folder would write the same local database.
-      hub ? 'Stop it first.' : `Stop it, or choose another port: npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`,
+      `Port ${port} is in use by ${hub ? 'a hub of another folder' : 'another program'}.`,
+      `Stop it, or choose another port: npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`,
     );
   }
   const reasons = { EACCES: 'this user may not listen there', EADDRNOTAVAIL: 'this machine has no such address' };
@@ -142,20 +168,27 @@ function startWrangler({ host, port, verbose }) {
 
   const held = showOutput(child, verbose);
   const address = ownAddress({ host, port });
+  const check = () => {
+    if (child.exitCode === null && child.signalCode === null) return;
+    throw new UserError('wrangler ended before the hub was ready; what it said is above.');
+  };
+  const fileOf = (variable) => (variable in devVars() ? '.dev.vars' : 'wrangler.toml');
   return {
     address,
     exited,
-    ready: async () => {
+    pid: child.pid,
+    ready: async (tokens) => {
       try {
-        await waitUntilHealthy(address, child);
+        return await waitUntilReady(address, { tokens, timeoutMs: START_TIMEOUT_MS, check, fileOf });
       } catch (error) {
-        if (!isStopping()) console.error(held.join('\n'));
+        // What the hub itself says needs no explanation by wrangler.
+        if (!isStopping() && !(error instanceof HubRefuses)) console.error(held.join('\n'));
         throw error;
       }
     },
     stop: async () => {
       child.kill('SIGINT');
-      await Promise.race([exited, sleep(STOP_TIMEOUT_MS)]);
+      await Promise.race([exited, sleep(STOP_TIMEOUT_MS, undefined, { ref: false })]);
       signal('SIGKILL');
     },
   };
@@ -181,7 +214,9 @@ function showOutput(child, verbose) {
   });
   readLines(child.stderr, (line) => {
     const text = stripVTControlCharacters(line);
-    if (verbose || (text.trim() !== '' && !text.includes('Logs were written to'))) console.error(line);
+    if (verbose || (text.trim() !== '' && !text.includes('Logs were written to'))) {
+      console.error(process.stderr.isTTY ? line : text);
+    }
   });
   return held;
 }
@@ -196,41 +231,21 @@ function isChatter(text) {
 
 /**
  * @param {string} address
- * @param {import('node:child_process').ChildProcess} child
+ * @param {string} token that opens the hub
+ * @param {boolean} ofNamespace whether it is the token of one namespace, because the shared one opens nothing
  */
-async function waitUntilHealthy(address, child) {
-  const deadline = Date.now() + START_TIMEOUT_MS;
-  let last = 'no answer';
-  while (Date.now() < deadline) {
-    if (child.exitCode !== null || child.signalCode !== null) {
-      throw new UserError('wrangler ended before the hub was ready; what it said is above.');
-    }
-    try {
-      const answer = await fetch(`${address}/health`, { signal: AbortSignal.timeout(5000) });
-      if (answer.ok) return;
-      last = `status ${answer.status}: ${(await answer.text()).slice(0, 500)}`;
-    } catch (error) {
-      last = error.cause?.message ?? error.message;
-    }
-    await sleep(100);
-  }
-  throw new UserError(
-    `The hub did not answer ${address}/health within ${START_TIMEOUT_MS / 1000} s (${last}).`,
-    'See everything that happens with: npm run dev -- --verbose',
-  );
-}
-
-/**
- * @param {string} address
- * @param {string} token
- */
-function announce(address, token) {
-  const options = address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`;
+function announce(address, token, ofNamespace) {
+  const more = ofNamespace ? 'of the namespace default; for another: npm run token -- NAMESPACE' : 'from .dev.vars';
+  const options = [
+    ...(address === `http://127.0.0.1:${DEFAULT_PORT}` ? [] : [` --hub ${address}`]),
+    // The agent would take the shared one out of .dev.vars.
+    ...(ofNamespace ? [` --token ${token}`] : []),
+  ].join('');
   console.log(`
   ${bold('The hub is running.')} Ctrl-C stops it; what it stored stays in .wrangler/state.
 
   Address        ${address}
-  Access token   ${token}   ${dim('(from .dev.vars)')}
+  Access token   ${token}   ${dim(`(${more})`)}
 
   Connect a CLI, in a second terminal:
     npm run agent -- --dir .${options}

@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { build, describe } from './build.mjs';
+import { parseCommandLine } from './lib/command-line.mjs';
 import { main, tell, UserError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
@@ -71,20 +72,14 @@ await main(async () => {
 
 /** @param {string[]} args */
 function parseOptions(args) {
-  const options = { only: [], keepGoing: false, help: false };
-  const rest = args.flatMap((arg) => arg.match(/^(--\w+)=(.*)$/)?.slice(1) ?? arg);
-  const known = new Set(CHECKS.flatMap(({ parts }) => parts));
-  while (rest.length > 0) {
-    const option = rest.shift();
-    if (option === '--keep-going') options.keepGoing = true;
-    else if (option === '--help' || option === '-h') options.help = true;
-    else if (option === '--only') {
-      const part = rest.shift();
-      if (!known.has(part)) throw new UserError(`--only takes ${[...known].join(', ')}, not ${part ?? 'nothing'}.`, USAGE);
-      options.only.push(part);
-    } else throw new UserError(`There is no option ${option}.`, USAGE);
-  }
-  return options;
+  const { only, 'keep-going': keepGoing, help } = parseCommandLine(args, USAGE, {
+    only: { type: 'string', multiple: true, default: [] },
+    'keep-going': { type: 'boolean', default: false },
+  });
+  const parts = new Set(CHECKS.flatMap((check) => check.parts));
+  const unknown = only.find((part) => !parts.has(part));
+  if (unknown !== undefined) throw new UserError(`--only takes ${[...parts].join(', ')}, not ${unknown}.`, USAGE);
+  return { only, keepGoing, help };
 }
 
 /** @param {{title: string, run: () => Promise<unknown>}} check */
@@ -153,6 +148,7 @@ function summarize(results, planned) {
     console.log(`  ${title.padEnd(width)}  ${state}  ${result ? elapsed(result.ms).padStart(12) : ''}`.trimEnd());
   }
   const total = results.reduce((sum, { ms }) => sum + ms, 0);
-  const failed = results.filter(({ passed }) => !passed).length;
-  console.log(failed === 0 ? green(`Everything passed in ${elapsed(total)}.`) : red(`${failed} of ${planned.length} steps failed.`));
+  const failed = results.filter(({ passed }) => !passed).map(({ title }) => title);
+  if (failed.length === 0) console.log(green(`Everything passed in ${elapsed(total)}.`));
+  else console.log(red(`Failed: ${failed.join(', ')}. What went wrong stands above, under that heading.`));
 }

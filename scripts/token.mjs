@@ -1,8 +1,7 @@
 // `npm run token -- NAMESPACE`: the access token of one namespace, made from CLI_API_TOKEN on this machine alone.
 // Whoever holds it can use that namespace and no other. See docs/DEPLOY.md.
 
-import { createHmac } from 'node:crypto';
-import { accessToken } from './lib/dev-vars.mjs';
+import { accessToken, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
 
 const USAGE = `Usage: npm run token -- NAMESPACE
@@ -19,8 +18,6 @@ await main(async () => {
   if (!namespace || rest.length > 0 || !/^[A-Za-z0-9._-]{1,64}$/.test(namespace)) {
     throw new UserError('A namespace is needed: 1 to 64 of A-Z a-z 0-9 . _ -', 'Example: npm run token -- team-a');
   }
-  const secret = process.env.CLI_API_TOKEN || accessToken();
-  const mac = createHmac('sha256', secret).update(`namespace:${namespace}`).digest('base64url');
-  console.log(`${mac}:${namespace}`);
+  console.log(namespaceToken(process.env.CLI_API_TOKEN || accessToken(), namespace));
   return 0;
 });

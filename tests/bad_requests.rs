@@ -77,6 +77,38 @@ fn every_refusal_stands_in_the_protocol() {
     }
 }
 
+/// What the description of an answer says, found by the indentation of `docs/openapi.yaml`.
+fn described<'a>(api: &'a str, route: &Route, status: u16) -> Option<&'a str> {
+    let after = |text: &'a str, key: &str| text.split_once(key).map(|(_, rest)| rest);
+    let of_path = after(api, &format!("\n  {}:\n", route.path))?;
+    let of_method = after(of_path, &format!("    {}:\n", route.method.to_lowercase()))?;
+    let of_method = of_method.lines().take_while(|line| line.is_empty() || line.starts_with("      "));
+    let status = format!("        '{status}': {{ $ref: '#/components/responses/");
+    let name = of_method.filter_map(|line| line.strip_prefix(&status)).find_map(|rest| rest.split('\'').next())?;
+    after(api, &format!("\n    {name}:\n      description: "))?.lines().next()
+}
+
+#[test]
+fn every_refusal_stands_in_the_machine_readable_description() {
+    let api = include_str!("../docs/openapi.yaml");
+    // A CLI's socket is no matter of OpenAPI, and what is true of all paths is told once, at the top.
+    let routes = || table().filter(|route| !route.path.starts_with("/socket.io"));
+    for (route, refusal) in routes().flat_map(|route| route.refusals().into_iter().map(move |refusal| (route, refusal)))
+    {
+        if refusal.status == 405 {
+            continue;
+        }
+        let told = described(api, route, refusal.status);
+        let asked = format!("{} {}", route.method, route.path);
+        let code = format!("`{}`", refusal.code);
+        assert!(
+            told.is_some_and(|told| told.contains(&code)),
+            "docs/openapi.yaml, {asked}: {} {code}, but {told:?}",
+            refusal.status
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_route_does_what_it_is_for_when_nothing_is_wrong() {
     for route in table() {

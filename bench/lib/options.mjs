@@ -1,12 +1,13 @@
 /** The command line of the bench. */
 
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 
+import { parseCommandLine } from '../../scripts/lib/command-line.mjs';
+import { UserError } from '../../scripts/lib/errors.mjs';
 import { DEFAULT_BUILD } from './hub.mjs';
 import { scenarioNames } from './scenarios.mjs';
 
-export const USAGE = `npm run bench [-- OPTIONS]
+export const USAGE = `Usage: npm run bench -- [options]
 
   --only NAMES   comma list of scenarios: ${scenarioNames().join(', ')}
   --quick        short runs: a look, not a measurement
@@ -25,16 +26,15 @@ const TYPES = {
   way: { type: 'string', default: 'connect' },
   json: { type: 'boolean', default: false },
   out: { type: 'string' },
-  help: { type: 'boolean', default: false },
 };
 
-/** The options as an object; throws an error that says what is wrong with them. */
+/** The options as an object; throws an error that says what is wrong with them, and the usage. */
 export function readOptions(args) {
-  const { values } = parseArgs({ args, options: TYPES });
+  const values = parseCommandLine(args, USAGE, TYPES);
   const only = values.only?.split(',').map((name) => name.trim()) ?? scenarioNames();
   const unknown = only.filter((name) => !scenarioNames().includes(name));
-  if (unknown.length > 0) throw new Error(`--only: no scenario ${unknown.join(', ')}; there are ${scenarioNames().join(', ')}`);
-  if (!['connect', 'header'].includes(values.way)) throw new Error('--way is connect or header');
+  if (unknown.length > 0) throw new UserError(`--only: there is no scenario ${unknown.join(', ')}.`, USAGE);
+  if (!['connect', 'header'].includes(values.way)) throw new UserError('--way is connect or header.', USAGE);
   return {
     ...values,
     // Always in the one order: a list given the other way round must not measure something else.

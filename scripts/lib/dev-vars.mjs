@@ -1,6 +1,6 @@
-// `.dev.vars`: the secrets of the local hub.
+// `.dev.vars`: the secrets of the local hub, and the access tokens that follow from them.
 
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { UserError } from './errors.mjs';
 import { DEV_VARS } from './paths.mjs';
@@ -20,17 +20,46 @@ export function createDevVars() {
 }
 
 /**
+ * The variables of `.dev.vars`; none when there is no such file.
+ * @returns {Record<string, string>}
+ */
+export function devVars() {
+  return devVarsExist() ? parseDevVars(readFileSync(DEV_VARS, 'utf8')) : {};
+}
+
+/**
+ * Reads the text of a `.dev.vars` as wrangler does: the last line of a name counts, quotes are taken off, and what
+ * follows a `#` outside of quotes is a comment.
+ * @param {string} text
+ * @returns {Record<string, string>}
+ */
+export function parseDevVars(text) {
+  const line = /^[ \t]*(?:export\s+)?([\w.-]+)[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`|([^#\n]*))/gm;
+  const found = [...text.replace(/\r\n?/g, '\n').matchAll(line)];
+  return Object.fromEntries(found.map(([, name, ...values]) => [name, values.find((value) => value !== undefined).trim()]));
+}
+
+/**
  * The access token of the local hub.
  * @returns {string}
  */
 export function accessToken() {
-  const text = existsSync(DEV_VARS) ? readFileSync(DEV_VARS, 'utf8') : '';
-  const value = text.match(/^\s*(?:export\s+)?CLI_API_TOKEN\s*=\s*(.*?)\s*$/m)?.[1].replace(/^(["'])(.*)\1$/, '$2');
-  if (!value) {
+  const token = devVars().CLI_API_TOKEN;
+  if (!token) {
     throw new UserError(
       '.dev.vars has no CLI_API_TOKEN, the token that opens the hub.',
       'Add a line such as CLI_API_TOKEN=<a long random text>, or delete the file: the next start writes a new one.',
     );
   }
-  return value;
+  return token;
+}
+
+/**
+ * The access token of one namespace, which opens no other.
+ * @param {string} secret the hub's `CLI_API_TOKEN`
+ * @param {string} namespace
+ */
+export function namespaceToken(secret, namespace) {
+  const mac = createHmac('sha256', secret).update(`namespace:${namespace}`).digest('base64url');
+  return `${mac}:${namespace}`;
 }

@@ -17,6 +17,16 @@ export class UserError extends Error {
   }
 }
 
+/** The oldest Node that runs the scripts, as package.json says it. */
+const OLDEST_NODE = 20;
+
+/** What npm, cargo and rustup say when they reach nobody. */
+const UNREACHABLE =
+  /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b|[Cc]ould not (?:resolve|connect)|dns error|error sending request|failed to download/;
+
+const OFFLINE_HINT =
+  'It looks as if the network could not be reached. What is downloaded is kept: try again when there is a connection (behind a proxy, with HTTPS_PROXY set).';
+
 /** A program that ended with another code than 0. `output` is what it said, unless that was shown already. */
 export class CommandFailed extends UserError {
   /**
@@ -26,7 +36,8 @@ export class CommandFailed extends UserError {
    * @param {string} output
    */
   constructor(command, code, signal, output) {
-    super(`\`${command}\` ${signal ? `was ended by ${signal}` : `failed with exit code ${code}`}.`);
+    const how = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
+    super(`\`${command}\` ${how}.`, UNREACHABLE.test(output) ? OFFLINE_HINT : undefined);
     this.name = 'CommandFailed';
     this.code = code;
     this.output = output;
@@ -52,6 +63,12 @@ export function tell(error) {
  */
 export async function main(script) {
   try {
+    if (Number(process.versions.node.split('.')[0]) < OLDEST_NODE) {
+      throw new UserError(
+        `This needs Node ${OLDEST_NODE} or newer; \`node\` is ${process.versions.node} here.`,
+        'Install a newer one, such as from https://nodejs.org.',
+      );
+    }
     process.exitCode = (await script()) ?? 0;
   } catch (error) {
     if (isStopping()) return;

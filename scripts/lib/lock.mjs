@@ -1,10 +1,29 @@
-// One set-up or build at a time, also from two terminals.
+// One at a time, also from two terminals: a set-up, a build, a hub on this folder.
 
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const LOOK_AGAIN_MS = 250;
+
+/** How long another process may take to clear a lock away whose holder is gone. */
+const CLEARING_MS = 20;
+
+/**
+ * What stands in a lock file.
+ * @typedef {object} Holder
+ * @property {string} id another one each time the lock is taken
+ * @property {number[]} pids processes; the lock is held as long as one of them runs
+ * @property {Record<string, string>} about what the holder tells those who find the lock held
+ */
+
+/**
+ * A lock that this process holds.
+ * @typedef {object} Lock
+ * @property {(pid: number) => void} addProcess holds it also for a process that may outlive this one
+ * @property {() => void} release
+ */
 
 /**
  * Runs `work` while holding a lock file. Waits for another process that holds it; the lock of a process
@@ -16,49 +35,136 @@ const LOOK_AGAIN_MS = 250;
  * @returns {Promise<T>}
  */
 export async function withLock(file, what, work) {
-  mkdirSync(path.dirname(file), { recursive: true });
   let told = false;
-  while (!take(file)) {
-    const holder = holderOf(file);
-    if (holder !== undefined && !isAlive(holder)) {
-      rmSync(file, { force: true });
-      continue;
+  for (;;) {
+    const { lock, pid } = await tryLock(file);
+    if (lock) {
+      try {
+        return await work();
+      } finally {
+        lock.release();
+      }
     }
     if (!told) {
-      console.log(`  Waiting for another ${what} to finish (process ${holder ?? 'unknown'}) …`);
+      console.log(`  Waiting for another ${what} to finish (process ${pid}) …`);
       console.log(`  If there is none, delete ${file}.`);
     }
     told = true;
     await sleep(LOOK_AGAIN_MS);
   }
-  const release = () => rmSync(file, { force: true });
-  process.once('exit', release);
-  try {
-    return await work();
-  } finally {
-    process.off('exit', release);
-    release();
-  }
 }
 
-/** @param {string} file */
-function take(file) {
+/**
+ * Takes a lock, or tells who holds it. It is given back when the process ends, if not before; the lock of a
+ * process that is gone is taken over.
+ * @param {string} file
+ * @param {Record<string, string>} [about] told to those who find the lock held
+ * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, about: Record<string, string>}>}
+ */
+export async function tryLock(file, about = {}) {
+  mkdirSync(path.dirname(file), { recursive: true });
+  const holder = { id: randomUUID(), pids: [process.pid], about };
+  while (!create(file, holder)) {
+    const text = read(file);
+    // It was given back just now.
+    if (text === undefined) continue;
+    const other = parse(text);
+    const pid = other.pids.find(isAlive);
+    if (pid !== undefined) return { pid, about: other.about };
+    if (!(await clear(file, text))) await sleep(CLEARING_MS);
+  }
+  return { lock: held(file, holder) };
+}
+
+/**
+ * @param {string} file
+ * @param {Holder} holder
+ * @returns {Lock}
+ */
+function held(file, holder) {
+  const release = () => {
+    process.off('exit', release);
+    // Whoever deleted the file by hand may have made room for another.
+    if (parse(read(file) ?? '').id === holder.id) rmSync(file, { force: true });
+  };
+  process.once('exit', release);
+  return {
+    addProcess(pid) {
+      holder.pids.push(pid);
+      const whole = writtenBeside(file, holder);
+      renameSync(whole, file);
+    },
+    release,
+  };
+}
+
+/**
+ * Makes the lock file, unless there is one. It is linked in place when it is written: nobody ever finds a lock
+ * that does not say yet whose it is.
+ * @param {string} file
+ * @param {Holder} holder
+ */
+function create(file, holder) {
+  const whole = writtenBeside(file, holder);
   try {
-    writeFileSync(file, String(process.pid), { flag: 'wx' });
+    linkSync(whole, file);
     return true;
   } catch (error) {
     if (error.code === 'EEXIST') return false;
     throw error;
+  } finally {
+    rmSync(whole);
+  }
+}
+
+/**
+ * @param {string} file
+ * @param {Holder} holder
+ */
+function writtenBeside(file, holder) {
+  const whole = `${file}.${randomUUID()}`;
+  writeFileSync(whole, JSON.stringify(holder));
+  return whole;
+}
+
+/**
+ * Removes a lock whose holder is gone. Two that find it must not both remove it, for the second would remove the lock
+ * that the first has taken meanwhile: so each needs a claim on exactly this lock, and looks again once it has it.
+ * @param {string} file
+ * @param {string} text what stood in it
+ * @returns {Promise<boolean>} whether it is gone; else another process is at it
+ */
+async function clear(file, text) {
+  const { lock: claim } = await tryLock(`${file}.${createHash('sha256').update(text).digest('hex').slice(0, 16)}`);
+  if (!claim) return false;
+  try {
+    if (read(file) === text) rmSync(file, { force: true });
+    return true;
+  } finally {
+    claim.release();
   }
 }
 
 /** @param {string} file */
-function holderOf(file) {
+function read(file) {
   try {
-    const pid = Number(readFileSync(file, 'utf8'));
-    return Number.isInteger(pid) && pid > 0 ? pid : undefined;
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * @param {string} text
+ * @returns {Holder} one without processes when the file was damaged
+ */
+function parse(text) {
+  try {
+    const { id, pids, about } = JSON.parse(text);
+    return { id, pids: pids.filter((pid) => Number.isInteger(pid) && pid > 0), about: about ?? {} };
   } catch {
-    return undefined;
+    return { id: '', pids: [], about: {} };
   }
 }
 

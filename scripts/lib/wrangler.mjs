@@ -1,7 +1,7 @@
 // wrangler, started under a Node that it accepts.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { nodeBinary } from './node.mjs';
 import { inProject, LOCAL_STATE_DIR } from './paths.mjs';
@@ -43,6 +43,11 @@ export async function migrateLocalDatabase() {
   });
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
   writeFileSync(APPLIED, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
+}
+
+/** Makes the next start look at the local database itself, instead of trusting the record of what it was brought to. */
+export function forgetMigrations() {
+  rmSync(APPLIED, { force: true });
 }
 
 /** @returns {Record<string, string>} */

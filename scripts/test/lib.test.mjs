@@ -1,25 +1,15 @@
 // The parts of the scripts that decide something.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
+import { readFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
+import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
-import { withLock } from '../lib/lock.mjs';
 import { cargoProgress, elapsed } from '../lib/progress.mjs';
 import { readLines, run } from '../lib/run.mjs';
 import { atLeast, cargoTools } from '../lib/versions.mjs';
-
-/** @param {import('node:test').TestContext} t */
-function temporaryFolder(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-scripts-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
 
 test('versions compare by number, not by text', () => {
   assert.equal(atLeast('22.12.0', '22.12.0'), true);
@@ -69,8 +59,21 @@ test('a program that fails says how, with its output', async () => {
     assert.ok(error instanceof CommandFailed);
     assert.equal(error.code, 3);
     assert.match(error.output, /no such thing/);
+    assert.equal(error.hint, undefined);
     return true;
   });
+});
+
+test('a download that fails for want of a network says so', async () => {
+  for (const said of [
+    'npm error code ENOTFOUND',
+    'npm error FetchError: request to https://registry.npmjs.org/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
+    '  [6] Could not resolve hostname (Could not resolve host: index.crates.io)',
+    'error: could not download file: error sending request for url (https://static.rust-lang.org/…): dns error',
+  ]) {
+    const failing = run(process.execPath, ['-e', 'console.error(process.argv[1]); process.exit(1)', said]);
+    await assert.rejects(failing, (error) => /network/.test(error.hint), said);
+  }
 });
 
 test('a program that is missing is an error that a person understands', async () => {
@@ -81,34 +84,31 @@ test('a program that is missing is an error that a person understands', async ()
   });
 });
 
-test('a lock is held by one at a time and given back', async (t) => {
-  const file = path.join(temporaryFolder(t), 'lock');
-  const order = [];
-  let firstMayEnd;
-  const first = withLock(file, 'work', async () => {
-    order.push('first in');
-    await new Promise((resolve) => {
-      firstMayEnd = resolve;
-    });
-    order.push('first out');
-  });
-  const second = withLock(file, 'work', async () => order.push('second in'));
-  firstMayEnd();
-  await Promise.all([first, second]);
-  assert.deepEqual(order, ['first in', 'first out', 'second in']);
-  assert.equal(existsSync(file), false);
+test('.dev.vars is read as wrangler reads it', () => {
+  const text = [
+    '# a comment',
+    'CLI_API_TOKEN=first',
+    'export CLI_API_TOKEN = second # the last one counts',
+    "SINGLE='with # and spaces '",
+    'DOUBLE="with # too"   # but not this',
+    'EMPTY=',
+    '#COMMENTED=out',
+    'URL=https://hub.example.com:8787/?a=b',
+  ];
+  const found = {
+    CLI_API_TOKEN: 'second',
+    SINGLE: 'with # and spaces',
+    DOUBLE: 'with # too',
+    EMPTY: '',
+    URL: 'https://hub.example.com:8787/?a=b',
+  };
+  assert.deepEqual(parseDevVars(text.join('\n')), found);
+  assert.deepEqual(parseDevVars(text.join('\r\n')), found);
+  assert.deepEqual(parseDevVars(''), {});
 });
 
-test('a lock is given back when the work fails', async (t) => {
-  const file = path.join(temporaryFolder(t), 'lock');
-  await assert.rejects(withLock(file, 'work', async () => Promise.reject(new Error('broken'))), /broken/);
-  assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
-});
-
-test('the lock of a process that is gone is taken over', async (t) => {
-  const file = path.join(temporaryFolder(t), 'lock');
-  const gone = spawn(process.execPath, ['-e', '']);
-  await once(gone, 'exit');
-  writeFileSync(file, String(gone.pid));
-  assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
+test('the token of a namespace follows from the secret as docs/PROTOCOL.md says', () => {
+  // echo -n namespace:team-a | openssl dgst -sha256 -hmac secret -binary | basenc --base64url, without the padding
+  assert.equal(namespaceToken('secret', 'team-a'), 'KGbYcyBMT0WEjhBKxiIaSRMyFZ5dLjQOR-o9l8_PBXI:team-a');
+  assert.notEqual(namespaceToken('secret', 'team-b'), namespaceToken('secret', 'team-a'));
 });

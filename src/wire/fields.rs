@@ -9,6 +9,9 @@ use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
 /// The largest whole number that a JavaScript peer reads without losing digits, 2^53 - 1.
 pub const MAX_SAFE_NUMBER: u64 = (1 << 53) - 1;
 
+/// How much of a value that does not fit is shown, in characters.
+const MAX_SHOWN: usize = 100;
+
 /// Why a JSON text did not fit; the sentence names the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -28,7 +31,7 @@ impl FieldError {
 /// Reads an object. Unknown fields are ignored, missing or ill-typed ones are errors.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
     if !text.trim_start().starts_with('{') {
-        return Err(FieldError::new("", "A JSON object is expected."));
+        return Err(FieldError::new("", no_object(text)));
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -36,15 +39,64 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
         let cause = error.into_inner();
         // A number that is out of range, or half a surrogate pair, is told as a syntax error, though the text is JSON.
         if !cause.is_data() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-            return FieldError::new("", format!("Not valid JSON: {cause}."));
+            return FieldError::new("", format!("It is not valid JSON: {cause}."));
         }
         let reason = cause.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
+        let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
         let field = field_path(&path, reason);
-        FieldError { message: format!("Field `{field}`: {reason}."), field }
+        FieldError { message: sentence(&field, reason), field }
     })?;
-    deserializer.end().map_err(|cause| FieldError::new("", format!("Not valid JSON: {cause}.")))?;
+    deserializer.end().map_err(|cause| FieldError::new("", format!("It is not valid JSON: {cause}.")))?;
     Ok(value)
+}
+
+/// What stands where an object should, as a sentence that follows one about the whole ("The request body must be ...").
+fn no_object(text: &str) -> String {
+    let start = text.trim_start().bytes().next();
+    let broken = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| start.is_some());
+    if let Some(cause) = broken {
+        return format!("It is not valid JSON: {cause}.");
+    }
+    let what = match start {
+        None => "empty",
+        Some(b'[') => "a list",
+        Some(b'"') => "a text",
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "a truth value",
+        _ => "a number",
+    };
+    format!("It is {what}, not an object.")
+}
+
+/// Serde's reason as a sentence about the field.
+fn sentence(field: &str, reason: &str) -> String {
+    if reason.starts_with("missing field") {
+        return format!("Field `{field}` is required.");
+    }
+    if reason.starts_with("duplicate field") {
+        return format!("Field `{field}` stands more than once.");
+    }
+    let told = ["invalid type: ", "invalid value: ", "unknown variant "].iter().find_map(|start| {
+        let (found, expected) = reason.strip_prefix(start)?.rsplit_once(", expected ")?;
+        let expected = match expected {
+            "a string" => "a text",
+            "a sequence" => "a list",
+            "a map" => "an object",
+            "a boolean" => "true or false",
+            "u64" => "a whole number that is not negative",
+            "f64" => "a number",
+            other => other,
+        };
+        let found = match found {
+            "sequence" => "a list",
+            "map" => "an object",
+            other => other,
+        };
+        let shown: String = found.chars().take(MAX_SHOWN).collect();
+        let cut = if shown.len() < found.len() { "…" } else { "" };
+        Some(format!("Field `{field}` must be {expected}, not {shown}{cut}."))
+    });
+    told.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
 }
 
 /// A field that is missing, or there twice, is reported at its parent, with its name in the reason.
@@ -155,6 +207,60 @@ mod tests {
         for text in ["", "[]", "null", "{", "{\"name\":\"a\"} x", "\u{feff}{}"] {
             assert_eq!(field(text), "", "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_called_by_its_name() {
+        let told = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(told("[1]"), "It is a list, not an object.");
+        assert_eq!(told(" \"text\""), "It is a text, not an object.");
+        assert_eq!(told("null"), "It is null, not an object.");
+        assert_eq!(told("false"), "It is a truth value, not an object.");
+        assert_eq!(told("-1.5"), "It is a number, not an object.");
+        assert_eq!(told(" \n"), "It is empty, not an object.");
+        for broken in ["name=a", "[1", "{", "\u{feff}{}", r#"{"name":"a"} x"#, r#"{"name":"a",}"#] {
+            let told = told(broken);
+            assert!(told.starts_with("It is not valid JSON: ") && told.ends_with('.'), "{broken}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_says_once_what_a_field_must_be_and_what_it_is() {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Side {
+            Left,
+            Right,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        #[allow(dead_code)]
+        struct Fields {
+            list: Vec<u64>,
+            flag: bool,
+            number: f64,
+            side: Option<Side>,
+        }
+        let told = |text: &str| read_object::<Fields>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(told(r#"{"list":"a"}"#), r#"Field `list` must be a list, not string "a"."#);
+        assert_eq!(
+            told(r#"{"list":[1,-2]}"#),
+            "Field `list[1]` must be a whole number that is not negative, not integer `-2`."
+        );
+        let long = told(&format!(r#"{{"list":"{}"}}"#, "ä, expected ".repeat(1000)));
+        assert!(
+            long.len() < 300 && long.starts_with("Field `list` must be a list, not string") && long.ends_with("…."),
+            "{long}"
+        );
+        assert_eq!(told(r#"{"flag":" at line 1"}"#), r#"Field `flag` must be true or false, not string " at line 1"."#);
+        assert_eq!(told(r#"{"flag":1}"#), "Field `flag` must be true or false, not integer `1`.");
+        assert_eq!(told(r#"{"number":null}"#), "Field `number` must be a number, not null.");
+        assert_eq!(told(r#"{"side":"up"}"#), "Field `side` must be `left` or `right`, not `up`.");
+        assert_eq!(told(r#"{"flag":true,"flag":true}"#), "Field `flag` stands more than once.");
+        let told = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(told("{}"), "Field `name` is required.");
+        assert_eq!(told(r#"{"name":[]}"#), "Field `name` must be a text, not a list.");
+        assert_eq!(told(r#"{"name":"a","list":[{}]}"#), "Field `list[0].size` is required.");
     }
 
     #[test]

@@ -6,12 +6,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
+import { HubRefuses, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { OFFLINE, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
 import { eventually, within } from './lib/await.mjs';
 import { start } from './lib/children.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
-import { ROOT, SECRET } from './lib/hub.mjs';
+import { ROOT, SECRET, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { Web } from './lib/web.mjs';
 
@@ -85,5 +87,32 @@ describe('wrangler dev', () => {
     const seqs = [await feed.event('message-received'), await feed.event('message-received')].map(({ message }) => message.seq);
     assert.deepEqual(seqs, [1, 2]);
     assert.equal((await web.history(session.id)).length, 2);
+  });
+});
+
+describe('npm run dev', () => {
+  const tokens = [SECRET, namespaceToken(SECRET, 'default')];
+  const ready = ({ url }) => waitUntilReady(url, { tokens, timeoutMs: START_MS, check: () => {}, fileOf: () => '.dev.vars' });
+  const started = async (t, options) => {
+    const hub = await startHub(options);
+    t.after(() => hub.stop());
+    return hub;
+  };
+
+  test('finds the token that opens the hub', async (t) => {
+    assert.equal(await ready(await started(t)), tokens[0]);
+    assert.equal(await ready(await started(t, { vars: { REQUIRE_NAMESPACE_TOKENS: 'true' } })), tokens[1]);
+  });
+
+  test('does not wait for a hub that cannot serve as it is configured, and says why', async (t) => {
+    for (const [options, reason] of [
+      [{ vars: { NAMESPACE_ROUTING: 'nonsense' } }, /NAMESPACE_ROUTING must be .*`nonsense`/],
+      [{ vars: { REQUIRE_NAMESPACE_TOKENS: 'maybe' } }, /REQUIRE_NAMESPACE_TOKENS must be .*`maybe`/],
+      [{ vars: { CLI_API_TOKEN: ' ' } }, /CLI_API_TOKEN is not set/],
+      [{ schema: false }, /no schema yet.*migrations apply/],
+    ]) {
+      const hub = await started(t, options);
+      await assert.rejects(ready(hub), (error) => error instanceof HubRefuses && reason.test(error.message));
+    }
   });
 });
