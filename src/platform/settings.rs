@@ -34,7 +34,7 @@ pub fn rpc_timeout_ms(env: &Env) -> u64 {
 fn tokens(env: &Env) -> Result<AccessTokens, String> {
     let token = variable(env, "CLI_API_TOKEN").filter(|token| !token.trim().is_empty());
     let token = token.ok_or(
-        "The secret CLI_API_TOKEN is not set. Set it with `npx wrangler secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
+        "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
     )?;
     if token.len() > MAX_SECRET_BYTES {
         return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
