@@ -36,7 +36,7 @@ impl AccessTokens {
     /// Reads the configured secret, `CLI_API_TOKEN`, and `REQUIRE_NAMESPACE_TOKENS`; the error says what is wrong.
     pub fn parse(secret: Option<&str>, require_namespace_tokens: Option<&str>) -> Result<Self, String> {
         let secret = secret.filter(|secret| !secret.trim().is_empty()).ok_or(
-            "The secret CLI_API_TOKEN is not set. Set it with `npx wrangler secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
+            "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
         )?;
         if secret.len() > MAX_SECRET_BYTES {
             return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
