@@ -13,6 +13,9 @@ use crate::model::namespace::Namespace;
 /// Seconds from a token's issue to the moment when it is no longer accepted.
 pub const LIFETIME_SECS: i64 = 15 * 60;
 
+/// The shortest secret that is taken, in bytes (RFC 7518 section 3.2).
+const MIN_SECRET_BYTES: usize = 32;
+
 /// Who the bearer of a token is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebClaims {
@@ -44,7 +47,7 @@ pub enum IssueError {
 
 /// The key that signs and verifies tokens.
 ///
-/// RFC 7518 section 3.2 asks for at least 32 bytes. An empty key signs and verifies nothing.
+/// An empty key signs and verifies nothing.
 #[derive(Debug, Clone)]
 pub struct JwtKey(Option<Hs256Key>);
 
@@ -58,6 +61,16 @@ struct Issued<'a> {
 }
 
 impl JwtKey {
+    /// Reads the configured secret, `JWT_SECRET`; the error says what is wrong.
+    pub fn parse(secret: &str) -> Result<Self, String> {
+        if secret.len() < MIN_SECRET_BYTES {
+            return Err(format!(
+                "The secret JWT_SECRET must have at least {MIN_SECRET_BYTES} bytes, all of them random."
+            ));
+        }
+        Ok(Self::new(secret.as_bytes()))
+    }
+
     /// Takes the secret's bytes as they are.
     pub fn new(secret: &[u8]) -> Self {
         Self((!secret.is_empty()).then(|| Hs256Key::new(secret)))
@@ -245,6 +258,15 @@ mod tests {
         let padded = format!("{GOOD}=");
         for token in ["", ".", "..", "...", "a.b.c", "s3cret:team-7", &extra, &spaced, &padded] {
             assert_eq!(verify(token, NOW), None, "{token:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_too_short_is_refused() {
+        assert!(JwtKey::parse("0123456789abcdef0123456789abcdef").unwrap().verify(GOOD, NOW).is_some());
+        for short in ["", "secret", "0123456789abcdef0123456789abcde"] {
+            let error = JwtKey::parse(short).unwrap_err();
+            assert!(error.contains("JWT_SECRET") && error.contains("32 bytes"), "{error}");
         }
     }
 

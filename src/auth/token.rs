@@ -33,6 +33,23 @@ pub struct AccessTokens {
 }
 
 impl AccessTokens {
+    /// Reads the configured secret, `CLI_API_TOKEN`, and `REQUIRE_NAMESPACE_TOKENS`; the error says what is wrong.
+    pub fn parse(secret: Option<&str>, require_namespace_tokens: Option<&str>) -> Result<Self, String> {
+        let secret = secret.filter(|secret| !secret.trim().is_empty()).ok_or(
+            "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
+        )?;
+        if secret.len() > MAX_SECRET_BYTES {
+            return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
+        }
+        // A word that is not understood must not open what it was meant to close.
+        let required = match require_namespace_tokens.map(str::to_ascii_lowercase).as_deref() {
+            Some("true") => true,
+            None | Some("false") => false,
+            Some(word) => return Err(format!("REQUIRE_NAMESPACE_TOKENS must be `true` or `false`, but is `{word}`.")),
+        };
+        Ok(Self::new(secret, required))
+    }
+
     /// Takes the hub's secret. One that is empty or only white space verifies nothing.
     ///
     /// With `require_namespace_tokens` the secret itself is refused, and only namespaces' own tokens are good.
@@ -213,6 +230,21 @@ mod tests {
     fn a_namespace_token_of_another_hub_is_worth_nothing_here() {
         let theirs = AccessTokens::new("other", false).namespace_token(&namespace("team-7"));
         assert_eq!(opened(&AccessTokens::new("s3cret", false), &theirs), None);
+    }
+
+    #[test]
+    fn a_hub_is_not_run_with_a_secret_or_a_rule_that_is_none() {
+        let opens =
+            |required| AccessTokens::parse(Some("s3cret"), required).map(|tokens| opened(&tokens, "s3cret").is_some());
+        assert_eq!([opens(None), opens(Some("false")), opens(Some("True"))], [Ok(true), Ok(true), Ok(false)]);
+        for word in ["yes", "1", " true", "0"] {
+            assert!(opens(Some(word)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{word}");
+        }
+        let long = "x".repeat(MAX_SECRET_BYTES + 1);
+        for secret in [None, Some(""), Some(" \n"), Some(long.as_str())] {
+            let error = AccessTokens::parse(secret, None).unwrap_err();
+            assert!(error.contains("CLI_API_TOKEN") && !error.contains("xxx"), "{error}");
+        }
     }
 
     #[test]

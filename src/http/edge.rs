@@ -124,15 +124,8 @@ struct User<'a> {
 }
 
 impl Edge {
-    /// An edge. `jwt_secret` is the configured one; without it the one kept in the database is used.
-    pub fn new(
-        tokens: AccessTokens,
-        cors: Cors,
-        routing: Routing,
-        jwt_secret: Option<&str>,
-        db: Arc<dyn Database>,
-    ) -> Self {
-        let jwt = jwt_secret.filter(|secret| !secret.is_empty()).map(|secret| JwtKey::new(secret.as_bytes()));
+    /// An edge. `jwt` is the key of the configured secret; without one the secret kept in the database is used.
+    pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
         Self { tokens, cors, routing, db, jwt: Mutex::new(jwt) }
     }
 

@@ -9,6 +9,18 @@ use super::sockets::NAMESPACE;
 use crate::wire::cli::rpc_request;
 use crate::wire::socketio;
 
+/// How long a CLI may take to answer, in milliseconds, unless `RPC_TIMEOUT_MS` says otherwise.
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+/// The longest time that may be configured, in milliseconds.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+
+/// Reads `RPC_TIMEOUT_MS`; the error says what is wrong.
+pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let ms = text.parse().ok().filter(|ms| plain && (1..=MAX_TIMEOUT_MS).contains(ms));
+    ms.ok_or_else(|| format!("RPC_TIMEOUT_MS must be a whole number from 1 to {MAX_TIMEOUT_MS}, but is `{text}`."))
+}
+
 /// Whom a method concerns: names are scoped, so two sessions may serve the same method.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Owner {
@@ -193,6 +205,15 @@ mod tests {
     fn acknowledge(rpc: &mut Rpc, conn: ConnId, ack: u64, text: &str) {
         let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
         rpc.resolve(conn, ack, &[&raw]);
+    }
+
+    #[test]
+    fn a_timeout_is_a_number_of_milliseconds_and_nothing_else() {
+        assert_eq!([parse_timeout_ms("1"), parse_timeout_ms("600000")], [Ok(1), Ok(600_000)]);
+        for wrong in ["30s", "0", "-1", "+1", "1.5", "3e4", "", " 30000", "600001", "99999999999999999999", "true"] {
+            let error = parse_timeout_ms(wrong).unwrap_err();
+            assert!(error.contains("RPC_TIMEOUT_MS") && error.contains(&format!("`{wrong}`")), "{error}");
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use worker::Env;
 
 use super::d1::D1;
-use crate::auth::token::{AccessTokens, MAX_SECRET_BYTES};
+use crate::auth::jwt::JwtKey;
+use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
+use crate::hub::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
@@ -27,25 +29,13 @@ fn variable(env: &Env, name: &str) -> Option<String> {
 }
 
 /// How long a CLI may take to answer a call, in milliseconds.
-pub fn rpc_timeout_ms(env: &Env) -> u64 {
-    variable(env, "RPC_TIMEOUT_MS").and_then(|ms| ms.parse().ok()).filter(|ms| *ms > 0).unwrap_or(30_000)
+pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
+    variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_TIMEOUT_MS), |text| parse_timeout_ms(&text))
 }
 
 fn tokens(env: &Env) -> Result<AccessTokens, String> {
-    let token = variable(env, "CLI_API_TOKEN").filter(|token| !token.trim().is_empty());
-    let token = token.ok_or(
-        "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
-    )?;
-    if token.len() > MAX_SECRET_BYTES {
-        return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
-    }
-    // A word that is not understood must not open what it was meant to close.
-    let required = match variable(env, "REQUIRE_NAMESPACE_TOKENS").map(|word| word.to_ascii_lowercase()).as_deref() {
-        Some("true") => true,
-        None | Some("false") => false,
-        Some(word) => return Err(format!("REQUIRE_NAMESPACE_TOKENS must be `true` or `false`, but is `{word}`.")),
-    };
-    Ok(AccessTokens::new(&token, required))
+    let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
+    AccessTokens::parse(variable(env, "CLI_API_TOKEN").as_deref(), required.as_deref())
 }
 
 fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
@@ -58,17 +48,19 @@ pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     Ok(Arc::new(D1::new(db)))
 }
 
-/// The worker's side.
+/// The worker's side. What is wrong with any of the variables is told here already, not by the first object that needs it.
 pub fn edge(env: &Env) -> Result<Edge, String> {
-    let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default());
+    let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
-    let secret = variable(env, "JWT_SECRET");
-    // Nothing here needs the words, but what is wrong with them should not wait for the first object to be told.
+    let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
+    let edge = Edge::new(tokens(env)?, cors, routing, jwt, database(env)?);
     vocabulary(env)?;
-    Ok(Edge::new(tokens(env)?, cors, routing, secret.as_deref(), database(env)?))
+    rpc_timeout_ms(env)?;
+    Ok(edge)
 }
 
 /// The configuration of a namespace's hub.
 pub fn config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    Ok(Config { namespace, tokens: tokens(env)?, rpc_timeout_ms: rpc_timeout_ms(env), vocabulary: vocabulary(env)? })
+    let (tokens, vocabulary) = (tokens(env)?, vocabulary(env)?);
+    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary })
 }

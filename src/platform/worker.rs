@@ -23,6 +23,7 @@ use crate::hub::admission::{
     Admission, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
     TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
 };
+use crate::hub::rpc::DEFAULT_TIMEOUT_MS;
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 
@@ -151,7 +152,11 @@ fn limit_ms(env: &Env) -> u32 {
     thread_local! {
         static LIMIT: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
     }
-    let read = || u32::try_from(settings::rpc_timeout_ms(env) + OBJECT_GRACE_MS).unwrap_or(u32::MAX);
+    let read = || {
+        // A wrong one was refused with the first request.
+        let call = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_TIMEOUT_MS);
+        u32::try_from(call + OBJECT_GRACE_MS).unwrap_or(u32::MAX)
+    };
     LIMIT.with(|limit| *limit.get_or_init(read))
 }
 

@@ -103,9 +103,11 @@ export class Hub {
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
       handleRuntimeStdio: (stdout, stderr) => {
-        stdout.pipe(process.stdout);
-        stderr.pipe(process.stderr);
-        stderr.setEncoding('utf8').on('data', (text) => this.complaints.push(text));
+        stdout.on('data', (bytes) => process.stdout.write(bytes));
+        stderr.on('data', (bytes) => {
+          process.stderr.write(bytes);
+          this.complaints.push(String(bytes));
+        });
       },
       workers: [
         {

@@ -1,0 +1,141 @@
+/** What waits between a client that has not shown a token and its object, and how the two are joined. */
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Inbox } from './glue.js';
+
+/** A WebSocket as far as the inbox can tell. */
+class Socket extends EventTarget {
+  sent = [];
+  closedWith = null;
+  binaryType = 'blob';
+
+  accept() {
+    this.accepted = true;
+  }
+
+  send(data) {
+    if (this.closedWith) throw new Error('closed');
+    this.sent.push(data);
+  }
+
+  close(code, reason) {
+    if (this.closedWith) throw new Error('closed');
+    this.closedWith = { code, reason };
+  }
+
+  /** The other end sends this. */
+  hear(data) {
+    this.dispatchEvent(Object.assign(new Event('message'), { data }));
+  }
+
+  /** The other end closes, or is cut off. */
+  lose(code, reason = '') {
+    this.dispatchEvent(Object.assign(new Event('close'), { code, reason }));
+  }
+}
+
+function waiting(largest = 1_000) {
+  const socket = new Socket();
+  return { socket, inbox: new Inbox(socket, largest, 'too large') };
+}
+
+describe('a client that waits', () => {
+  test('is heard in the order in which it spoke, text and bytes alike', async () => {
+    const { socket, inbox } = waiting();
+    const bytes = new ArrayBuffer(3);
+    const first = inbox.next(10_000);
+    for (const data of ['a', bytes, 'b']) socket.hear(data);
+    assert.deepEqual([await first, await inbox.next(10_000), await inbox.next(10_000)], ['a', bytes, 'b']);
+    assert.equal(await inbox.next(0), undefined);
+    assert.deepEqual([socket.binaryType, inbox.closed], ['arraybuffer', false]);
+  });
+
+  for (const large of ['x'.repeat(1_001), new ArrayBuffer(1_001)]) {
+    test(`is closed unheard with a frame that is too large (${large.constructor.name})`, async () => {
+      const { socket, inbox } = waiting();
+      const next = inbox.next(10_000);
+      socket.hear(large);
+      assert.equal(await next, undefined);
+      assert.equal(inbox.closed, true);
+      assert.deepEqual(socket.closedWith, { code: 1009, reason: 'too large' });
+      socket.hear('more');
+      assert.equal(await inbox.next(10_000), undefined);
+    });
+  }
+
+  for (const [what, frames] of Object.entries({ 'many frames': Array(257).fill(''), 'large ones': Array(132).fill('x'.repeat(2_000)) })) {
+    test(`is closed when too much waits: ${what}`, () => {
+      const { socket, inbox } = waiting(2_000);
+      frames.slice(1).forEach((frame) => socket.hear(frame));
+      assert.equal(inbox.closed, false);
+      socket.hear(frames[0]);
+      assert.deepEqual([inbox.closed, socket.closedWith.code, inbox.waiting], [true, 1008, []]);
+    });
+  }
+
+  test('may say as much as it likes as long as it is heard', async () => {
+    const { socket, inbox } = waiting();
+    for (let frame = 0; frame < 1_000; frame += 1) {
+      socket.hear('x'.repeat(1_000));
+      assert.equal((await inbox.next(10_000)).length, 1_000);
+    }
+    assert.equal(inbox.closed, false);
+  });
+
+  test('that leaves ends the wait, and its side is closed as well', async () => {
+    for (const [code, answer] of [[1000, 1000], [1005, 1001], [1006, 1001]]) {
+      const { socket, inbox } = waiting();
+      const next = inbox.next(10_000);
+      socket.lose(code);
+      assert.equal(await next, undefined);
+      assert.deepEqual([inbox.closed, socket.closedWith.code], [true, answer]);
+    }
+    const { socket, inbox } = waiting();
+    socket.dispatchEvent(new Event('error'));
+    assert.deepEqual([inbox.closed, socket.closedWith.code], [true, 1001]);
+  });
+});
+
+describe('a client that is joined with its object', () => {
+  function joined() {
+    const { socket, inbox } = waiting();
+    const object = new Socket();
+    socket.hear('second');
+    inbox.join('first', object);
+    return { socket, inbox, object };
+  }
+
+  test('says what it said already, and from then on anything of any size', () => {
+    const { socket, object } = joined();
+    const bytes = new ArrayBuffer(5_000);
+    socket.hear('x'.repeat(5_000));
+    socket.hear(bytes);
+    assert.deepEqual(object.sent, ['first', 'second', 'x'.repeat(5_000), bytes]);
+    object.hear('answer');
+    object.hear(bytes);
+    assert.deepEqual(socket.sent, ['answer', bytes]);
+    assert.deepEqual([object.accepted, object.binaryType, socket.closedWith, object.closedWith], [true, 'arraybuffer', null, null]);
+  });
+
+  test('is closed as its object closes, and the object as it leaves', () => {
+    const one = joined();
+    one.object.lose(1008, 'no');
+    assert.deepEqual(one.socket.closedWith, { code: 1008, reason: 'no' });
+    const other = joined();
+    other.socket.lose(1006);
+    assert.equal(other.object.closedWith.code, 1001);
+    assert.equal(other.socket.closedWith.code, 1001);
+    // What still comes meets closed sockets, and nothing happens.
+    other.object.hear('late');
+    other.socket.hear('late');
+  });
+
+  test('and had left by then leaves no object behind', () => {
+    const { socket, inbox } = waiting();
+    socket.lose(1006);
+    const object = new Socket();
+    inbox.join('first', object);
+    assert.equal(object.closedWith.code, 1001);
+  });
+});

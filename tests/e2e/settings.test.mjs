@@ -1,0 +1,36 @@
+/** Settings of a deployment: one that is not understood is told at once, by name, and nothing is guessed. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startHub } from './lib/hub.mjs';
+
+const WRONG = {
+  CLI_API_TOKEN: [' ', 'x'.repeat(960)],
+  JWT_SECRET: ['too short'],
+  NAMESPACE_ROUTING: ['hosts'],
+  CORS_ORIGINS: ['console.example'],
+  REQUIRE_NAMESPACE_TOKENS: ['yes'],
+  RPC_TIMEOUT_MS: ['30s', 0.5],
+  VOCABULARY: ['none'],
+};
+
+for (const [name, values] of Object.entries(WRONG)) {
+  for (const value of values) {
+    test(`${name} cannot be ${JSON.stringify(value).slice(0, 20)}, and every request is told so`, async (t) => {
+      const hub = await startHub({ vars: { [name]: value }, schema: false });
+      t.after(() => hub.stop());
+      for (const path of ['/health', '/api/sessions']) {
+        const { status, body } = await hub.web().get(path);
+        assert.deepEqual([status, body.code], [503, 'hub_unavailable']);
+        assert.ok(body.error.includes(name), body.error);
+      }
+    });
+  }
+}
+
+test('numbers and truth values may stand in wrangler.toml as such', async (t) => {
+  const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true }, schema: false });
+  t.after(() => hub.stop());
+  assert.equal((await hub.web(undefined, null).get('/health')).status, 200);
+  assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret opens nothing');
+});
