@@ -199,3 +199,16 @@ async fn the_notebook_keeps_the_namespace_from_the_first_good_token_on() {
     assert_eq!(asked.rt.notebook().get("namespace").map(String::as_str), Some("team"));
     assert!(!asked.hub().is_unused());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_a_slow_database_holds_up_does_not_make_the_alarm_ring_without_end() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    world.sleep_and_wake().await;
+    let mut socket = opened(&world).await;
+    world.db.hold(On::Reads);
+    socket.send(format!(r#"40/cli,{{"token":"secret:team","sessionId":"{session}"}}"#));
+    world.pass(60_000).await;
+    world.db.release();
+    assert!(matches!(read(&socket.text().await), Heard::Connected(_)));
+}

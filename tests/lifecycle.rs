@@ -369,6 +369,8 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_leaves_no_trace() {
             json!({"success": false, "error": "busy"}),
             json!({"error": "busy"}),
             json!({"error": "busy", "applied": {"permissionMode": "plan", "modelMode": "model_fast"}}),
+            json!({"applied": {"permissionMode": "plan", "modelMode": "x".repeat(65)}}),
+            json!({"applied": {"permissionMode": "x".repeat(65), "modelMode": "model_fast"}}),
         ];
         for result in results {
             let (_, reply) = mode(&world, &mut cli, &session, route, &body, &result).await;

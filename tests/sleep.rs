@@ -398,3 +398,18 @@ async fn a_slow_database_does_not_hold_up_the_next_beats() {
     quiet().await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_speaks_for_a_session_and_a_machine_keeps_two_clocks_through_a_sleep() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    world.machine("m").await;
+    let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
+    cli.alive(&world, &session).await;
+    for _ in 0..4 {
+        world.pass(10_000).await;
+        cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+        world.sleep_and_wake().await;
+    }
+    assert_eq!(world.shown(&session).await["active"], false, "only its machine gave signs of life");
+}

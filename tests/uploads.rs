@@ -229,3 +229,20 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
     let gone = world.post(&route, &json!({"path": "/x/a"})).await;
     assert!(gone.refuses(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_small_file_of_unknown_length_takes_the_whole_room_only_until_it_is_read() {
+    let (world, session, mut cli) = live().await;
+    let (small, arrival) = world.start_upload(&path(&session), None);
+    let other = world.uploading(&path(&session), &body("b", b"x").to_string());
+    cli.socket.heard_nothing().await;
+    arrival.send(Ok(body("a", b"x").to_string())).unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(cli.request().await.params["filename"], name);
+    }
+    // Nor does it get the time of a large one.
+    world.pass(RPC_TIMEOUT_MS + 1_000).await;
+    for upload in [small, other] {
+        upload.reply().await.refuses(500, "upload_failed");
+    }
+}

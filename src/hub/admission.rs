@@ -217,10 +217,8 @@ impl Hub {
     pub(super) fn expire_opening(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
-            let late = state.connections.opening().filter(|(_, opening)| opening.since + OPENING_MS <= now);
-            // One whose CONNECT is being checked has come in time.
-            let idle = |conn: &ConnId| state.connections.get(*conn).is_some_and(|connection| !connection.busy);
-            late.map(|(conn, _)| conn).filter(idle).collect()
+            let late = state.connections.silent().filter(|(_, opening)| opening.since + OPENING_MS <= now);
+            late.map(|(conn, _)| conn).collect()
         };
         for conn in late {
             self.rt.close(conn, 1008, NO_CONNECT);

@@ -65,15 +65,35 @@ pub struct Cli {
     /// The RPC methods it serves, as it registered them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// Its last sign of life, for the session or machine that it named.
+    /// Its last sign of life for the session that it named.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub alive_at: Option<u64>,
+    pub session_alive_at: Option<u64>,
+    /// Its last sign of life for the machine that it named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_alive_at: Option<u64>,
     /// Whether a ping waits for its answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unanswered: bool,
 }
 
 impl Cli {
+    /// Its last sign of life for a session or machine that it named.
+    pub fn alive_at(&self, owner: &Owner) -> Option<u64> {
+        match owner {
+            _ if !self.speaks_for(owner) => None,
+            Owner::Session(_) => self.session_alive_at,
+            Owner::Machine(_) => self.machine_alive_at,
+        }
+    }
+
+    /// The same CLI after a sign of life for a session or machine that it named.
+    pub fn signed(&self, owner: &Owner, now: u64) -> Self {
+        match owner {
+            Owner::Session(_) => Self { session_alive_at: Some(now), ..self.clone() },
+            Owner::Machine(_) => Self { machine_alive_at: Some(now), ..self.clone() },
+        }
+    }
+
     /// Whether it named this session or machine.
     pub fn speaks_for(&self, owner: &Owner) -> bool {
         match owner {
@@ -305,6 +325,11 @@ impl Connections {
         })
     }
 
+    /// Those of them that have sent no CONNECT: one that is being checked has come in time.
+    pub fn silent(&self) -> impl Iterator<Item = (ConnId, &Opening)> {
+        self.opening().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
+    }
+
     /// How many sockets there are.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -337,7 +362,8 @@ mod tests {
                 session: Some("s".into()),
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
-                alive_at: Some(7),
+                session_alive_at: Some(7),
+                machine_alive_at: Some(8),
                 unanswered: true,
             }),
             Peer::Web(Subscription {

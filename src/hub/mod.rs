@@ -145,7 +145,7 @@ impl Hub {
         for (key, note) in rt.notes(NOTE_ALIVE) {
             let Some(owner) = note_owner(&key) else { continue };
             let signs = state.connections.clis().filter_map(|(_, c)| match &c.peer {
-                Peer::Cli(cli) if cli.speaks_for(&owner) => cli.alive_at,
+                Peer::Cli(cli) => cli.alive_at(&owner),
                 _ => None,
             });
             // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
@@ -289,7 +289,7 @@ impl State {
     fn next_deadline(&self) -> Option<u64> {
         let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
-        let opening = self.connections.opening().map(|(_, opening)| opening.since + OPENING_MS).min();
+        let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
         [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
             .into_iter()
             .flatten()

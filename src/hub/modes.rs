@@ -85,10 +85,13 @@ impl Hub {
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
         let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
-        let is_word = |word: &Option<String>| word.as_ref().is_some_and(|word| word.len() <= MAX_WORD);
-        let done = |applied: &Applied| match setting {
-            Setting::PermissionMode(_) => is_word(&applied.permission_mode),
-            Setting::Model(_) => is_word(&applied.model_mode),
+        let done = |applied: &Applied| {
+            let asked = match setting {
+                Setting::PermissionMode(_) => &applied.permission_mode,
+                Setting::Model(_) => &applied.model_mode,
+            };
+            let mut named = applied.permission_mode.iter().chain(&applied.model_mode);
+            asked.is_some() && named.all(|word| word.len() <= MAX_WORD)
         };
         let failed = result.error.is_some();
         let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());

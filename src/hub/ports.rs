@@ -29,6 +29,8 @@ pub trait UploadBody: Send + Sync {
     fn declared(&self) -> Option<u64>;
     /// Reads the body; answers it as JSON text in which an empty string stands for the content.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>>;
+    /// How many bytes of it were read.
+    fn length(&self) -> u64;
     /// Sends one text frame: the content between two texts of ASCII. Once, after the body was read.
     fn send(&self, to: ConnId, head: &str, tail: &str);
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::commit::Outcome;
-use super::connections::{Cli, Peer};
+use super::connections::Peer;
 use super::error::{Error, Kind};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
@@ -39,10 +39,10 @@ impl Hub {
             self.rt.note(&note_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            let due = cli.alive_at.is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
+            let due = cli.alive_at(&owner).is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
             match cli.speaks_for(&owner) {
                 true if due => {
-                    let cli = Cli { alive_at: Some(now), ..cli.clone() };
+                    let cli = cli.signed(&owner, now);
                     self.put_peer(state, conn, Peer::Cli(cli));
                 }
                 true => {}

@@ -12,30 +12,30 @@ pub const MAX_UNREAD_BYTES: usize = 16 * 1024 * 1024;
 /// What a client was sent and has not answered.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// Bytes up to the first unanswered heartbeat, then from each one to the next.
-    between: VecDeque<usize>,
+    /// Bytes before each unanswered heartbeat, from the one before it.
+    before: VecDeque<usize>,
+    /// Bytes since the last heartbeat.
+    since: usize,
+    /// All of these together.
     bytes: usize,
 }
 
 impl Unread {
     /// A frame is to go out. Answers whether it may: that no more is unread then than may be.
     pub fn send(&mut self, bytes: usize) -> bool {
-        match self.between.back_mut() {
-            Some(last) => *last += bytes,
-            None => self.between.push_back(bytes),
-        }
+        self.since += bytes;
         self.bytes += bytes;
         self.bytes <= MAX_UNREAD_BYTES
     }
 
     /// The frame that went out last was a heartbeat.
     pub fn beat(&mut self) {
-        self.between.push_back(0);
+        self.before.push_back(std::mem::take(&mut self.since));
     }
 
     /// A frame came in.
     pub fn answered(&mut self) {
-        self.bytes -= self.between.pop_front().unwrap_or_default();
+        self.bytes -= self.before.pop_front().unwrap_or_default();
     }
 }
 
@@ -62,8 +62,9 @@ mod tests {
         unread.answered();
         assert!(unread.send(2 * THIRD), "the first two thirds were read");
         assert!(!unread.send(3));
+        unread.beat();
         unread.answered();
-        assert!(unread.send(1));
+        assert!(unread.send(MAX_UNREAD_BYTES));
     }
 
     #[test]
@@ -83,9 +84,10 @@ mod tests {
     #[test]
     fn frames_that_answer_nothing_are_no_credit() {
         let mut unread = Unread::default();
+        assert!(unread.send(MAX_UNREAD_BYTES));
         for _ in 0..5 {
             unread.answered();
         }
-        assert!(!unread.send(MAX_UNREAD_BYTES + 1));
+        assert!(!unread.send(1));
     }
 }

@@ -92,23 +92,39 @@ impl Room {
     }
 }
 
-/// A share of the room, given back when it is dropped.
+/// A share of the room, or the wait for one; given back when it is dropped.
 struct Share<'a> {
     hub: &'a Hub,
     bytes: u64,
+    /// Until it is known that the turn has come.
+    turn: Option<oneshot::Receiver<()>>,
+}
+
+impl Share<'_> {
+    /// Gives back what turned out not to be needed.
+    fn shrink(&mut self, bytes: u64) {
+        let spare = self.bytes.saturating_sub(bytes);
+        self.bytes -= spare;
+        self.hub.state().uploads.leave(spare);
+    }
 }
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        self.hub.state().uploads.leave(self.bytes);
+        // A turn may have come that nobody took notice of.
+        let held = self.turn.as_mut().is_none_or(|turn| matches!(turn.try_recv(), Ok(Some(()))));
+        if held {
+            self.hub.state().uploads.leave(self.bytes);
+        }
     }
 }
 
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let share = self.share(body.declared().unwrap_or(MAX_HELD)).await?;
+        let mut share = self.share(body.declared().unwrap_or(MAX_HELD)).await?;
         let rest = body.read().await?;
+        share.shrink(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
@@ -131,9 +147,13 @@ impl Hub {
     async fn share(&self, bytes: u64) -> Result<Share<'_>, Error> {
         let bytes = bytes.min(MAX_HELD);
         let turn = self.state().uploads.enter(bytes).ok_or(Error::Overloaded)?;
-        // The room lives as long as the hub.
-        let _ = turn.await;
-        Ok(Share { hub: self, bytes })
+        let mut share = Share { hub: self, bytes, turn: Some(turn) };
+        if let Some(turn) = &mut share.turn {
+            // The room lives as long as the hub.
+            let _ = turn.await;
+        }
+        share.turn = None;
+        Ok(share)
     }
 }
 

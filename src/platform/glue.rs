@@ -63,6 +63,9 @@ extern "C" {
     /// The declared length in bytes; -1 when there is none.
     #[wasm_bindgen(method, getter)]
     pub fn declared(this: &Upload) -> f64;
+    /// How many bytes were read.
+    #[wasm_bindgen(method, getter)]
+    pub fn length(this: &Upload) -> f64;
     /// Reads the body; resolves to the word of the fault, if any, and the body's JSON text without its content.
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, max_file: f64, max_rest: f64, stall_ms: f64) -> js_sys::Promise;

@@ -124,6 +124,8 @@ export class Upload {
     const declared = Number.parseInt(request.headers.get('content-length') ?? '', 10);
     /** The length of the body in bytes, or -1 when the client does not say. */
     this.declared = Number.isSafeInteger(declared) ? declared : -1;
+    /** How many bytes of it were read. */
+    this.length = 0;
   }
 
   /**
@@ -180,7 +182,6 @@ export class Upload {
   /** Reads the body into the buffer, in place: no other copy of it exists. */
   async #fill(limit, stallMs) {
     if (this.declared > limit) throw new Fault('too-large');
-    this.length = 0;
     this.buffer = new ArrayBuffer(HEAD_ROOM + Math.max(this.declared, this.declared < 0 ? PIECE : 0) + TAIL_ROOM);
     if (this.body === null) return;
     const reader = this.body.getReader({ mode: 'byob' });
@@ -198,7 +199,10 @@ export class Upload {
         watch();
         const at = HEAD_ROOM + this.length;
         if (this.length > limit) throw new Fault('too-large');
-        if (at + TAIL_ROOM > this.buffer.byteLength) this.buffer = this.buffer.transfer(2 * this.buffer.byteLength);
+        if (at + TAIL_ROOM > this.buffer.byteLength) {
+          const largest = HEAD_ROOM + limit + 1 + TAIL_ROOM;
+          this.buffer = this.buffer.transfer(Math.min(2 * this.buffer.byteLength, largest));
+        }
         const room = new Uint8Array(this.buffer, at, Math.min(PIECE, this.buffer.byteLength - at));
         const { value, done } = await reader.readAtLeast(room.byteLength, room);
         if (value !== undefined) {

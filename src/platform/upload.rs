@@ -41,6 +41,11 @@ impl UploadBody for JsUpload {
         }))
     }
 
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A length in bytes.
+    fn length(&self) -> u64 {
+        self.upload.length() as u64
+    }
+
     fn send(&self, to: ConnId, head: &str, tail: &str) {
         match self.upload.frame(head, tail) {
             Ok(frame) => self.runtime.send_text(to, &frame),

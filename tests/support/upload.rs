@@ -52,6 +52,10 @@ impl UploadBody for Body {
         .boxed()
     }
 
+    fn length(&self) -> u64 {
+        self.declared.unwrap_or(1_000)
+    }
+
     fn send(&self, to: ConnId, head: &str, tail: &str) {
         assert!(head.is_ascii() && tail.is_ascii(), "{head} {tail}");
         self.rt.send(&[to], &format!("{head}{}{tail}", self.content.lock().unwrap()));

@@ -1,7 +1,7 @@
 /** Locks between processes: a small file that names its holder. A holder that died does not count. */
 
-import { randomUUID } from 'node:crypto';
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 /** Locks held by this very process, which a process id alone would not tell from those of a predecessor. */
 const held = new Set();
@@ -23,7 +23,7 @@ export class HeldError extends Error {
  */
 export function acquire(file) {
   const holder = JSON.stringify({ pid: process.pid, born: bornAt(process.pid) });
-  for (let tries = 0; tries < 3; tries += 1) {
+  for (let tries = 0; tries < 100; tries += 1) {
     if (put(file, holder)) {
       held.add(file);
       let mine = true;
@@ -37,7 +37,7 @@ export function acquire(file) {
     const found = read(file);
     const { pid, born } = parse(found);
     if (pid === process.pid ? held.has(file) : isRunning(pid, born)) throw new HeldError(file, pid);
-    discard(file, found);
+    if (found !== undefined) discard(file, found);
   }
   throw new Error(`Cannot lock ${file}.`);
 }
@@ -57,16 +57,17 @@ function put(file, text) {
   }
 }
 
-/** Takes a dead holder's file away, and puts it back when it was that of somebody who was faster. */
+/**
+ * Takes a dead holder's file away. Of two that find it only one may, and it looks again first: the other would take away
+ * the file of somebody who was faster.
+ */
 function discard(file, stale) {
-  const aside = `${file}.${randomUUID()}`;
+  const claim = `${file}.${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
+  if (!put(claim, String(process.pid))) return;
   try {
-    renameSync(file, aside);
-    if (read(aside) !== stale) linkSync(aside, file);
-  } catch (error) {
-    if (error.code !== 'ENOENT' && error.code !== 'EEXIST') throw error;
+    if (read(file) === stale) rmSync(file, { force: true });
   } finally {
-    rmSync(aside, { force: true });
+    rmSync(claim, { force: true });
   }
 }
 
