@@ -18,11 +18,28 @@ const EQUALS = 0x3d;
 /** Why a body was not taken; the words are those of `UploadFault` in src/hub/ports.rs. */
 class Fault extends Error {}
 
-/** The values of a JSON object's first level that are strings, of one name. */
-export function stringsNamed(name, bytes) {
+const CONTENT = new TextEncoder().encode('"content"');
+
+/** Whether a key, with its quotes, reads `content`; it may have escapes. */
+function isContent(key) {
+  if (key.length === CONTENT.length) return CONTENT.every((byte, at) => key[at] === byte);
+  // Six bytes at most for each letter.
+  if (key.length > 44 || !key.includes(BACKSLASH)) return false;
+  try {
+    return JSON.parse(new TextDecoder().decode(key)) === 'content';
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Where the values of the object's own `content` stand that are strings: none, one or two, for two are one too many. Given
+ * up when there is more than `maxRest` bytes beside them.
+ */
+export function contents(bytes, maxRest) {
   const found = [];
-  const decoder = new TextDecoder();
   let at = 0;
+  let rest = 0;
   const blank = () => {
     while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++;
   };
@@ -46,14 +63,18 @@ export function stringsNamed(name, bytes) {
     blank();
     const key = at;
     if (bytes[at] !== QUOTE || !string()) return found;
-    const isNamed = at - key < 256 && parsed(decoder.decode(bytes.subarray(key, at))) === name;
+    const isNamed = isContent(bytes.subarray(key, at));
     blank();
     if (bytes[at++] !== 0x3a) return found;
     blank();
     const value = at;
     if (bytes[at] === QUOTE) {
       if (!string()) return found;
-      if (isNamed) found.push([value + 1, at - 1]);
+      if (isNamed) {
+        found.push([value + 1, at - 1]);
+        if (found.length === 2) return found;
+        rest -= at - value;
+      }
     } else {
       for (let depth = 0; at < bytes.length; at++) {
         const byte = bytes[at];
@@ -65,16 +86,9 @@ export function stringsNamed(name, bytes) {
         else if (byte === 0x7d || byte === 0x5d) depth--;
       }
     }
+    if (rest + at > maxRest) return found;
     blank();
     if (bytes[at++] !== 0x2c) return found;
-  }
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 
@@ -91,7 +105,8 @@ export function unescapeBase64(bytes, start, end) {
     if (byte === BACKSLASH) {
       byte = bytes[from++];
       if (byte === 0x75) {
-        byte = Number.parseInt(String.fromCharCode(...bytes.subarray(from, from + 4)), 16);
+        const digits = String.fromCharCode(...bytes.subarray(from, Math.min(from + 4, end)));
+        byte = /^[0-9a-fA-F]{4}$/.test(digits) ? Number.parseInt(digits, 16) : 0;
         from += 4;
       } else if (byte !== 0x2f) byte = 0;
     }
@@ -209,6 +224,8 @@ export class Upload {
           this.buffer = value.buffer;
           this.length += value.byteLength;
         }
+        // A chunked body may come with a length that is not its own, and the room for it was measured by that.
+        if (this.declared >= 0 && this.length > this.declared) throw new Fault('broken');
         if (stalled) throw new Fault('stalled');
         if (done) return;
       }
@@ -224,19 +241,19 @@ export class Upload {
   /** Finds the content and checks it; answers the rest. */
   #open(maxFile, maxRest) {
     const bytes = new Uint8Array(this.buffer, HEAD_ROOM, this.length);
-    const contents = stringsNamed('content', bytes);
+    const places = contents(bytes, maxRest);
     const pieces = [];
     let rest = 0;
     let kept = 0;
-    for (const [start, end] of [...contents, [bytes.length, bytes.length]]) {
+    for (const [start, end] of [...places, [bytes.length, bytes.length]]) {
       rest += start - kept;
       if (rest > maxRest) throw new Fault('rest-too-large');
       pieces.push(utf8(bytes.subarray(kept, start)));
       kept = end;
     }
     // None, or several: what stays says so itself.
-    if (contents.length === 1) {
-      const [[start, last]] = contents;
+    if (places.length === 1) {
+      const [[start, last]] = places;
       const end = unescapeBase64(bytes, start, last);
       const size = base64Size(bytes, start, end);
       if (size === -1) throw new Fault('bad-base64');

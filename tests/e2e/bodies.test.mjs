@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
+import net from 'node:net';
 import { after, describe, test } from 'node:test';
 import { deferred, within } from './lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -71,3 +72,30 @@ for (const [where, { path, limit, body }] of Object.entries(PLACES)) {
     });
   });
 }
+
+/** Sends a body in chunks that says it is shorter, as no client library would; answers the status, or that it was cut off. */
+async function lie(path, body, told) {
+  const { promise, resolve } = deferred();
+  const { hostname, port } = new URL(hub.url);
+  const socket = net.connect(port, hostname);
+  socket.on('error', () => resolve('cut off'));
+  socket.on('close', () => resolve('cut off'));
+  socket.setEncoding('latin1').on('data', (text) => resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1])));
+  const head = [`POST ${path} HTTP/1.1`, `Host: ${hostname}`, `Authorization: Bearer ${hub.token('bodies')}`];
+  socket.write(`${[...head, `Content-Length: ${told}`, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n`);
+  socket.write(`${body.length.toString(16)}\r\n`);
+  socket.write(body);
+  socket.write('\r\n0\r\n\r\n');
+  const status = await within(promise, `an answer to ${path}`);
+  socket.destroy();
+  return status;
+}
+
+describe('a chunked body that says it is shorter than it is', () => {
+  for (const [where, { path, limit, body }] of Object.entries(PLACES)) {
+    test(`is read by ${where} no further than it said`, async () => {
+      for (const length of [2_000, limit, 4 * limit]) assert.notEqual(await lie(path, body(length), 1_000), 200);
+      assert.equal((await send(path, body(1024), { end: true })).status, 200);
+    });
+  }
+});

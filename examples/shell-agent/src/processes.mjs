@@ -81,6 +81,7 @@ export class SessionProcesses {
         if (message?.type === 'failed') fail(message.error);
         if (message?.type === 'ending') served.ending = true;
         if (message?.type !== 'session') return;
+        clearTimeout(timer);
         served.id = message.sessionId;
         this.log.info(`session ${served.id} started (process ${child.pid})`);
         served.gone.then(() => this.log.info(`session ${served.id} ended (process ${child.pid})`));
