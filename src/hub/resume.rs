@@ -98,9 +98,15 @@ impl Hub {
         let other = spawned.session_id.filter(|spawned| spawned != id);
         let ids = other.into_iter().chain([id.to_owned()]).collect();
         let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
-        if active != id && self.state().memory.entry(id).is_some() {
-            self.merge(id, &active).await?;
+        if active != id {
+            match self.load_session(id).await {
+                Ok(()) => self.merge(id, &active).await?,
+                // Somebody deleted it: there is no history to bring along.
+                Err(Error::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
+        self.state().tell_active(id, &active);
         Ok(active)
     }
 
@@ -173,6 +179,14 @@ impl Hub {
             }
         };
         let mut state = self.state();
+        // Whatever was noted for the one that is gone would find no row.
+        state.journal.delete_session(old);
+        state.memory.remove(old);
+        let owner = Owner::Session(old.to_owned());
+        state.liveness.stop(&owner);
+        self.rt.unnote(&note_key(&owner));
+        // The merge is durable already, whatever becomes of what is noted after it.
+        self.publish(&mut state, Event::session_removed(old));
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
@@ -182,15 +196,6 @@ impl Hub {
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
-        // Whatever was noted for the one that is gone would find no row.
-        state.journal.delete_session(old);
-        state.memory.remove(old);
-        let owner = Owner::Session(old.to_owned());
-        state.liveness.stop(&owner);
-        self.rt.unnote(&note_key(&owner));
-        // The merge is durable already, whatever becomes of what is noted after it.
-        self.publish(&mut state, Event::session_removed(old));
-        state.tell_active(old, new);
         Ok(())
     }
 }
