@@ -27,6 +27,9 @@ use crate::store::{Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
+/// For how long a machine's word is believed that it brings a session back, in milliseconds: an agent that takes longer to
+/// start than whoever asked for it waits still finds its session open.
+const EXPECTED_MS: u64 = 600_000;
 
 /// The params of RPC `spawnSession` for a resume.
 #[derive(Serialize)]
@@ -94,7 +97,7 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
-        self.state().claims.expect(id);
+        self.state().claims.expect(id, self.rt.now() + EXPECTED_MS);
         let other = spawned.session_id.filter(|spawned| spawned != id);
         let ids = other.into_iter().chain([id.to_owned()]).collect();
         let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
@@ -106,7 +109,10 @@ impl Hub {
                 Err(error) => return Err(error),
             }
         }
-        self.state().tell_active(id, &active);
+        let mut state = self.state();
+        state.claims.expect_no_more(id);
+        state.tell_active(id, &active);
+        drop(state);
         Ok(active)
     }
 
@@ -239,6 +245,7 @@ impl State {
 
     /// Gives up waiting where the time is over.
     pub(super) fn expire_watches(&mut self, now: u64) {
+        self.claims.expire(now);
         self.watches.retain(|watch| watch.deadline.is_none_or(|deadline| deadline > now));
     }
 

@@ -240,6 +240,7 @@ impl Hub {
                 return Err(Error::SessionActive);
             }
             state.memory.remove(id);
+            state.claims.expect_no_more(id);
             state.journal.delete_session(id);
             state.journal.then(Outcome::Publish(Event::session_removed(id)));
             break state.wait();
