@@ -396,3 +396,19 @@ async fn a_restart_in_the_middle_of_a_commit_loses_nothing_that_was_acknowledged
     assert_eq!(history.last().map(|(last, _)| *last), Some(seq));
     assert_eq!(history.len() as u64, seq);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_joins_while_a_message_is_written_hears_of_it() {
+    let (world, session, mut cli) = live().await;
+    world.db.hold(On::Writes);
+    let ack = cli.emit_asking("message", &message(&session, 1));
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "the batch is under way");
+    let mut joined = world.cli(&session).await;
+    joined.socket.heard_nothing().await;
+    world.db.release();
+    assert_eq!(cli.acknowledged(ack).await["ok"], true);
+    let update = joined.event("update").await;
+    assert_eq!(update["body"]["message"]["content"], json!({"n": 1}));
+    assert_eq!(cli.heard_event("update").await, None, "nobody hears what he said himself");
+}

@@ -457,3 +457,54 @@ async fn a_restart_in_the_middle_of_a_merge_leaves_nothing_half_done() {
     world.restart();
     nothing_is_half_done(&world, &old, &new, &mut cli).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_while_the_session_comes_back_does_not_leave_its_history_behind() {
+    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let second = resume(&world, &old);
+    quiet().await;
+    world.db.fail(On::Writes, lasting());
+    assert_eq!(cli.ask("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
+    cli.alive(&world, &new).await;
+    for reply in [reply, second] {
+        assert_eq!(reply.reply().await.ok(), success(&new));
+    }
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
+    world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_its_place() {
+    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let second = resume(&world, &old);
+    quiet().await;
+    world.request("DELETE", &format!("/api/sessions/{old}"), "").await.ok();
+    cli.alive(&world, &new).await;
+    for reply in [reply, second] {
+        assert_eq!(reply.reply().await.ok(), success(&new));
+    }
+    assert_eq!(texts(&world, &new).await, ["two", "four"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_over() {
+    let mut twins = twins(json!({}), json!({})).await;
+    let mut web = twins.world.web("all=true").await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, old, new, cli, reply, .. } = twins;
+    cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
+    quiet().await;
+    let deleted = world.start("DELETE", &format!("/api/sessions/{new}"), "");
+    let lingering = world.start("DELETE", &format!("/api/sessions/{old}"), "");
+    quiet().await;
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    deleted.reply().await.ok();
+    lingering.reply().await.refuses(404, "session_not_found");
+    for id in [&old, &new] {
+        assert_eq!(web.event_of("session-removed").await["sessionId"], id.as_str());
+        world.get(&format!("/api/sessions/{id}")).await.refuses(404, "session_not_found");
+    }
+    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 0);
+    assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
+}

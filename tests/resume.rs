@@ -7,6 +7,7 @@ mod support;
 use serde_json::{Value, json};
 use support::cli::{Cli, Request};
 use support::rest::Awaited;
+use support::sqlite::On;
 use support::{RPC_TIMEOUT_MS, World, quiet};
 
 /// What a machine needs to bring a session of an agent back.
@@ -280,5 +281,61 @@ async fn when_the_machine_refuses_nobody_is_left_waiting() {
     runner.serve("spawnSession", &json!({"success": false, "error": "disk full"})).await;
     for reply in replies {
         reply.reply().await.refuses(503, "cli_refused");
+    }
+}
+
+/// A CLI puts the session's metadata in place of that of this version, as archived.
+async fn archive_itself(cli: &mut Cli, session: &str, version: u64) {
+    let mut metadata = resumable();
+    let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived", "archivedBy": "cli"});
+    metadata.as_object_mut().unwrap().extend(archived.as_object().unwrap().clone());
+    let update = json!({"sid": session, "expectedVersion": version, "metadata": metadata});
+    assert_eq!(cli.ask("update-metadata", &update).await["result"], "success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_resumed_cli_archives_before_it_ends_stays_archived() {
+    let (world, session, mut runner) = ended().await;
+    let reply = resume(&world, &session);
+    runner.serve("spawnSession", &json!({"success": true})).await;
+    let mut cli = world.live_cli(&session).await;
+    reply.reply().await.ok();
+    archive_itself(&mut cli, &session, 1).await;
+    world.pass(2_000).await;
+    cli.alive(&world, &session).await;
+    assert_eq!(world.shown(&session).await["metadata"]["lifecycleState"], "archived");
+    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.alive(&world, &session).await;
+    let shown = world.shown(&session).await;
+    assert_eq!((&shown["active"], &shown["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_that_takes_a_session_out_of_the_archive_is_acknowledged_once_it_is_durable() {
+    let (world, session, mut runner) = ended().await;
+    world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
+    let reply = resume(&world, &session);
+    runner.serve("spawnSession", &json!({"success": true})).await;
+    let mut cli = world.cli(&session).await;
+    world.db.hold(On::Writes);
+    let ack = cli.emit_asking("session-alive", &json!({"sid": session, "time": world.now()}));
+    quiet().await;
+    assert_eq!(cli.heard_acknowledgement(ack).await, None);
+    world.db.release();
+    assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}));
+    reply.reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_brought_nothing_back_is_believed_for_ten_minutes() {
+    for (ms, active) in [(599_000, true), (600_000, false)] {
+        let (world, session, mut runner) = ended().await;
+        world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
+        let reply = resume(&world, &session);
+        runner.serve("spawnSession", &json!({"success": true})).await;
+        world.pass(ms).await;
+        reply.reply().await.refuses(504, "resume_failed");
+        world.live_cli(&session).await;
+        assert_eq!(world.shown(&session).await["active"], active, "after {ms} ms");
     }
 }

@@ -11,8 +11,9 @@ struct Claim {
     answering: BTreeSet<String>,
     /// Whether somebody has asked a machine to bring it back, and waits.
     resuming: bool,
-    /// Whether a machine said that it brings it back: its CLI may report an archived session alive, however late.
-    awaited: bool,
+    /// Until when a CLI may report it alive although it is archived: a machine said that it brings it back. In Unix
+    /// milliseconds.
+    awaited: Option<u64>,
     /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
     merging: Option<Vec<oneshot::Sender<()>>>,
 }
@@ -53,20 +54,29 @@ impl Claims {
         self.tidy(session);
     }
 
-    /// A machine has promised to bring the session back.
-    pub fn expect(&mut self, session: &str) {
-        self.of(session).awaited = true;
+    /// A machine has promised to bring the session back; until a moment that is believed.
+    pub fn expect(&mut self, session: &str, until: u64) {
+        self.of(session).awaited = Some(until);
     }
 
     /// Whether a resume may bring the session back to life.
-    pub fn expected(&self, session: &str) -> bool {
-        self.0.get(session).is_some_and(|claim| claim.resuming || claim.awaited)
+    pub fn expected(&self, session: &str, now: u64) -> bool {
+        self.0.get(session).is_some_and(|claim| claim.resuming || claim.awaited.is_some_and(|until| now < until))
     }
 
-    /// The session has ended: nothing is expected of it any more.
-    pub fn ended(&mut self, session: &str) {
-        self.of(session).awaited = false;
-        self.tidy(session);
+    /// The session is back, has ended, or is gone: nothing is expected of it any more.
+    pub fn expect_no_more(&mut self, session: &str) {
+        if let Some(claim) = self.0.get_mut(session) {
+            claim.awaited = None;
+            self.tidy(session);
+        }
+    }
+
+    /// Gives up expecting what did not come in time.
+    pub fn expire(&mut self, now: u64) {
+        let late = |claim: &Claim| claim.awaited.is_some_and(|until| until <= now);
+        let late: Vec<String> = self.0.iter().filter(|(_, claim)| late(claim)).map(|(id, _)| id.clone()).collect();
+        late.iter().for_each(|id| self.expect_no_more(id));
     }
 
     /// Keeps new messages of a session waiting.
@@ -91,8 +101,9 @@ impl Claims {
     }
 
     fn tidy(&mut self, session: &str) {
-        let idle =
-            |claim: &Claim| claim.answering.is_empty() && !claim.resuming && !claim.awaited && claim.merging.is_none();
+        let idle = |claim: &Claim| {
+            claim.answering.is_empty() && !claim.resuming && claim.awaited.is_none() && claim.merging.is_none()
+        };
         if self.0.get(session).is_some_and(idle) {
             self.0.remove(session);
         }
@@ -114,14 +125,26 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_expected_until_it_ends_and_nothing_is_left_then() {
+    fn a_session_is_expected_until_it_is_back_and_nothing_is_left_then() {
         let mut claims = Claims::default();
         assert!(claims.resume("s") && !claims.resume("s"));
-        claims.expect("s");
+        claims.expect("s", 10);
         claims.resumed("s");
-        assert!(claims.expected("s"));
-        claims.ended("s");
-        assert!(!claims.expected("s") && claims.0.is_empty());
+        assert!(claims.expected("s", 9));
+        claims.expect_no_more("s");
+        claims.expect_no_more("another");
+        assert!(!claims.expected("s", 9) && claims.0.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_does_not_come_is_not_expected_for_ever() {
+        let mut claims = Claims::default();
+        claims.expect("s", 10);
+        assert!(!claims.expected("s", 10));
+        claims.expire(9);
+        assert!(claims.any("s"));
+        claims.expire(10);
+        assert!(!claims.any("s"));
     }
 
     #[test]

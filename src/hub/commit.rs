@@ -9,6 +9,7 @@ use super::ports::ConnId;
 use super::rpc::Owner;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
+use crate::model::message::Message;
 use crate::store::journal::{Batch, Weigh};
 use crate::store::{DbError, Statement};
 
@@ -32,6 +33,9 @@ pub enum Outcome {
     Publish(Event),
     /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
     Update { owner: Owner, except: Option<ConnId>, frame: String },
+    /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
+    /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
+    Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
     /// The notebook may forget the clock of a session or machine that is not active any more.
     Departed(Owner),
     /// Somebody who waits.
@@ -44,6 +48,7 @@ impl Weigh for Outcome {
             Self::Reply { done, failed, .. } => done.len() + failed.len(),
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
+            Self::Message { message, .. } => message.content.text().len(),
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }
@@ -154,6 +159,9 @@ impl Hub {
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
                     self.rt.send(&to, &frame);
                 }
+                Outcome::Message { session, except, message, number } => {
+                    self.tell_message(&mut state, &session, except, &message, number);
+                }
                 Outcome::Departed(owner) => {
                     if !state.liveness.runs(&owner) {
                         self.rt.unnote(&note_key(&owner));
@@ -182,7 +190,7 @@ impl Hub {
                     let mut state = self.state();
                     self.sign(&mut state, owner, None);
                 }
-                Outcome::Publish(_) | Outcome::Update { .. } => {}
+                Outcome::Publish(_) | Outcome::Update { .. } | Outcome::Message { .. } => {}
             }
         }
     }

@@ -8,7 +8,6 @@ use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
 use super::ports::ConnId;
-use super::rpc::Owner;
 use super::sessions::check_size;
 use super::sockets::update_frame;
 use super::updates::Changes;
@@ -147,22 +146,28 @@ impl Hub {
             state.journal.session(&draft.session, Extent::Whole);
             state.journal.then(Outcome::Publish(event));
         }
-        self.tell_clis(state, draft, &message, now);
-        state.journal.then(Outcome::Publish(Event::message_received(&draft.session, &message)));
+        let (session, number) = (draft.session.clone(), state.fanout.number(now));
+        state.journal.then(Outcome::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.message(&draft.session, message);
         Ok(found)
     }
 
-    fn tell_clis(&self, state: &mut State, draft: &Draft, message: &Message, now: u64) {
-        let others = state.connections.of_session(&draft.session).iter().any(|conn| Some(*conn) != draft.from);
-        // The usual case for an agent's messages: its own socket is the only one.
-        if !others && draft.from.is_some() {
-            return;
+    /// Tells of a message that is durable, also those who came while it was written.
+    pub(super) fn tell_message(
+        &self,
+        state: &mut State,
+        session: &str,
+        except: Option<ConnId>,
+        message: &Message,
+        number: u64,
+    ) {
+        let of_session = state.connections.of_session(session).iter().copied();
+        let to: Vec<ConnId> = of_session.filter(|conn| Some(*conn) != except).collect();
+        if !to.is_empty() {
+            let body = UpdateBody::NewMessage { sid: session, message };
+            self.rt.send(&to, &update_frame(&self.new_id(), number, message.created_at, &body));
         }
-        let body = UpdateBody::NewMessage { sid: &draft.session, message };
-        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
-        let owner = Owner::Session(draft.session.clone());
-        state.journal.then(Outcome::Update { owner, except: draft.from, frame });
+        self.publish(state, Event::message_received(session, message));
     }
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {

@@ -72,8 +72,9 @@ impl Hub {
             let mut state = self.state();
             let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let in_use = entry.session.facts().archived().then(|| entry.session.metadata_in_use(now));
-            // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers.
-            if in_use.is_some() && !state.claims.expected(&alive.sid) {
+            // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers, and not
+            // by one that has archived it and is about to end.
+            if in_use.is_some() && (entry.session.active || !state.claims.expected(&alive.sid, now)) {
                 return Ok(Effect::None);
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
@@ -93,6 +94,7 @@ impl Hub {
                 // It shows counters that may still be on their way to the database: it waits for what is under way.
                 state.journal.then(Outcome::Publish(event));
             }
+            state.claims.expect_no_more(&alive.sid);
             state.tell_active(&alive.sid, &alive.sid);
             (changed, tell)
         };
@@ -119,7 +121,7 @@ impl Hub {
             let mut state = self.state();
             let owner = Owner::Session(id.to_owned());
             state.liveness.stop(&owner);
-            state.claims.ended(id);
+            state.claims.expect_no_more(id);
             let now = self.rt.now();
             let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
             let s = &mut entry.session;

@@ -27,6 +27,9 @@ use crate::store::{Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
+/// For how long a machine's word is believed that it brings a session back, in milliseconds: an agent that takes longer to
+/// start than whoever asked for it waits still finds its session open.
+const EXPECTED_MS: u64 = 600_000;
 
 /// The params of RPC `spawnSession` for a resume.
 #[derive(Serialize)]
@@ -94,13 +97,22 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
-        self.state().claims.expect(id);
+        self.state().claims.expect(id, self.rt.now() + EXPECTED_MS);
         let other = spawned.session_id.filter(|spawned| spawned != id);
         let ids = other.into_iter().chain([id.to_owned()]).collect();
         let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
-        if active != id && self.state().memory.entry(id).is_some() {
-            self.merge(id, &active).await?;
+        if active != id {
+            match self.load_session(id).await {
+                Ok(()) => self.merge(id, &active).await?,
+                // Somebody deleted it: there is no history to bring along.
+                Err(Error::Missing(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
+        let mut state = self.state();
+        state.claims.expect_no_more(id);
+        state.tell_active(id, &active);
+        drop(state);
         Ok(active)
     }
 
@@ -173,6 +185,14 @@ impl Hub {
             }
         };
         let mut state = self.state();
+        // Whatever was noted for the one that is gone would find no row.
+        state.journal.delete_session(old);
+        state.memory.remove(old);
+        let owner = Owner::Session(old.to_owned());
+        state.liveness.stop(&owner);
+        self.rt.unnote(&note_key(&owner));
+        // The merge is durable already, whatever becomes of what is noted after it.
+        self.publish(&mut state, Event::session_removed(old));
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
@@ -182,15 +202,6 @@ impl Hub {
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
-        // Whatever was noted for the one that is gone would find no row.
-        state.journal.delete_session(old);
-        state.memory.remove(old);
-        let owner = Owner::Session(old.to_owned());
-        state.liveness.stop(&owner);
-        self.rt.unnote(&note_key(&owner));
-        // The merge is durable already, whatever becomes of what is noted after it.
-        self.publish(&mut state, Event::session_removed(old));
-        state.tell_active(old, new);
         Ok(())
     }
 }
@@ -234,6 +245,7 @@ impl State {
 
     /// Gives up waiting where the time is over.
     pub(super) fn expire_watches(&mut self, now: u64) {
+        self.claims.expire(now);
         self.watches.retain(|watch| watch.deadline.is_none_or(|deadline| deadline > now));
     }
 

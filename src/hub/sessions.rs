@@ -227,16 +227,23 @@ impl Hub {
 
     /// Deletes a session that is not active, with its messages.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session(id).await?;
-        let waiter = {
+        let waiter = loop {
+            self.load_session(id).await?;
+            // A merge ends first: it is another session then, or none.
+            let peace = self.state().claims.peace(id);
+            if let Some(peace) = peace {
+                peace.await.unwrap_or(());
+                continue;
+            }
             let mut state = self.state();
             if state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session.active {
                 return Err(Error::SessionActive);
             }
             state.memory.remove(id);
+            state.claims.expect_no_more(id);
             state.journal.delete_session(id);
             state.journal.then(Outcome::Publish(Event::session_removed(id)));
-            state.wait()
+            break state.wait();
         };
         self.durable(waiter).await
     }
