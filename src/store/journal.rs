@@ -40,7 +40,7 @@ pub trait Weigh {
 }
 
 /// What a row costs in memory besides its texts, in bytes.
-const ROW_BYTES: usize = 500;
+const ROW_BYTES: usize = 700;
 /// What an outcome costs in memory besides its texts, in bytes.
 const OUTCOME_BYTES: usize = 150;
 /// How many bytes are noted at most before they are cut off as a batch of their own: D1 gives a batch 30 s, and while
