@@ -412,3 +412,21 @@ async fn a_cli_that_joins_while_a_message_is_written_hears_of_it() {
     assert_eq!(update["body"]["message"]["content"], json!({"n": 1}));
     assert_eq!(cli.heard_event("update").await, None, "nobody hears what he said himself");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_message_with_a_local_id_gets_through_a_stream_of_others() {
+    let (world, session, mut cli) = live().await;
+    assert_eq!(cli.ask("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"], 1);
+    world.sleep_and_wake().await;
+    world.shown(&session).await;
+    world.db.hold(On::Reads);
+    let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "the local ids are read");
+    assert_eq!(cli.ask("message", &message(&session, 2)).await["seq"], 2);
+    let reads = world.db.reads();
+    world.db.release();
+    sent.reply().await.ok();
+    assert_eq!(world.db.reads(), reads, "they were read once");
+    assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
+}

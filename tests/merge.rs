@@ -508,3 +508,70 @@ async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_o
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 0);
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_begins_however_many_others_write() {
+    let Twins { world, new, cli, reply, .. } = twins(json!({}), json!({})).await;
+    let busy = world.session("/busy").await;
+    let other = world.cli(&busy).await;
+    world.db.hold(On::Writes);
+    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
+    quiet().await;
+    for n in 0..10 {
+        // There is always something noted when a batch comes back.
+        other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
+        quiet().await;
+        world.db.release();
+        world.db.hold(On::Writes);
+        quiet().await;
+    }
+    let written = world.db.written();
+    let begun = written.iter().flatten().any(|statement| statement.sql.contains("UPDATE messages"));
+    assert!(begun, "it had to wait until nobody wrote");
+    world.db.release();
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
+    assert_eq!(texts(&world, &busy).await.len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_it_up_before() {
+    let Twins { world, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    // So many that memory does not hold them all: older ones are looked up.
+    world.db.execute(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 5100)
+         INSERT INTO messages (session_id, seq, id, local_id, content, created_at)
+         SELECT session_id, i, 'm' || i, 'l' || i, content, created_at FROM messages, n
+         WHERE session_id = '{new}' AND seq = 2;
+         UPDATE sessions SET seq = 5100 WHERE id = '{new}';"
+    ));
+    world.db.fail(On::Writes, lasting());
+    assert_eq!(cli.ask("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
+    say(&mut cli, &new, "again", Some("l5000")).await;
+    let mut beside = world.cli(&new).await;
+
+    world.db.hold(On::Reads);
+    let late = cli.emit_asking("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "it is looked up");
+    world.db.pass();
+    beside.alive(&world, &new).await;
+    assert_eq!(reply.reply().await.ok(), success(&new));
+    world.db.release();
+    let acknowledged = cli.acknowledged(late).await;
+    assert_eq!((&acknowledged["ok"], &acknowledged["seq"]), (&json!(true), &json!(3)), "{acknowledged}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_web_message_that_waited_for_a_merge_is_refused_when_the_session_has_ended_by_then() {
+    let mut twins = twins(json!({}), json!({})).await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, new, cli, .. } = twins;
+    let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"late"}"#);
+    quiet().await;
+    cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
+    quiet().await;
+    world.db.release();
+    sent.reply().await.refuses(409, "session_inactive");
+    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
+}

@@ -48,7 +48,11 @@ impl Weigh for Outcome {
             Self::Reply { done, failed, .. } => done.len() + failed.len(),
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
-            Self::Message { message, .. } => message.content.text().len(),
+            Self::Message { session, message, .. } => {
+                let local_id = message.local_id.as_ref().map_or(0, String::len);
+                let texts = session.len() + message.id.len() + local_id + message.content.text().len();
+                size_of::<Message>() + texts
+            }
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }

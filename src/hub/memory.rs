@@ -169,11 +169,7 @@ impl Memory {
     fn take_out(&mut self, id: &str) -> Option<Entry> {
         let entry = self.sessions.remove(id)?;
         self.by_tag.remove(&entry.session.tag);
-        self.left += 1;
-        self.last_left.push_back(id.to_owned());
-        if self.last_left.len() > REMEMBERED {
-            self.last_left.pop_front();
-        }
+        self.outdate(id);
         Some(entry)
     }
 
@@ -199,6 +195,15 @@ impl Memory {
                 let line = entry.line().clone();
                 self.lines.insert(id, line);
             }
+        }
+    }
+
+    /// What was read of a session before is out of date, as if it had left: its history is another one now.
+    pub fn outdate(&mut self, id: &str) {
+        self.left += 1;
+        self.last_left.push_back(id.to_owned());
+        if self.last_left.len() > REMEMBERED {
+            self.last_left.pop_front();
         }
     }
 

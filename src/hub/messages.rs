@@ -64,8 +64,8 @@ impl Hub {
         draft.check()?;
         let mut looked_up = false;
         let message = loop {
-            let taken = self.take(&draft, looked_up)?;
-            match taken {
+            // What was looked up holds for this moment only.
+            match self.take(&draft, std::mem::take(&mut looked_up))? {
                 Taken::Done(message) => break message,
                 Taken::NeedsSession => self.load_session(&draft.session).await?,
                 Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
@@ -86,12 +86,6 @@ impl Hub {
 
     /// Adds a message that the web sent and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
-        // Before the session's state is looked at.
-        draft.check()?;
-        self.load_session(&draft.session).await?;
-        if !self.state().memory.entry(&draft.session).is_some_and(|entry| entry.session.active) {
-            return Err(Error::SessionInactive);
-        }
         let (sender, receiver) = oneshot::channel();
         let message = self.append(draft, |_| Some(Outcome::Waiter(sender))).await?;
         self.durable(receiver).await?;
@@ -104,6 +98,10 @@ impl Hub {
             return Ok(Taken::NeedsPeace(peace));
         }
         let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
+        // It may have ended while something was waited for.
+        if draft.from.is_none() && !entry.session.active {
+            return Err(Error::SessionInactive);
+        }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
                 None => return Ok(Taken::NeedsLocalIds),
@@ -173,14 +171,15 @@ impl Hub {
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
         self.settled().await?;
-        let seq = self.state().memory.entry(session).map(|entry| entry.session.seq);
+        let mark = self.state().memory.mark();
         let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
+        if state.memory.has_left_since(mark, session) {
+            return Ok(());
+        }
+        // Until they are here no message with a local id is taken; those without one change nothing.
         if let Some(entry) = state.memory.unlisted_mut(session) {
-            // A message that came meanwhile sets this load aside: the next one sees it.
-            if Some(entry.session.seq) == seq && entry.local_ids.is_none() {
-                entry.local_ids = Some(LocalIds::loaded(ids));
-            }
+            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
         }
         Ok(())
     }

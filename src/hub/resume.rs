@@ -102,12 +102,7 @@ impl Hub {
         let ids = other.into_iter().chain([id.to_owned()]).collect();
         let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
         if active != id {
-            match self.load_session(id).await {
-                Ok(()) => self.merge(id, &active).await?,
-                // Somebody deleted it: there is no history to bring along.
-                Err(Error::Missing(_)) => {}
-                Err(error) => return Err(error),
-            }
+            self.merge(id, &active).await?;
         }
         let mut state = self.state();
         state.claims.expect_no_more(id);
@@ -134,18 +129,10 @@ impl Hub {
 
     /// Puts the history of `old` in front of `new`'s; `old` is gone then.
     async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
-        self.load_session(new).await?;
         for id in [old, new] {
             self.state().claims.hold(id);
         }
-        let merged = match self.claim_journal().await {
-            Ok(()) => {
-                let merged = self.merge_held(old, new).await;
-                self.state().journal.release();
-                merged
-            }
-            Err(error) => Err(error),
-        };
+        let merged = self.merge_in_peace(old, new).await;
         for id in [old, new] {
             self.state().claims.let_go(id);
         }
@@ -153,12 +140,47 @@ impl Hub {
         merged
     }
 
-    /// Nothing else may be written during a merge: it would carry numbers of before.
-    async fn claim_journal(self: &Arc<Self>) -> Result<(), Error> {
+    async fn merge_in_peace(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
-            self.settled().await?;
-            if self.state().journal.hold() {
-                return Ok(());
+            match self.load_session(old).await {
+                Ok(()) => {}
+                // Somebody deleted it: there is no history to bring along.
+                Err(Error::Missing(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.load_session(new).await?;
+            self.hold_journal().await;
+            let still_loaded = {
+                let state = self.state();
+                [old, new].into_iter().all(|id| state.memory.entry(id).is_some())
+            };
+            let merged = if still_loaded { Some(self.merge_held(old, new).await) } else { None };
+            self.state().journal.release();
+            match merged {
+                Some(merged) => return merged,
+                // What was to be written before failed, and memory forgot the two with it.
+                None => self.flush(),
+            }
+        }
+    }
+
+    /// Nothing else may be written during a merge: it would carry numbers of before.
+    async fn hold_journal(self: &Arc<Self>) {
+        loop {
+            let held = {
+                let mut state = self.state();
+                let State { journal, memory, .. } = &mut *state;
+                journal.hold(&self.config.namespace, memory)
+            };
+            self.flush();
+            match held {
+                Some(held) => {
+                    if held.await.is_ok() {
+                        return;
+                    }
+                }
+                // Another merge goes first; how that ends is its own affair.
+                None => drop(self.settled().await),
             }
         }
     }
@@ -193,6 +215,7 @@ impl Hub {
         self.rt.unnote(&note_key(&owner));
         // The merge is durable already, whatever becomes of what is noted after it.
         self.publish(&mut state, Event::session_removed(old));
+        state.memory.outdate(new);
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);

@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use futures::channel::oneshot;
+
 use super::rows::{self, CompletedRow, IdRow, MachineRow, MessageRow, PartRow, SessionRow, TouchRow};
 use super::{Statement, sql};
 use crate::model::json::Json;
@@ -87,6 +89,8 @@ pub struct Journal<O> {
     /// How many bytes of `cut` are on their way.
     under_way: usize,
     writer: Writer,
+    /// Somebody who wants to write beside the journal, and gets the right once `batches` are written.
+    holder: Option<oneshot::Sender<()>>,
 }
 
 /// A permission request that was answered, or whose entry changed.
@@ -115,7 +119,7 @@ impl<O> Default for Noted<O> {
 impl<O> Default for Journal<O> {
     fn default() -> Self {
         let (noted, batches) = (Noted::default(), VecDeque::new());
-        Self { noted, batches, cut: 0, under_way: 0, writer: Writer::Nobody }
+        Self { noted, batches, cut: 0, under_way: 0, writer: Writer::Nobody, holder: None }
     }
 }
 
@@ -192,20 +196,43 @@ impl<O: Weigh> Journal<O> {
 
     /// Claims the right to write: `true` for one caller at a time, until it finds nothing more to [`take`](Self::take).
     pub fn claim(&mut self) -> bool {
-        self.claim_as(Writer::Committer)
-    }
-
-    /// Claims the right to write something else than what is noted, which waits until the right is given back.
-    pub fn hold(&mut self) -> bool {
-        self.claim_as(Writer::Other)
-    }
-
-    fn claim_as(&mut self, writer: Writer) -> bool {
         let free = self.writer == Writer::Nobody;
         if free {
-            self.writer = writer;
+            self.writer = Writer::Committer;
         }
         free
+    }
+
+    /// Asks for the right to write something else than what is noted; the receiver hears when it is given, and what is
+    /// noted meanwhile waits until it is given back. All that is noted already is written first: whoever asks has to see
+    /// to it that somebody [`claim`](Self::claim)s. `None` when somebody else has the right, or asked for it before.
+    pub fn hold(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<oneshot::Receiver<()>> {
+        if self.writer == Writer::Other || self.is_wanted() {
+            return None;
+        }
+        if !self.noted.is_empty() {
+            self.cut_off(namespace, memory);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.holder = Some(sender);
+        if self.writer == Writer::Nobody && self.batches.is_empty() {
+            self.hand_over();
+        }
+        Some(receiver)
+    }
+
+    /// Whether somebody waits for the right to write something else.
+    fn is_wanted(&self) -> bool {
+        self.holder.as_ref().is_some_and(|holder| !holder.is_canceled())
+    }
+
+    /// Gives the right to write to the one who waits for it, if somebody does.
+    fn hand_over(&mut self) -> bool {
+        let given = self.holder.take().is_some_and(|holder| holder.send(()).is_ok());
+        if given {
+            self.writer = Writer::Other;
+        }
+        given
     }
 
     /// Gives the right to write back.
@@ -217,28 +244,32 @@ impl<O: Weigh> Journal<O> {
     /// Cuts off what is noted as a batch of its own when it has grown too large for one. To be called when a change is
     /// noted completely. What somebody else writes at the moment may change what the rows have to say.
     pub fn cut(&mut self, namespace: &Namespace, memory: &impl Snapshot) {
-        if self.noted.bytes > BATCH_BYTES && self.writer != Writer::Other {
-            let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
-            self.cut += batch.bytes;
-            self.batches.push_back(batch);
+        if self.noted.bytes > BATCH_BYTES && self.writer != Writer::Other && !self.is_wanted() {
+            self.cut_off(namespace, memory);
         }
     }
 
-    /// Takes the next batch, after the one taken before has been written; or gives the claim back when there is none.
+    fn cut_off(&mut self, namespace: &Namespace, memory: &impl Snapshot) {
+        let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
+        self.cut += batch.bytes;
+        self.batches.push_back(batch);
+    }
+
+    /// Takes the next batch, after the one taken before has been written; or gives the claim back when there is none, and
+    /// over when somebody waits for it.
     pub fn take(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<Batch<O>> {
         self.cut -= std::mem::take(&mut self.under_way);
-        let batch = match self.batches.pop_front() {
-            Some(batch) => batch,
-            None if self.noted.is_empty() => {
+        if self.batches.is_empty() {
+            if self.hand_over() {
+                return None;
+            }
+            if self.noted.is_empty() {
                 self.release();
                 return None;
             }
-            None => {
-                let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
-                self.cut += batch.bytes;
-                batch
-            }
-        };
+            self.cut_off(namespace, memory);
+        }
+        let batch = self.batches.pop_front()?;
         self.under_way = batch.bytes;
         Some(batch)
     }
