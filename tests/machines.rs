@@ -5,8 +5,10 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
 use support::cli::Cli;
 use support::rest::{Awaited, Reply};
+use support::sqlite::On;
 use support::{RPC_TIMEOUT_MS, World, quiet};
 
 /// A machine that is online and serves both methods.
@@ -241,4 +243,22 @@ async fn a_session_that_a_machine_spawned_can_be_talked_to_at_once() {
     let (_, reply) = asked(&world, &mut runner, "paths/exists", &json!({"paths": ["/a"]}), &json!({"/a": true})).await;
     assert_eq!(reply.ok(), json!({"/a": true}));
     cli.socket.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_made_known_whatever_memory_forgot_while_the_database_was_asked() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    world.machine("first").await;
+    world.db.hold(On::Reads);
+    let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "it is asked whose machine it is");
+    world.db.pass();
+    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    assert_eq!(cli.message(&session, "lost").await["ok"], false);
+    world.db.release();
+    made.reply().await.ok();
+    assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);
 }

@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
 use support::cli::{Cli, Request};
 use support::rest::Awaited;
 use support::sqlite::On;
@@ -338,4 +339,25 @@ async fn a_machine_that_brought_nothing_back_is_believed_for_ten_minutes() {
         world.live_cli(&session).await;
         assert_eq!(world.shown(&session).await["active"], active, "after {ms} ms");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_brought_back_whatever_memory_forgot_while_the_machines_were_read() {
+    let (world, session, mut runner) = ended().await;
+    let other = world.session("/other").await;
+    let mut cli = world.live_cli(&other).await;
+    world.sleep_and_wake().await;
+    cli.alive(&world, &other).await;
+    world.shown(&session).await;
+    world.db.hold(On::Reads);
+    let reply = resume(&world, &session);
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "the machines are read");
+    world.db.pass();
+    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    assert_eq!(cli.message(&other, "lost").await["ok"], false);
+    world.db.release();
+    runner.serve("spawnSession", &json!({"success": true})).await;
+    world.live_cli(&session).await;
+    assert_eq!(reply.reply().await.ok(), success(&session));
 }

@@ -58,10 +58,10 @@ impl Hub {
                 return Ok(());
             }
             self.settled().await?;
-            let clears = self.state().memory.clears;
+            let mark = self.state().memory.mark();
             let machines = store::all(&*self.db, &self.config.namespace).await?;
             let state = self.state();
-            if clears == state.memory.clears {
+            if !state.memory.was_cleared_since(mark) {
                 break (machines, state);
             }
         };
@@ -74,13 +74,23 @@ impl Hub {
 
     /// Sees to it that a machine of this namespace is in memory.
     pub async fn load_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_machines().await?;
-        if machine(&mut self.state(), id).is_ok() {
-            return Ok(());
-        }
-        match store::owner(&*self.db, &self.config.namespace, id).await? {
-            Found::Foreign => Err(Error::Foreign(Kind::Machine)),
-            Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
+        loop {
+            self.load_machines().await?;
+            let mark = {
+                let mut state = self.state();
+                if machine(&mut state, id).is_ok() {
+                    return Ok(());
+                }
+                state.memory.mark()
+            };
+            let owner = store::owner(&*self.db, &self.config.namespace, id).await?;
+            if self.state().memory.was_cleared_since(mark) {
+                continue;
+            }
+            return match owner {
+                Found::Foreign => Err(Error::Foreign(Kind::Machine)),
+                Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
+            };
         }
     }
 

@@ -75,9 +75,12 @@ impl Entry {
 }
 
 /// A moment in the life of [`Memory`]: what was read from the database since may be out of date for sessions that left
-/// memory after it.
+/// memory after it, and for everything once all was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(u64);
+pub struct Mark {
+    left: u64,
+    clears: u64,
+}
 
 /// Sessions and machines of the namespace.
 #[derive(Debug, Default)]
@@ -97,7 +100,7 @@ pub struct Memory {
     uses: u64,
     machines: Option<HashMap<String, Machine>>,
     /// How often everything was forgotten.
-    pub clears: u64,
+    clears: u64,
 }
 
 impl Memory {
@@ -209,14 +212,19 @@ impl Memory {
 
     /// This moment.
     pub fn mark(&self) -> Mark {
-        Mark(self.left)
+        Mark { left: self.left, clears: self.clears }
     }
 
     /// Whether a session has left memory since a moment, or may have.
-    pub fn has_left_since(&self, Mark(mark): Mark, id: &str) -> bool {
-        let since = self.left - mark;
+    pub fn has_left_since(&self, mark: Mark, id: &str) -> bool {
+        let since = self.left - mark.left;
         let last = usize::try_from(since).unwrap_or(usize::MAX);
         last > self.last_left.len() || self.last_left.iter().rev().take(last).any(|left| left == id)
+    }
+
+    /// Whether everything was forgotten since a moment.
+    pub fn was_cleared_since(&self, mark: Mark) -> bool {
+        self.clears != mark.clears
     }
 
     /// Whether every session of the namespace is in the list.
@@ -227,7 +235,7 @@ impl Memory {
     /// Takes up the lines of all sessions, as they were read from the database since a moment; what memory knows of a
     /// session is newer. Answers whether they could be: too much may have happened since.
     pub fn take_up_lines(&mut self, mark: Mark, lines: Vec<Line>) -> bool {
-        let left = usize::try_from(self.left - mark.0).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.left - mark.left).unwrap_or(usize::MAX);
         if left > self.last_left.len() {
             return false;
         }

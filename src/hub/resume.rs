@@ -60,13 +60,19 @@ impl Hub {
     /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
     /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
-        self.load_machines().await?;
-        match self.require_active(id).await {
-            Ok(()) => return Ok(id.to_owned()),
-            Err(Error::SessionInactive) => {}
-            Err(error) => return Err(error),
-        }
-        let active = match self.plan_resume(id)? {
+        let plan = loop {
+            match self.require_active(id).await {
+                Ok(()) => return Ok(id.to_owned()),
+                Err(Error::SessionInactive) => {}
+                Err(error) => return Err(error),
+            }
+            self.load_machines().await?;
+            // Memory may have let go of the session, or of everything, while the machines were read.
+            if self.state().memory.entry(id).is_some() {
+                break self.plan_resume(id)?;
+            }
+        };
+        let active = match plan {
             None => self.watch(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
                 let resumed = self.start_again(id, &machine, &params).await;
