@@ -67,7 +67,7 @@ test('a program that fails says how, with its output', async () => {
 test('a download that fails for want of a network says so', async () => {
   for (const said of [
     'npm error code ENOTFOUND',
-    'npm error FetchError: request to https://registry.npmjs.org/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
+    'npm error FetchError: request to https://registry.example/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
     '  [6] Could not resolve hostname (Could not resolve host: index.crates.io)',
     'error: could not download file: error sending request for url (https://static.rust-lang.org/…): dns error',
   ]) {
