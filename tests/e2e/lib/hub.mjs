@@ -11,6 +11,7 @@ import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');
+const CONSOLE = path.join(ROOT, 'web', 'dist');
 
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
@@ -28,10 +29,12 @@ function removeFolder(folder) {
 function settings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const flags = /^compatibility_flags\s*=\s*\[([^\]]*)\]/m.exec(text)[1];
+  const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, one]) => one);
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
-    compatibilityFlags: [...flags.matchAll(/"([^"]+)"/g)].map(([, flag]) => flag),
+    compatibilityFlags: list('compatibility_flags'),
+    workerFirst: list('run_worker_first'),
+    notFound: /^not_found_handling\s*=\s*"([^"]+)"/m.exec(text)[1],
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -46,6 +49,17 @@ function modules() {
   ];
 }
 
+/** The web console beside the worker, as wrangler.toml has it. */
+function assets({ workerFirst, notFound }) {
+  if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/: run `npm run build` first.');
+  return {
+    workerName: 'hub',
+    directory: CONSOLE,
+    routerConfig: { has_user_worker: true, static_routing: { user_worker: workerFirst } },
+    assetConfig: { not_found_handling: notFound },
+  };
+}
+
 function migrations() {
   const folder = path.join(ROOT, 'migrations');
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
@@ -58,10 +72,12 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #console;
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /** @param {Record<string, unknown>} vars @param {boolean} console whether it serves the web console, too */
+  constructor(vars, console) {
     this.#vars = vars;
+    this.#console = console;
     folders.add(this.#state);
   }
 
@@ -98,7 +114,7 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, compatibilityFlags, vars } = settings();
+    const { compatibilityDate, compatibilityFlags, vars, ...serving } = settings();
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
@@ -120,6 +136,7 @@ export class Hub {
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
           ratelimits: { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } },
+          ...(this.#console ? { assets: assets(serving) } : {}),
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -159,11 +176,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, console?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty; with `console` the web console is served, too
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, console = false } = {}) {
+  const hub = new Hub(vars, console);
   try {
     await hub.start();
     if (schema) await hub.migrate();

@@ -1,0 +1,126 @@
+/** Puts the console's parts together: signing in, the calls, the event channel and the store behind them. */
+
+import { Auth, tokenOfFragment } from './api/auth.ts';
+import { Channel, type Missed } from './api/channel.ts';
+import { createApi } from './api/client.ts';
+import type { HubEvent } from './api/types.ts';
+import { Outbox } from './state/outbox.ts';
+import { reduce } from './state/reduce.ts';
+import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
+import { Sync } from './state/sync.ts';
+import { EMPTY } from './state/types.ts';
+import { toast } from './ui/toasts.tsx';
+
+export const auth = new Auth({
+  storage: localStorage,
+  fetch: (input, init) => fetch(input, init),
+  now: Date.now,
+  onSignedOut: (why) => {
+    channel.stop();
+    state.value = EMPTY;
+    openSession.value = null;
+    namespace.value = null;
+    signedOutBecause.value = why;
+  },
+});
+
+export const api = createApi(auth);
+export const sync = new Sync(api);
+export const outbox = new Outbox(api);
+
+let subscriptionId: string | null = null;
+
+const channel = new Channel({
+  token: () => auth.token(),
+  forgetToken: () => auth.forgetJwt(),
+  onEvent,
+  onConnected,
+  onState: (next) => {
+    connection.value = next;
+  },
+  isOnline: () => navigator.onLine,
+  isVisible: () => document.visibilityState === 'visible',
+  WebSocket,
+  EventSource,
+  origin: location.origin,
+});
+
+function onEvent(event: HubEvent): void {
+  if (event.type === 'toast') {
+    const { title, body, url, sessionId } = event.data;
+    // Who looks at the session sees it there.
+    if (sessionId === undefined || sessionId !== openSession.value) toast({ title, text: body, ...(url === undefined ? {} : { url }) });
+    return;
+  }
+  const { state: next, needs } = reduce(state.value, event);
+  state.value = next;
+  void sync.meet(needs);
+}
+
+async function onConnected(id: string, missed: Missed): Promise<void> {
+  subscriptionId = id;
+  const sent = outbox.flush();
+  const shown = openSession.value;
+  if (missed === 'anything') {
+    isCatchingUp.value = true;
+    await sync.everything();
+    isCatchingUp.value = false;
+  } else if (missed === 'messages' && shown !== null) {
+    await sync.newer(shown);
+  }
+  await sent;
+}
+
+/** Shows a session: reads it, and hears its messages from now on. */
+export function open(id: string): void {
+  openSession.value = id;
+  channel.follow(id);
+  void sync.session(id);
+  void sync.newer(id);
+}
+
+/** No session is on the screen any more. */
+export function close(id: string): void {
+  if (openSession.value === id) openSession.value = null;
+}
+
+/**
+ * Signs in with an access token, and starts.
+ * @throws {HubError} the hub's refusal
+ */
+export async function signIn(accessToken: string): Promise<void> {
+  start((await auth.signIn(accessToken)).namespace);
+}
+
+/** Signs in with a token of the address, or with the one of this browser; without one the sign-in page is shown. */
+export async function begin(): Promise<void> {
+  const given = tokenOfFragment(location.hash);
+  if (given !== null) {
+    // It must not stay in the history, nor in what the person copies from the address bar.
+    history.replaceState(history.state, '', location.pathname + location.search);
+    try {
+      await signIn(given);
+      return;
+    } catch (error) {
+      signedOutBecause.value = `The link did not sign you in: ${error instanceof Error ? error.message : error}`;
+      if (auth.accessToken === null) return;
+    }
+  }
+  // The name of the namespace stands in the token; whether that is still good shows with the first request.
+  if (auth.accessToken !== null) start(auth.accessToken.match(/:([^:]*)$/)?.[1] ?? 'default');
+}
+
+function start(name: string): void {
+  signedOutBecause.value = null;
+  namespace.value = name;
+  channel.start();
+}
+
+addEventListener('online', () => channel.wake());
+addEventListener('offline', () => channel.networkLost());
+document.addEventListener('visibilitychange', () => {
+  const visibility = document.visibilityState === 'visible' ? 'visible' : 'hidden';
+  if (visibility === 'visible') channel.wake();
+  // A subscription that is gone has told its successor at its beginning.
+  if (subscriptionId !== null && namespace.value !== null) void api.POST('/api/visibility', { body: { subscriptionId, visibility } }).catch(() => {});
+});

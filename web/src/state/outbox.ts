@@ -1,0 +1,61 @@
+/** Messages on their way to the hub: shown at once, sent under an id of their own, and sent again until they are there. */
+
+import { type Api, data } from '../api/client.ts';
+import { HubError, sentence } from '../api/errors.ts';
+import type { Attachment } from '../api/types.ts';
+import { withOutgoing, withoutOutgoing } from './conversation.ts';
+import { changeConversation, state } from './store.ts';
+import type { Outgoing } from './types.ts';
+
+/** Sends messages. */
+export class Outbox {
+  #api: Pick<Api, 'POST'>;
+  #now: () => number;
+  #newId: () => string;
+
+  constructor(api: Pick<Api, 'POST'>, now = Date.now, newId = () => crypto.randomUUID()) {
+    this.#api = api;
+    this.#now = now;
+    this.#newId = newId;
+  }
+
+  /** Sends a message to a session. Settled when it is there, or is known not to be. */
+  send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
+    return this.#attempt(sessionId, { localId: this.#newId(), text, attachments, createdAt: this.#now(), state: 'sending' });
+  }
+
+  /** Sends one again that did not get through. The hub stores a `localId` once, however often it comes. */
+  retry(sessionId: string, outgoing: Outgoing): Promise<void> {
+    return this.#attempt(sessionId, { ...outgoing, createdAt: this.#now() });
+  }
+
+  /** Gives one up. */
+  discard(sessionId: string, localId: string): void {
+    changeConversation(sessionId, (one) => withoutOutgoing(one, localId));
+  }
+
+  /** Sends everything that waits for the hub to be reachable, in the order in which it was written. */
+  async flush(): Promise<void> {
+    const sessions = Object.entries(state.value.conversations);
+    await Promise.all(
+      sessions.map(async ([id, { outgoing }]) => {
+        for (const one of outgoing.filter(({ state }) => state === 'waiting')) await this.#attempt(id, one);
+      }),
+    );
+  }
+
+  async #attempt(id: string, outgoing: Outgoing): Promise<void> {
+    const { error: _, ...message } = outgoing;
+    const show = (change: Pick<Outgoing, 'state' | 'error'>) => changeConversation(id, (one) => withOutgoing(one, { ...message, ...change }));
+    show({ state: 'sending' });
+    const { localId, text, attachments } = message;
+    const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
+    try {
+      await data(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
+      show({ state: 'sent' });
+    } catch (error) {
+      const isWaiting = error instanceof HubError && error.status === 0;
+      show({ state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
+    }
+  }
+}

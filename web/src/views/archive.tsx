@@ -1,0 +1,1 @@
+export function Archive(_: object) { return null; }

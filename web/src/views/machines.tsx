@@ -1,0 +1,1 @@
+export function Machines(_: object) { return null; }

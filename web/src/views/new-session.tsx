@@ -1,0 +1,1 @@
+export function NewSession(_: object) { return null; }

@@ -1,0 +1,117 @@
+/** The sessions by machine and directory, with what each is doing. */
+
+import './session-list.css';
+import { Search } from 'lucide-preact';
+import { useState } from 'preact/hooks';
+import { Link, useLocation } from 'wouter-preact';
+import type { SessionSummary } from '../api/types.ts';
+import { sync } from '../hub.ts';
+import { grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
+import { namespace, state } from '../state/store.ts';
+import { ago, Read, shortPath } from '../ui/pieces.tsx';
+import { ConnectionBanner } from './connection.tsx';
+
+/** The list with its search. */
+export function SessionList() {
+  const [query, setQuery] = useState('');
+  const { list, summaries } = state.value;
+  const all = Object.values(summaries).filter((one) => !isArchived(one));
+  const groups = grouped(query.trim() === '' ? all : all.filter((one) => matches(one, query.trim())));
+  return (
+    <>
+      <header class="list-head">
+        <div class="spread">
+          <h1>Sessions</h1>
+          <span class="chip mono" title="Namespace">
+            {namespace.value}
+          </span>
+        </div>
+        <div class="search">
+          <Search size={16} aria-hidden />
+          <input
+            id="search"
+            class="input"
+            type="search"
+            placeholder="Search sessions"
+            aria-label="Search sessions"
+            value={query}
+            onInput={({ currentTarget }) => setQuery(currentTarget.value)}
+          />
+        </div>
+        <ConnectionBanner />
+      </header>
+      <div class="list" tabIndex={0} role="region" aria-label="Sessions by directory">
+        <Read reading={list} label="Reading the sessions" onRetry={() => void sync.list()}>
+          {groups.map((group) => (
+            <section key={group.key} class="group" aria-label={`${group.host}, ${group.path}`}>
+              <h2 class="group-head">
+                <span class="mono ellipsis" title={group.path}>
+                  {shortPath(group.path)}
+                </span>
+                <span class="ellipsis">{group.host}</span>
+              </h2>
+              <ul role="list">
+                {group.sessions.map((session) => (
+                  <li key={session.id}>
+                    <SessionRow session={session} />
+                  </li>
+                ))}
+              </ul>
+            </section>
+          ))}
+          {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{query}”.</p>)}
+        </Read>
+      </div>
+    </>
+  );
+}
+
+function NoSessions() {
+  return (
+    <div class="empty">
+      <h2>No session yet</h2>
+      <p>Connect an agent from the project's directory, and it appears here:</p>
+      <pre tabIndex={0}>
+        <code>{`npm run agent -- \\\n  --dir PATH${location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`}`}</code>
+      </pre>
+    </div>
+  );
+}
+
+/** What a session is doing, as one word. */
+export function activityOf({ active, thinking, pendingRequestsCount }: SessionSummary): 'asks' | 'thinking' | 'active' | 'inactive' {
+  if (!active) return 'inactive';
+  if (pendingRequestsCount > 0) return 'asks';
+  return thinking ? 'thinking' : 'active';
+}
+
+/** A session's line. */
+export function SessionRow({ session }: { session: SessionSummary }) {
+  const [path] = useLocation();
+  const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, activeAt } = session;
+  const activity = activityOf(session);
+  const isHere = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
+  const words = {
+    asks: pendingRequestsCount === 1 ? 'waits for your answer' : `${pendingRequestsCount} wait for your answer`,
+    thinking: 'working',
+    active: 'ready',
+    inactive: 'ended',
+  }[activity];
+  return (
+    <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isHere ? 'page' : undefined}>
+      <span class="signal" aria-hidden />
+      <span class="session-title ellipsis">{titleOf(session)}</span>
+      <span class="session-time muted">{ago(Math.max(updatedAt, activeAt))}</span>
+      <span class="session-about">
+        <span class={activity === 'asks' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{words}</span>
+        {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
+        {metadata?.flavor && <span class="ellipsis">{metadata.flavor}</span>}
+        {todoProgress && (
+          <span class="todo-progress" role="img" aria-label={`${todoProgress.completed} of ${todoProgress.total} todos done`}>
+            {todoProgress.completed}/{todoProgress.total}
+          </span>
+        )}
+      </span>
+    </Link>
+  );
+}

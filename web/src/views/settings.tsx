@@ -1,0 +1,1 @@
+export function Settings(_: object) { return null; }
