@@ -1,11 +1,8 @@
 /** A real browser, for the tests of the web console. */
 
-import { existsSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 import { PATIENCE_MS } from './await.mjs';
-
-/** Where systems put the browser; `CHROMIUM` names another place. */
-const PLACES = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+import { findBrowser } from './find-browser.mjs';
 
 /** A phone and a desk. */
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
@@ -16,7 +13,7 @@ export const DESK = { viewport: { width: 1280, height: 800 } };
  * @param {{after: (step: () => unknown) => void}} t
  */
 export async function startBrowser(t) {
-  const executablePath = PLACES.find((place) => place && existsSync(place));
+  const executablePath = findBrowser();
   if (!executablePath) throw new Error('There is no Chromium on this machine; on Debian: apt-get install chromium');
   // A container's root user has no sandbox to offer, and its /dev/shm is small.
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });

@@ -3,7 +3,7 @@
 import createClient from 'openapi-fetch';
 import type { Auth } from './auth.ts';
 import { refusal, unreachable } from './errors.ts';
-import type { paths } from './schema';
+import type { paths } from '../../types/schema';
 
 /** A typed client that shows the signed-in person's JWT. */
 export type Api = ReturnType<typeof createApi>;

@@ -1,6 +1,6 @@
-/** The hub's shapes, by short names. `schema.d.ts` is made of docs/openapi.yaml by `npm run types`. */
+/** The hub's shapes, by short names. `types/schema.d.ts` is made of docs/openapi.yaml by `npm run types`. */
 
-import type { components } from './schema';
+import type { components } from '../../types/schema';
 
 type Schemas = components['schemas'];
 
