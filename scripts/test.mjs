@@ -2,8 +2,8 @@
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { findBrowser } from '../tests/e2e/lib/find-browser.mjs';
 import { build, describe } from './build.mjs';
+import { findBrowser } from './lib/browser.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, checkConsoleTypes, describeConsole } from './lib/console.mjs';
 import { main, tell, UserError } from './lib/errors.mjs';

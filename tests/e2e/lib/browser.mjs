@@ -1,8 +1,8 @@
 /** A real browser, for the tests of the web console. */
 
 import { chromium } from 'playwright-core';
+import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { PATIENCE_MS } from './await.mjs';
-import { findBrowser } from './find-browser.mjs';
 
 /** A phone and a desk. */
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };

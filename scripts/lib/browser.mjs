@@ -1,4 +1,4 @@
-/** Where the browser is. Without any package, so that the scripts can ask as well. */
+// The browser of the web console's tests.
 
 import { existsSync } from 'node:fs';
 
