@@ -1,12 +1,7 @@
 /** Slash commands and skills of a session, for the composer. */
 
+import type { Command } from '../content/completions.ts';
 import { api } from '../hub.ts';
-
-/** Something that can be written after a slash. */
-export interface Command {
-  name: string;
-  description: string;
-}
 
 /** The commands and skills that an agent offers; none when it cannot say. */
 export async function commandsOf(sessionId: string): Promise<Command[]> {
@@ -23,14 +18,4 @@ export async function commandsOf(sessionId: string): Promise<Command[]> {
 function listOf<T>(result: unknown, name: string): T[] {
   const found = typeof result === 'object' && result !== null ? (result as Record<string, unknown>)[name] : undefined;
   return Array.isArray(found) ? (found as T[]) : [];
-}
-
-/** The commands that go with what has been written so far; none when that is no command. */
-export function completions(commands: Command[], text: string): Command[] {
-  const typed = /^\/([\w:-]*)$/.exec(text)?.[1];
-  if (typed === undefined) return [];
-  const word = typed.toLowerCase();
-  const starts = commands.filter(({ name }) => name.toLowerCase().startsWith(word));
-  const contains = commands.filter((one) => !starts.includes(one) && one.name.toLowerCase().includes(word));
-  return [...starts, ...contains].slice(0, 8);
 }
