@@ -24,6 +24,11 @@ export class Sync {
   /** Things that were asked for while they were being read. */
   #again = new Set<string>();
 
+  /** Per session, the last of the readings of its messages: each begins where the one before it ended. */
+  #turns = new Map<string, Promise<void>>();
+  /** Per session, the reading of newer messages that waits for its turn. */
+  #waiting = new Map<string, Promise<void>>();
+
   constructor(api: Api) {
     this.#api = api;
   }
@@ -52,8 +57,10 @@ export class Sync {
       if (state.value.list.status !== 'ready') patch({ list: READING });
       try {
         const { sessions } = await data(this.#api.GET('/api/sessions'));
-        const archived = Object.values(state.value.summaries).filter(isArchived);
-        patch({ list: READY, summaries: byId([...archived, ...sessions]) });
+        const { summaries } = state.value;
+        // An event may have overtaken this answer.
+        if (sessions.some(({ id, updatedAt }) => (summaries[id]?.updatedAt ?? 0) > updatedAt)) this.#again.add('list');
+        patch({ list: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) });
       } catch (error) {
         if (state.value.list.status !== 'ready') patch({ list: failed(error) });
       }
@@ -92,6 +99,8 @@ export class Sync {
     return this.#once(`session ${id}`, async () => {
       try {
         const { session } = await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }));
+        // An event has overtaken this answer.
+        if ((state.value.sessions[id]?.updatedAt ?? 0) > session.updatedAt) this.#again.add(`session ${id}`);
         const { sessions, summaries, sessionErrors } = state.value;
         const { [id]: _, ...errors } = sessionErrors;
         patch({
@@ -109,44 +118,58 @@ export class Sync {
 
   /** The newest messages of a session, as its first page. */
   conversation(id: string): Promise<void> {
-    return this.#once(`messages ${id}`, async () => {
-      changeConversation(id, (one) => ({ ...one, reading: READING }));
-      try {
-        const page = await data(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query: { limit: PAGE } } }));
-        changeConversation(id, (one) => withNewestPage(one, page.messages, page.hasMore));
-      } catch (error) {
-        changeConversation(id, (one) => ({ ...one, reading: failed(error) }));
-      }
-    });
+    return this.#inTurn(id, () => this.#firstPage(id));
   }
 
   /** The page before the oldest message that is here. */
   older(id: string): Promise<void> {
-    return this.#once(`messages ${id}`, async () => {
-      const oldest = conversationOf(id).messages[0]?.seq;
-      if (oldest === undefined || !conversationOf(id).hasOlder) return;
-      const query = { limit: PAGE, beforeSeq: oldest };
-      const page = await data(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } })).catch(() => null);
+    return this.#inTurn(id, async () => {
+      const { messages, hasOlder } = conversationOf(id);
+      const oldest = messages[0]?.seq;
+      if (oldest === undefined || !hasOlder) return;
+      const page = await this.#page(id, { limit: PAGE, beforeSeq: oldest }).catch(() => null);
       // Scrolling on asks again.
       if (page) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
     });
   }
 
-  /** Everything after the newest message that is here. */
-  async newer(id: string): Promise<void> {
-    await this.#running.get(`messages ${id}`);
-    if (conversationOf(id).reading.status !== 'ready') return this.conversation(id);
-    return this.#once(`messages ${id}`, async () => {
-      let hasMore = true;
-      while (hasMore) {
-        const query = { limit: LARGEST_PAGE, afterSeq: conversationOf(id).messages.at(-1)?.seq ?? 0 };
-        const page = await data(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } })).catch(() => null);
-        // The channel is going to end as well, and its next beginning asks again.
-        if (!page) return;
-        changeConversation(id, (one) => withNewerPage(one, page.messages));
-        hasMore = page.hasMore && page.messages.length > 0;
-      }
+  /** Everything after the newest message that is here; the first page, when none is. */
+  newer(id: string): Promise<void> {
+    const waiting = this.#waiting.get(id);
+    if (waiting) return waiting;
+    const mine = this.#inTurn(id, async () => {
+      this.#waiting.delete(id);
+      if (conversationOf(id).reading.status === 'ready') await this.#pagesAfter(id);
+      else await this.#firstPage(id);
     });
+    this.#waiting.set(id, mine);
+    return mine;
+  }
+
+  async #firstPage(id: string): Promise<void> {
+    changeConversation(id, (one) => ({ ...one, reading: READING }));
+    try {
+      const page = await this.#page(id, { limit: PAGE });
+      changeConversation(id, (one) => withNewestPage(one, page.messages, page.hasMore));
+    } catch (error) {
+      changeConversation(id, (one) => ({ ...one, reading: failed(error) }));
+    }
+  }
+
+  async #pagesAfter(id: string): Promise<void> {
+    let hasMore = true;
+    while (hasMore) {
+      const afterSeq = conversationOf(id).messages.at(-1)?.seq ?? 0;
+      const page = await this.#page(id, { limit: LARGEST_PAGE, afterSeq }).catch(() => null);
+      // The channel is going to end as well, and its next beginning asks again.
+      if (!page) return;
+      changeConversation(id, (one) => withNewerPage(one, page.messages));
+      hasMore = page.hasMore && page.messages.length > 0;
+    }
+  }
+
+  #page(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
+    return data(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
   }
 
   #meet(need: Need): Promise<void> {
@@ -164,17 +187,25 @@ export class Sync {
     }
   }
 
+  #inTurn(id: string, read: () => Promise<void>): Promise<void> {
+    const mine = (this.#turns.get(id) ?? Promise.resolve()).then(read);
+    this.#turns.set(id, mine);
+    return mine;
+  }
+
   /** Runs one reading of a thing at a time; one that is asked for meanwhile is done once more afterwards. */
-  async #once(thing: string, read: () => Promise<void>): Promise<void> {
+  #once(thing: string, read: () => Promise<void>): Promise<void> {
     const running = this.#running.get(thing);
     if (running) {
-      if (this.#again.has(thing)) return running;
       this.#again.add(thing);
-      await running;
-      this.#again.delete(thing);
-      return this.#once(thing, read);
+      return running;
     }
-    const mine = read().finally(() => this.#running.delete(thing));
+    const mine = (async () => {
+      do {
+        this.#again.delete(thing);
+        await read();
+      } while (this.#again.has(thing));
+    })().finally(() => this.#running.delete(thing));
     this.#running.set(thing, mine);
     return mine;
   }

@@ -1,0 +1,108 @@
+/** A session's life in the web console: started, named, archived, resumed, deleted. */
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { PHONE } from '../lib/browser.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit, session } = await startConsole();
+
+/** Opens the menu of the session on the page and chooses. */
+async function choose(page, item) {
+  await page.getByRole('button', { name: 'More for this session' }).click();
+  await page.getByRole('menuitem', { name: item }).click();
+}
+
+test('a session is started in a worktree, worked in, renamed, archived, resumed and deleted', async (t) => {
+  const { repository, page, complaints } = await session(t, 'life');
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('link', { name: 'New session' }).click();
+
+  await page.getByLabel('Directory').fill('/no/such/place');
+  await page.getByText('There is no such directory on this machine').waitFor();
+  await page.getByRole('button', { name: repository.folder }).click();
+  await page.getByText('This directory is there').waitFor();
+  assert.equal(await page.getByLabel('Directory').inputValue(), repository.folder);
+  await page.getByLabel(/In a git worktree/).check();
+  await page.getByLabel(/Name of the worktree/).fill('fix-notes');
+  await page.getByLabel(/Without asking/).check();
+  await page.getByRole('button', { name: 'Start the session' }).click();
+
+  const chat = new Chat(page);
+  await chat.send('echo done > made.txt');
+  await chat.says('Exit code 0.');
+  assert.ok(existsSync(path.join(repository.folder, '.worktrees', 'fix-notes', 'made.txt')));
+  const id = new URL(page.url()).pathname.split('/')[2];
+  await page.getByText('fix-notes', { exact: true }).first().waitFor();
+
+  await choose(page, 'Rename');
+  await page.getByRole('dialog').getByLabel('Name').fill('Fix the notes');
+  await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('heading', { name: 'Fix the notes', level: 1 }).waitFor();
+  const inList = page.getByRole('complementary').getByRole('link', { name: /Fix the notes/ });
+  await inList.waitFor();
+
+  await choose(page, 'Archive');
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+  await page.getByText('The agent\'s process has ended').waitFor();
+  await inList.waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: 'Archive', exact: true }).click();
+  await page.getByRole('region', { name: 'Archived sessions' }).getByRole('link', { name: /Fix the notes/ }).click();
+  await chat.says('Exit code 0.');
+
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await chat.send('cat made.txt');
+  await inList.waitFor();
+  await page.locator('summary', { hasText: 'cat made.txt' }).waitFor();
+  assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).body.session.active, true);
+
+  await choose(page, 'Archive');
+  await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
+  await page.getByText('The agent\'s process has ended').waitFor();
+  await choose(page, 'Delete');
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.waitForURL(`${hub.url}/`);
+  assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).status, 404);
+  assert.deepEqual(complaints, []);
+});
+
+test('what a machine refuses is said where it was asked for', async (t) => {
+  const { page } = await session(t, 'refused', { options: PHONE });
+  await page.goto(`${hub.url}/new`);
+  await page.getByLabel('Directory').fill('/');
+  await page.getByRole('button', { name: 'Start the session' }).tap();
+  await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
+});
+
+test('sessions appear, are found by a word, and go, without a reload', async (t) => {
+  const { page } = await visit(t, 'live');
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  const web = hub.web('live');
+  const names = ['Write the parser', 'Draw the map'];
+  const made = [];
+  for (const [at, name] of names.entries()) made.push(await web.session({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
+  for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('parser laptop');
+  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('nothing like it');
+  await page.getByText('No session matches').waitFor();
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('');
+  await web.delete(`/api/sessions/${made[1].id}`);
+  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: /Write the parser/ }).click();
+  await web.delete(`/api/sessions/${made[0].id}`);
+  await page.getByText('This session was deleted.').waitFor();
+});
+
+test('an address of a session that is not there, or not one’s own, says so', async (t) => {
+  const other = await hub.web('others').session({ tag: '/x', metadata: { path: '/x', host: 'h' } });
+  const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
+  await page.getByRole('alert').waitFor();
+  await page.getByRole('link', { name: 'To the sessions' }).click();
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.goto(`${hub.url}/no/such/page`);
+  await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+});
