@@ -38,6 +38,7 @@ const channel = new Channel({
   onState: (next) => {
     connection.value = next;
   },
+  onRefused: (id) => void letGo(id),
   isOnline: () => navigator.onLine,
   isVisible: () => document.visibilityState === 'visible',
   WebSocket,
@@ -52,6 +53,7 @@ function onEvent(event: HubEvent): void {
     if (sessionId === undefined || sessionId !== openSession.value) toast({ title, text: body, ...(url === undefined ? {} : { url }) });
     return;
   }
+  if (event.type === 'session-removed') channel.unfollow(event.sessionId);
   const { state: next, needs } = reduce(state.value, event);
   state.value = next;
   void sync.meet(needs);
@@ -71,12 +73,20 @@ async function onConnected(id: string, missed: Missed): Promise<void> {
   await sent;
 }
 
+/** Stops following a session that the hub says is gone. */
+async function letGo(id: string | null): Promise<void> {
+  if (id === null) return;
+  await sync.session(id);
+  if (state.value.sessionErrors[id] !== undefined) channel.unfollow(id);
+}
+
 /** Shows a session: reads it, and hears its messages from now on. */
-export function open(id: string): void {
+export async function open(id: string): Promise<void> {
   openSession.value = id;
-  channel.follow(id);
-  void sync.session(id);
   void sync.newer(id);
+  await sync.session(id);
+  // One that is not there would keep the whole channel from opening.
+  if (openSession.value === id && state.value.sessions[id] && state.value.sessionErrors[id] === undefined) channel.follow(id);
 }
 
 /** No session is on the screen any more. */

@@ -50,6 +50,7 @@ function place() {
   const states: ConnectionState[] = [];
   const events: HubEvent[] = [];
   const connected: [string, Missed][] = [];
+  const refused: (string | null)[] = [];
   const world = { isOnline: true, forgotten: 0, tokens: 0 };
   const channel = new Channel({
     token: async () => `jwt${(world.tokens += 1)}`,
@@ -57,13 +58,14 @@ function place() {
     onEvent: (event) => events.push(event),
     onConnected: (id, missed) => connected.push([id, missed]),
     onState: (state) => states.push(state),
+    onRefused: (id) => refused.push(id),
     isOnline: () => world.isOnline,
     isVisible: () => true,
     WebSocket: Socket as unknown as typeof WebSocket,
     EventSource: Stream as unknown as typeof EventSource,
     origin: 'http://hub.test',
   });
-  return { channel, states, events, connected, world };
+  return { channel, states, events, connected, refused, world };
 }
 
 /** Lets the wait before the next try pass. */
@@ -122,6 +124,25 @@ test('a session that is followed later may have said something before', async ()
   await settle();
   assert.equal(Wire.all.length, 2);
   assert.deepEqual(connected.map(([, missed]) => missed), ['anything', 'messages']);
+  channel.stop();
+});
+
+test('a session that is gone does not keep the others from being heard', async () => {
+  const { channel, refused } = place();
+  channel.start();
+  await settle();
+  Wire.last.greets();
+  channel.follow('gone');
+  await settle();
+  Wire.last.onclose?.({ code: 1006 });
+  assert.deepEqual(refused, ['gone']);
+  channel.unfollow('another');
+  channel.unfollow('gone');
+  await pass(1000);
+  assert.equal(Wire.last.url.searchParams.get('sessionId'), null);
+  Wire.last.greets();
+  Wire.last.onclose?.({ code: 1006 });
+  assert.deepEqual(refused, ['gone']);
   channel.stop();
 });
 

@@ -98,7 +98,7 @@ test('where no WebSocket gets through, events come as a stream', async (t) => {
   await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
   await say(cli, one.id, 'Through the stream.');
   await chat.says('Through the stream.');
-  assert.equal(sockets, 2);
+  assert.ok(sockets >= 2);
   assert.deepEqual(complaints, []);
 });
 
@@ -135,20 +135,40 @@ test('whoever hides the page says so, and hears a toast while another session is
   await page.goto(signInLink(hub, 'visible'));
   await page.getByRole('link', { name: /The talk/ }).waitFor();
   await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
-  const told = page.waitForRequest((request) => request.url().endsWith('/api/visibility'));
+  const told = [];
+  await page.route('**/api/visibility', (route) => {
+    told.push(route.request().postDataJSON().visibility);
+    return route.fallback();
+  });
+  const answered = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
   await page.evaluate(() => {
     Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
   });
-  const request = await told;
-  assert.equal(request.postDataJSON().visibility, 'hidden');
-  assert.equal((await request.response()).status(), 200);
+  assert.deepEqual([(await answered).status(), told], [200, ['hidden']]);
 
   const data = { title: 'Permission Request', body: 'The talk (Bash)', sessionId: one.id, url: `/sessions/${one.id}` };
   connected.send(JSON.stringify({ type: 'toast', eventId: 'x', data }));
   await page.getByText('The talk (Bash)').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+});
+
+test('a session that was deleted while one was away is said to be gone, and the others are heard', async (t) => {
+  const { session: one } = await liveSession(t, hub, { namespace: 'gone', ...place });
+  const { page, context } = await visit(t, 'gone', { path: `/sessions/${one.id}` });
+  await new Chat(page).line.waitFor();
+  await context.setOffline(true);
+  await page.getByText('You are offline.').first().waitFor();
+  const web = hub.web('gone');
+  assert.equal((await web.post(`/api/sessions/${one.id}/archive`)).status, 200);
+  assert.equal((await web.delete(`/api/sessions/${one.id}`)).status, 200);
+  await context.setOffline(false);
+  await page.getByRole('alert').waitFor();
+  await page.getByRole('link', { name: 'To the sessions' }).click();
+  await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
+  await web.session({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
+  await page.getByRole('link', { name: /The next one/ }).waitFor();
 });
 
 test('a token that is no longer good leads to the sign-in page, with the reason', async (t) => {

@@ -20,11 +20,11 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session' }).click();
 
-  await page.getByLabel('Directory').fill('/no/such/place');
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/no/such/place');
   await page.getByText('There is no such directory on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
   await page.getByText('This directory is there').waitFor();
-  assert.equal(await page.getByLabel('Directory').inputValue(), repository.folder);
+  assert.equal(await page.getByRole('textbox', { name: 'Directory' }).inputValue(), repository.folder);
   await page.getByLabel(/In a git worktree/).check();
   await page.getByLabel(/Name of the worktree/).fill('fix-notes');
   await page.getByLabel(/Without asking/).check();
@@ -71,7 +71,7 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
 test('what a machine refuses is said where it was asked for', async (t) => {
   const { page } = await session(t, 'refused', { options: PHONE });
   await page.goto(`${hub.url}/new`);
-  await page.getByLabel('Directory').fill('/');
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/');
   await page.getByRole('button', { name: 'Start the session' }).tap();
   await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
 });

@@ -29,6 +29,8 @@ export interface ChannelEnvironment {
   onEvent: (event: HubEvent) => void;
   onConnected: (subscriptionId: string, missed: Missed) => void;
   onState: (state: ConnectionState) => void;
+  /** A connection ended before it began. It may be the hub that is away, or the followed session that is gone. */
+  onRefused: (sessionId: string | null) => void;
   isOnline: () => boolean;
   isVisible: () => boolean;
   WebSocket: typeof WebSocket;
@@ -78,6 +80,11 @@ export class Channel {
     if (this.#running) this.#connect();
   }
 
+  /** This session is gone: the hub takes no subscription to it any more. What is connected stays. */
+  unfollow(sessionId: string): void {
+    if (this.#sessionId === sessionId) this.#sessionId = null;
+  }
+
   /** Does not wait for the next try: the network is back, or the person is. */
   wake(): void {
     if (this.#running && !this.#connection) {
@@ -91,11 +98,6 @@ export class Channel {
     if (!this.#running) return;
     this.#drop();
     this.#environment.onState('offline');
-  }
-
-  /** Starts over, as if the connection had broken; events that were missed are replayed. */
-  reconnect(): void {
-    if (this.#running) this.#connect();
   }
 
   async #connect(): Promise<void> {
@@ -120,6 +122,7 @@ export class Channel {
       ...(lastEventId === null ? {} : { lastEventId }),
     });
     const messages = this.#heardOf === sessionId ? 'nothing' : 'messages';
+    let hasBegun = false;
     const hear = (event: HubEvent, id: string | undefined) => {
       if (generation !== this.#generation) return;
       this.#watch();
@@ -128,6 +131,7 @@ export class Channel {
         this.#heardOf = sessionId;
       }
       if (event.type === 'connection-changed') {
+        hasBegun = true;
         this.#failures = 0;
         this.#unopened = 0;
         this.#environment.onState('live');
@@ -140,6 +144,7 @@ export class Channel {
     const ended = (expired: boolean) => {
       if (generation !== this.#generation) return;
       if (expired) this.#environment.forgetToken();
+      if (!hasBegun) this.#environment.onRefused(sessionId);
       this.#lost(expired);
     };
     this.#watch();

@@ -88,10 +88,8 @@ function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
             aria-expanded={row.type === 'directory' ? folders[row.path] !== undefined : undefined}
             aria-selected={row.path === open}
             tabIndex={at === current ? 0 : -1}
-            onClick={() => {
-              setCurrent(at);
-              act(row);
-            }}
+            onFocus={() => setCurrent(at)}
+            onClick={() => act(row)}
           >
             {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="turns" /> : <span class="tree-gap" />}
             {row.type === 'directory' ? <Folder size={16} aria-hidden /> : <FileText size={16} aria-hidden />}

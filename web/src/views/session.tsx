@@ -6,7 +6,7 @@ import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
-import { close, open, sync } from '../hub.ts';
+import { close, open } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { isArchived, titleOf } from '../state/sessions.ts';
 import { state } from '../state/store.ts';
@@ -30,12 +30,12 @@ const TABS = [
 /** The session of an address. */
 export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   useEffect(() => {
-    open(id);
+    void open(id);
     return () => close(id);
   }, [id]);
   const session = state.value.sessions[id];
   const error = state.value.sessionErrors[id];
-  if (error !== undefined) return <Missing text={error} onRetry={() => void sync.session(id)} />;
+  if (error !== undefined) return <Missing text={error} onRetry={() => void open(id)} />;
   return (
     <>
       <Head id={id} session={session} tab={tab} />
