@@ -79,8 +79,8 @@ async function show(url: string): Promise<void> {
     await self.clients.openWindow(url);
     return;
   }
-  await open.focus();
   open.postMessage({ type: 'open', url });
+  await open.focus();
 }
 
 export {};

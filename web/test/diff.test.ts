@@ -17,7 +17,7 @@ index 5626abf..814f4a4 100644
 `;
 
 test('a unified diff is read with the numbers of its lines', () => {
-  const [hunk] = hunksOf(PATCH);
+  const [hunk] = hunksOf(PATCH) ?? [];
   assert.deepEqual(hunk?.lines.map(({ kind, before, after }) => [kind, before, after]), [
     ['same', 1, 1],
     ['removed', 2, null],
@@ -27,7 +27,7 @@ test('a unified diff is read with the numbers of its lines', () => {
 });
 
 test('the words that changed in a line are marked', () => {
-  const marked = hunksOf(PATCH)[0]?.lines.map(({ runs }) => runs.filter(({ isChanged }) => isChanged).map(({ text }) => text));
+  const marked = hunksOf(PATCH)?.[0]?.lines.map(({ runs }) => runs.filter(({ isChanged }) => isChanged).map(({ text }) => text));
   assert.deepEqual(marked, [[], ['second'], ['third'], []]);
 });
 
@@ -40,4 +40,8 @@ test('a diff of a new, an empty and a binary file', () => {
   assert.deepEqual(hunksBetween('', 'a\nb\n')[0]?.lines.map(({ kind, after }) => [kind, after]), [['added', 1], ['added', 2]]);
   assert.deepEqual(hunksOf(''), []);
   assert.deepEqual(hunksOf('diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n'), []);
+});
+
+test('what is no diff is none', () => {
+  assert.equal(hunksOf('@@ -1,9 +1,9 @@\n too short\n'), null);
 });

@@ -13,24 +13,39 @@ function message(content: unknown): Message {
 const block = (one: object) => message({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [one] } } } });
 const call = (id: string) => block({ type: 'tool_use', id, name: 'Bash', input: {} });
 const piece = (id: string, content: string, is_error = false) => block({ type: 'tool_result', tool_use_id: id, content, is_error });
+const WORKING = { active: true, thinking: true };
+const WAITING = { active: true, thinking: false };
+const GONE = { active: false, thinking: false };
+const said = () => block({ type: 'text', text: 'next' });
 const ready = () => message({ role: 'agent', content: { type: 'event', data: { type: 'ready' } } });
 
 test('the pieces of an output stand with their call, wherever they came', () => {
-  const items = timeline([call('a'), call('b'), piece('a', 'one\n'), piece('b', 'x'), piece('a', 'two')], [], true);
+  const items = timeline([call('a'), call('b'), piece('a', 'one\n'), piece('b', 'x'), piece('a', 'two')], [], WORKING);
   assert.deepEqual(items.map((item) => (item as ToolItem).output), ['one\ntwo', 'x']);
 });
 
-test('a call runs until it fails, the turn ends, or the agent is gone', () => {
-  const stateOf = (messages: Message[], isBusy = true) => (timeline(messages, [], isBusy)[0] as ToolItem).state;
+test('a call runs until it fails, the agent goes on to something else, waits, or is gone', () => {
+  const stateOf = (doing: typeof WORKING, ...messages: Message[]) => (timeline(messages, [], doing)[0] as ToolItem).state;
   const begun = call('a');
-  assert.equal(stateOf([begun]), 'running');
-  assert.equal(stateOf([begun], false), 'done');
-  assert.equal(stateOf([begun, piece('a', 'x'), ready()]), 'done');
-  assert.equal(stateOf([begun, piece('a', 'x', true), ready()]), 'failed');
+  assert.equal(stateOf(WORKING, begun), 'running');
+  // It may wait for a permission.
+  assert.equal(stateOf(WAITING, begun), 'running');
+  assert.equal(stateOf(GONE, begun), 'done');
+  assert.equal(stateOf(WORKING, begun, piece('a', 'x')), 'running');
+  assert.equal(stateOf(WAITING, begun, piece('a', 'x')), 'done');
+  assert.equal(stateOf(WORKING, begun, call('b')), 'running');
+  for (const next of [call('b'), said(), ready()]) assert.equal(stateOf(WORKING, begun, piece('a', 'x'), next), 'done');
+  assert.equal(stateOf(WORKING, begun, ready()), 'done');
+  assert.equal(stateOf(WORKING, begun, piece('a', 'x', true), said()), 'failed');
+});
+
+test('todos are written at once', () => {
+  const [item] = timeline([block({ type: 'tool_use', id: 't', name: 'TodoWrite', input: {} })], [], WORKING);
+  assert.equal((item as ToolItem).state, 'done');
 });
 
 test('results whose call is not loaded are one, and are not lost', () => {
-  const items = timeline([piece('z', 'one '), piece('z', 'two', true)], [], true);
+  const items = timeline([piece('z', 'one '), piece('z', 'two', true)], [], WORKING);
   assert.equal(items.length, 1);
   assert.deepEqual([items[0]?.kind, (items[0] as { text: string }).text, (items[0] as { isError: boolean }).isError], ['result', 'one two', true]);
 });
@@ -38,7 +53,7 @@ test('results whose call is not loaded are one, and are not lost', () => {
 test('every item has a key of its own, and outgoing messages come last', () => {
   const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, state: 'sending' as const };
   const two = message({ role: 'agent', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] });
-  const items = timeline([two, ready()], [outgoing], true);
+  const items = timeline([two, ready()], [outgoing], WORKING);
   assert.equal(new Set(items.map(({ key }) => key)).size, 4);
   assert.equal(items.at(-1)?.key, 'l');
 });

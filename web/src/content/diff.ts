@@ -25,9 +25,13 @@ export interface Hunk {
 /** Lines longer than this are not compared by words, which would take long. */
 const MAX_COMPARED = 1000;
 
-/** The hunks of a unified diff of one file; none for one without lines, such as a binary file's. */
-export function hunksOf(patch: string): Hunk[] {
-  return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
+/** The hunks of a unified diff of one file; none for one without lines, such as a binary file's. Null for what is no diff. */
+export function hunksOf(patch: string): Hunk[] | null {
+  try {
+    return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
+  } catch {
+    return null;
+  }
 }
 
 /** The hunks between two texts. */

@@ -31,47 +31,61 @@ function partsOf(message: Message): Part[] {
   return parts;
 }
 
+/** What the agent is doing: it may be gone, be there and wait, or be at work. */
+export interface Doing {
+  active: boolean;
+  thinking: boolean;
+}
+
+/** The call that writes the session's todos: nothing comes of it. */
+const TODOS = 'TodoWrite';
+
 /**
  * The items of a conversation, oldest first.
+ *
+ * No record says that a call has ended, and its output may come in many pieces. So a call that has put something out
+ * counts as done when the agent goes on to something else, or is not at work.
  * @param messages by seq, ascending
- * @param isBusy whether the agent may still be at work: without it, a tool without a result is not running any more
  */
-export function timeline(messages: Message[], outgoing: Outgoing[], isBusy: boolean): Item[] {
+export function timeline(messages: Message[], outgoing: Outgoing[], { active, thinking }: Doing): Item[] {
   const items: Item[] = [];
   const tools = new Map<string, ToolItem>();
+  const answered = new Set<ToolItem>();
+  const settle = (some: Iterable<ToolItem>) => {
+    for (const tool of some) if (tool.state === 'running') tool.state = 'done';
+    answered.clear();
+  };
   for (const message of messages) {
     partsOf(message).forEach((part, at) => {
       const key = `${message.id}-${at}`;
       const { createdAt } = message;
       if (part.kind === 'tool') {
         const { name, input } = part;
-        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', state: 'running', createdAt };
+        settle(answered);
+        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', state: name === TODOS ? 'done' : 'running', createdAt };
         tools.set(part.id, tool);
         items.push(tool);
       } else if (part.kind === 'result') {
         const { text, isError } = part;
         const tool = tools.get(part.id);
         // The call of a result may be further up than what is loaded.
-        if (tool) addResult(tool, text, isError);
+        if (tool) answered.add(addResult(tool, text, isError));
         else items.push({ kind: 'result', key, text, isError, createdAt });
       } else {
-        // A turn has ended: so has what was running in it.
-        if (part.kind === 'event' && part.name === 'ready') settle(tools);
+        // With a turn ends what was running in it.
+        settle(part.kind === 'event' && part.name === 'ready' ? tools.values() : answered);
         items.push({ ...part, key, createdAt });
       }
     });
   }
-  if (!isBusy) settle(tools);
+  if (!thinking) settle(active ? answered : tools.values());
   return [...merged(items), ...outgoing.map((one): Item => ({ kind: 'outgoing', key: one.localId, outgoing: one }))];
 }
 
-function addResult(tool: ToolItem, text: string, isError: boolean): void {
+function addResult(tool: ToolItem, text: string, isError: boolean): ToolItem {
   tool.output += text;
   if (isError) tool.state = 'failed';
-}
-
-function settle(tools: Map<string, ToolItem>): void {
-  for (const tool of tools.values()) if (tool.state === 'running') tool.state = 'done';
+  return tool;
 }
 
 /** Results whose call is not here come in pieces, too: one after another they are one. */

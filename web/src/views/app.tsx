@@ -5,9 +5,11 @@ import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { Route, Switch, useLocation } from 'wouter-preact';
 import { namespace, pendingCount, state } from '../state/store.ts';
+import { Boundary } from '../ui/boundary.tsx';
 import { Dialogs } from '../ui/dialog.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
 import { Toasts } from '../ui/toasts.tsx';
+import { isWide } from '../ui/wide.ts';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
 import { SessionView } from './session.tsx';
@@ -45,28 +47,32 @@ function Frame() {
   }, [navigate]);
 
   return (
-    <div class="frame" data-at={isHome ? 'home' : isSession ? 'session' : 'page'}>
+    <div class="frame" data-at={isSession ? 'session' : 'page'}>
       <a class="skip" href="#main">
         Skip to the content
       </a>
-      <aside class="sidebar" aria-label="Sessions">
-        <SessionList />
-      </aside>
+      {isWide.value && (
+        <aside class="sidebar" aria-label="Sessions">
+          <SessionList />
+        </aside>
+      )}
       <NavBar />
-      <main class="main" id="main" tabIndex={-1}>
-        <Suspense fallback={<Loading />}>
-          <Switch>
-            <Route path="/">{() => <Welcome />}</Route>
-            <Route path="/sessions/:id/:tab?">
-              {({ id, tab }) => <SessionView key={id} id={id} tab={tab === 'files' || tab === 'changes' ? tab : 'chat'} />}
-            </Route>
-            <Route path="/archive">{() => <Archive />}</Route>
-            <Route path="/machines">{() => <Machines />}</Route>
-            <Route path="/new">{() => <NewSession />}</Route>
-            <Route path="/settings">{() => <Settings />}</Route>
-            <Route>{() => <Nowhere />}</Route>
-          </Switch>
-        </Suspense>
+      <main class={isHome && !isWide.value ? 'sidebar' : 'main'} id="main" tabIndex={-1}>
+        <Boundary key={isSession ? path.split('/')[2] : path}>
+          <Suspense fallback={<Loading />}>
+            <Switch>
+              <Route path="/">{() => (isWide.value ? <Welcome /> : <SessionList />)}</Route>
+              <Route path="/sessions/:id/:tab?">
+                {({ id, tab }) => <SessionView key={id} id={id} tab={tab === 'files' || tab === 'changes' ? tab : 'chat'} />}
+              </Route>
+              <Route path="/archive">{() => <Archive />}</Route>
+              <Route path="/machines">{() => <Machines />}</Route>
+              <Route path="/new">{() => <NewSession />}</Route>
+              <Route path="/settings">{() => <Settings />}</Route>
+              <Route>{() => <Nowhere />}</Route>
+            </Switch>
+          </Suspense>
+        </Boundary>
       </main>
       <Shortcuts />
       <Title />

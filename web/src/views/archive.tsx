@@ -4,8 +4,8 @@ import { useEffect } from 'preact/hooks';
 import { sync } from '../hub.ts';
 import { grouped, isArchived } from '../state/sessions.ts';
 import { state } from '../state/store.ts';
-import { Read, shortPath } from '../ui/pieces.tsx';
-import { SessionRow } from './session-list.tsx';
+import { Read } from '../ui/pieces.tsx';
+import { Groups } from './session-list.tsx';
 
 /** The view. Read anew whenever it is opened. */
 export function Archive() {
@@ -24,21 +24,7 @@ export function Archive() {
             <p>A session that you archive keeps its messages, and can be resumed from here.</p>
           </div>
         )}
-        {groups.map((group) => (
-          <section key={group.key} aria-label={`${group.host}, ${group.path}`}>
-            <h2 class="group-head archive-head">
-              <span class="mono ellipsis">{shortPath(group.path)}</span>
-              <span class="ellipsis">{group.host}</span>
-            </h2>
-            <ul role="list">
-              {group.sessions.map((session) => (
-                <li key={session.id}>
-                  <SessionRow session={session} />
-                </li>
-              ))}
-            </ul>
-          </section>
-        ))}
+        <Groups groups={groups} />
       </Read>
     </div>
   );

@@ -117,10 +117,9 @@ export function Composer({ session }: { session: Session }) {
             value={text}
             placeholder={isDropping ? 'Drop the files here' : 'Message, or / for commands'}
             aria-label="Message to the agent"
-            role="combobox"
             aria-autocomplete="list"
-            aria-expanded={offered.length > 0}
-            aria-controls="completions"
+            aria-haspopup="listbox"
+            aria-controls={offered.length > 0 ? 'completions' : undefined}
             aria-activedescendant={offered.length > 0 ? `completion-${choice}` : undefined}
             onInput={({ currentTarget }) => write(currentTarget.value)}
             onKeyDown={onKeyDown}

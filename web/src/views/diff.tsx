@@ -8,6 +8,13 @@ import type { Edit } from '../content/tools.ts';
 /** A unified diff of one file. */
 export function Diff({ patch, label }: { patch: string; label: string }) {
   const hunks = useMemo(() => hunksOf(patch), [patch]);
+  if (hunks === null) {
+    return (
+      <pre class="output" tabIndex={0}>
+        {patch}
+      </pre>
+    );
+  }
   if (hunks.length === 0) {
     return <p class="muted small diff-none">{/^Binary files /m.test(patch) ? 'A binary file: there are no lines to show.' : 'No line differs.'}</p>;
   }

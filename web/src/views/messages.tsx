@@ -7,6 +7,7 @@ import type { Session } from '../api/types.ts';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
 import { conversationOf } from '../state/store.ts';
+import { Boundary } from '../ui/boundary.tsx';
 import { Read } from '../ui/pieces.tsx';
 import { ItemView } from './item.tsx';
 
@@ -17,10 +18,10 @@ const EARLY = 800;
 
 /** The column of a session's messages. */
 export function Messages({ session }: { session: Session }) {
-  const { id, active } = session;
+  const { id, active, thinking } = session;
   const conversation = conversationOf(id);
   const { messages, outgoing, hasOlder, reading } = conversation;
-  const items = useMemo(() => timeline(messages, outgoing, active), [messages, outgoing, active]);
+  const items = useMemo(() => timeline(messages, outgoing, { active, thinking }), [messages, outgoing, active, thinking]);
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
       {items.length === 0 ? (
@@ -84,7 +85,9 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
         <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} onScroll={onScroll} startMargin={36}>
           {items.map((item) => (
             <div key={item.key} class="message">
-              <ItemView item={item} sessionId={sessionId} />
+              <Boundary>
+                <ItemView item={item} sessionId={sessionId} />
+              </Boundary>
             </div>
           ))}
         </Virtualizer>

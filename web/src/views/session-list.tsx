@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../hub.ts';
-import { grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
+import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
 import { namespace, state } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
 import { ConnectionBanner } from './connection.tsx';
@@ -42,26 +42,35 @@ export function SessionList() {
       </header>
       <div class="list" tabIndex={0} role="region" aria-label="Sessions by directory">
         <Read reading={list} label="Reading the sessions" onRetry={() => void sync.list()}>
-          {groups.map((group) => (
-            <section key={group.key} class="group" aria-label={`${group.host}, ${group.path}`}>
-              <h2 class="group-head">
-                <span class="mono ellipsis" title={group.path}>
-                  {shortPath(group.path)}
-                </span>
-                <span class="ellipsis">{group.host}</span>
-              </h2>
-              <ul role="list">
-                {group.sessions.map((session) => (
-                  <li key={session.id}>
-                    <SessionRow session={session} />
-                  </li>
-                ))}
-              </ul>
-            </section>
-          ))}
+          <Groups groups={groups} />
           {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{query}”.</p>)}
         </Read>
       </div>
+    </>
+  );
+}
+
+/** Sessions under the directories and machines that they are on. */
+export function Groups({ groups }: { groups: Group[] }) {
+  return (
+    <>
+      {groups.map(({ key, path, host, sessions }) => (
+        <div key={key} class="group">
+          <h2 class="group-head">
+            <span class="mono ellipsis" title={path}>
+              {shortPath(path)}
+            </span>
+            <span class="ellipsis">{host}</span>
+          </h2>
+          <ul role="list">
+            {sessions.map((session) => (
+              <li key={session.id}>
+                <SessionRow session={session} />
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
     </>
   );
 }
@@ -79,14 +88,14 @@ function NoSessions() {
 }
 
 /** What a session is doing, as one word. */
-export function activityOf({ active, thinking, pendingRequestsCount }: SessionSummary): 'asks' | 'thinking' | 'active' | 'inactive' {
+function activityOf({ active, thinking, pendingRequestsCount }: SessionSummary): 'asks' | 'thinking' | 'active' | 'inactive' {
   if (!active) return 'inactive';
   if (pendingRequestsCount > 0) return 'asks';
   return thinking ? 'thinking' : 'active';
 }
 
 /** A session's line. */
-export function SessionRow({ session }: { session: SessionSummary }) {
+function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
   const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, activeAt } = session;
   const activity = activityOf(session);

@@ -15,9 +15,9 @@ const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Ed
 const FIRST_LINES = 200;
 
 const ICONS: [RegExp, typeof Wrench][] = [
+  [/todo|plan/i, ListTodo],
   [/bash|shell|exec|command|terminal/i, Terminal],
   [/edit|write|patch/i, FilePen],
-  [/todo|plan/i, ListTodo],
   [/grep|glob|search|find|list|ls/i, Search],
   [/fetch|web|http/i, Globe],
   [/read|file|notebook/i, FileText],
