@@ -13,6 +13,7 @@ import { toast } from './ui/toasts.tsx';
 
 export const auth = new Auth({
   storage: localStorage,
+  tab: sessionStorage,
   fetch: (input, init) => fetch(input, init),
   now: Date.now,
   onSignedOut: (why) => {

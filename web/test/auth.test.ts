@@ -2,18 +2,24 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Auth, tokenOfFragment } from '../src/api/auth.ts';
+import { Auth, type AuthEnvironment, tokenOfFragment } from '../src/api/auth.ts';
 
 /** A hub that knows one token, and a browser around it. */
 function place() {
   const kept = new Map<string, string>();
+  const shelf = (prefix: string) => ({
+    getItem: (key: string) => kept.get(prefix + key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(prefix + key, value),
+    removeItem: (key: string) => void kept.delete(prefix + key),
+  });
   const hub = { token: 'secret:team', asked: 0, isAway: false };
   const clock = { now: 1_000_000 };
   const out: (string | null)[] = [];
   const jwt = () => `x.${btoa(JSON.stringify({ iat: 500, exp: 500 + 900, n: hub.asked })).replaceAll('=', '')}.y`;
   const answer = (status: number, body: object) => new Response(JSON.stringify(body), { status });
-  const auth = new Auth({
-    storage: { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => void kept.set(key, value), removeItem: (key) => void kept.delete(key) },
+  const environment: AuthEnvironment = {
+    storage: shelf('browser '),
+    tab: shelf('tab '),
     fetch: async (_url, init) => {
       if (hub.isAway) throw new TypeError('failed to fetch');
       hub.asked += 1;
@@ -23,8 +29,8 @@ function place() {
     },
     now: () => clock.now,
     onSignedOut: (why) => out.push(why),
-  });
-  return { auth, hub, clock, out, kept };
+  };
+  return { auth: new Auth(environment), reloaded: () => new Auth(environment), hub, clock, out, kept };
 }
 
 test('a good token is kept, and traded for a JWT', async () => {
@@ -32,6 +38,13 @@ test('a good token is kept, and traded for a JWT', async () => {
   assert.deepEqual(await auth.signIn('secret:team'), { namespace: 'team' });
   assert.equal(auth.accessToken, 'secret:team');
   await auth.token();
+  assert.equal(hub.asked, 1);
+});
+
+test('a reload goes on with the JWT of the tab', async () => {
+  const { auth, hub, reloaded } = place();
+  await auth.signIn('secret:team');
+  assert.equal(await reloaded().token(), await auth.token());
   assert.equal(hub.asked, 1);
 });
 

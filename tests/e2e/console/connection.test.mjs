@@ -174,7 +174,10 @@ test('a session that was deleted while one was away is said to be gone, and the 
 test('a token that is no longer good leads to the sign-in page, with the reason', async (t) => {
   const { page } = await visit(t, 'revoked', DESK);
   await page.getByRole('heading', { name: 'No session yet' }).waitFor();
-  await page.evaluate(() => localStorage.setItem('access-token', 'wrong:revoked'));
+  await page.evaluate(() => {
+    sessionStorage.clear();
+    localStorage.setItem('access-token', 'wrong:revoked');
+  });
   await page.reload();
   await page.getByText('The access token is no longer valid.').waitFor();
   await page.getByLabel('Access token').waitFor();

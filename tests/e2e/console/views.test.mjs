@@ -23,7 +23,7 @@ const THEMES = ['light', 'dark'];
 /** The views, each with what is to be there before it is looked at. `screens`: for which size and theme there is a picture. */
 const VIEWS = [
   { name: 'sessions', at: () => '/', shows: 'Parse the dates', screens: ['phone light'] },
-  { name: 'conversation', at: (id) => `/sessions/${id}`, shows: 'May it use Bash?', screens: ['phone light', 'phone dark', 'desk light', 'desk dark'] },
+  { name: 'conversation', at: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screens: ['phone light', 'phone dark', 'desk light', 'desk dark'] },
   { name: 'changes', at: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', open: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
   { name: 'files', at: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screens: ['desk dark'] },
   { name: 'machines', at: () => '/machines', shows: 'online', screens: [] },

@@ -6,6 +6,7 @@ import { HubError, refusal, unreachable } from './errors.ts';
 const RENEW_BEFORE_MS = 60_000;
 
 const KEY = 'access-token';
+const JWT_KEY = 'jwt';
 
 /** Who is signed in. */
 export interface Identity {
@@ -18,9 +19,14 @@ interface Jwt {
   expiresAt: number;
 }
 
+type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+
 /** What {@link Auth} needs of a browser. */
 export interface AuthEnvironment {
-  storage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+  /** Where the access token is kept. */
+  storage: Shelf;
+  /** Where the JWT is kept, for as long as the tab is open: a reload needs no new one. */
+  tab: Shelf;
   fetch: typeof fetch;
   now: () => number;
   /** The access token is no longer good, or the person signed out. */
@@ -30,11 +36,20 @@ export interface AuthEnvironment {
 /** Keeps the access token and trades it for JWTs as they are needed. */
 export class Auth {
   #environment: AuthEnvironment;
-  #jwt: Jwt | null = null;
   #renewing: Promise<Jwt> | null = null;
 
   constructor(environment: AuthEnvironment) {
     this.#environment = environment;
+  }
+
+  get #jwt(): Jwt | null {
+    const kept = this.#environment.tab.getItem(JWT_KEY);
+    return kept === null ? null : (JSON.parse(kept) as Jwt);
+  }
+
+  set #jwt(jwt: Jwt | null) {
+    if (jwt === null) this.#environment.tab.removeItem(JWT_KEY);
+    else this.#environment.tab.setItem(JWT_KEY, JSON.stringify(jwt));
   }
 
   /** The access token of this browser, or null. */
@@ -70,7 +85,8 @@ export class Auth {
    * @throws {HubError} when the hub cannot be reached, or refuses the access token, which signs out
    */
   async token(): Promise<string> {
-    if (this.#jwt && this.#jwt.expiresAt - this.#environment.now() > RENEW_BEFORE_MS) return this.#jwt.token;
+    const jwt = this.#jwt;
+    if (jwt && jwt.expiresAt - this.#environment.now() > RENEW_BEFORE_MS) return jwt.token;
     // Requests that start together wait for one renewal.
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = null;
