@@ -89,11 +89,11 @@ impl Hub {
     /// A socket is gone.
     pub fn on_close(&self, conn: ConnId) {
         let mut state = self.state();
-        state.rpc.disconnect(conn);
+        let now = self.rt.now();
+        state.rpc.disconnect(conn, now);
         if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
-            let now = self.rt.now();
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
                 match state.connections.of(&owner).last().copied() {
                     Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),

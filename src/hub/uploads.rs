@@ -129,7 +129,7 @@ impl Hub {
         upload.check()?;
         self.require_active(id).await?;
         let limit = self.config.rpc_timeout_ms + share.bytes / BYTES_PER_MS;
-        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).map_err(failed)?;
+        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
         call.answered().await.map_err(failed)
