@@ -7,7 +7,7 @@ mod support;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::memory::{MAX_HELD, MAX_HELD_BYTES};
 use support::sqlite::On;
-use support::{World, quiet};
+use support::{GRACE_MS, World, quiet};
 
 /// How many bytes of metadata a large session has.
 const LARGE: usize = 590_000;
@@ -110,6 +110,7 @@ async fn what_somebody_is_at_work_on_stays() {
     drop(made);
     quiet().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept");
+    world.pass(GRACE_MS).await;
     world.sleep_and_wake().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept", "it was written before it was let go");
     for session in [&active, &connected] {

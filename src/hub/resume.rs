@@ -14,7 +14,6 @@ use super::updates::Changes;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
-use crate::model::machine::Machine;
 use crate::model::method::Method;
 use crate::model::mode::Flavor;
 use crate::model::session::Session;
