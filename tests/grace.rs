@@ -103,8 +103,8 @@ async fn a_cli_that_is_back_and_gone_again_at_once_is_waited_for_further() {
     quiet().await;
     // It registers and leaves before whoever waits has had a turn.
     let back = world.cli(&session).await;
-    back.emit("rpc-register", &json!({"method": "gitStatus"}));
-    tokio::task::yield_now().await;
+    let conn = world.rt.conn(back.socket.key).unwrap();
+    world.hub().on_text(conn, r#"42/cli,["rpc-register",{"method":"gitStatus"}]"#.into()).await;
     back.socket.close();
     quiet().await;
     assert!(!call.is_here());
