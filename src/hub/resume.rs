@@ -50,8 +50,9 @@ impl Hub {
                 Err(error) => return Err(error),
             }
             self.load_machines().await?;
-            // Memory may have let go of the session, or of everything, while the machines were read.
-            if self.state().memory.entry(id).is_some() {
+            // While the machines were read, memory may have let go of the session, or somebody else brought it back.
+            let active = self.state().memory.entry(id).map(|entry| entry.session.active);
+            if active == Some(false) {
                 break self.plan_resume(id)?;
             }
         };
