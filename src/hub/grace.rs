@@ -14,7 +14,7 @@ pub const GRACE_MS: u64 = 2_000;
 /// official client tries again every 7.5 s at the latest.
 const RESTART_MS: u64 = 10_000;
 /// How many calls may wait at once; any further one is told at once that nobody serves its method.
-const MAX_WAITING: usize = 1_000;
+const MAX_WAITING_CALLS: usize = 1_000;
 /// How many methods whose socket left are remembered.
 const MAX_MISSED: usize = 10_000;
 
@@ -75,7 +75,7 @@ impl Grace {
 
     /// Where a call may wait, until the deadline at most, for a method that nobody serves; `None` when it is not missed.
     pub fn wait(&mut self, owner: &Owner, method: &str, now: u64, deadline: u64) -> Option<oneshot::Receiver<()>> {
-        let waits = now < deadline && self.waiting.len() < MAX_WAITING && self.misses(owner, method, now);
+        let waits = now < deadline && self.waiting.len() < MAX_WAITING_CALLS && self.misses(owner, method, now);
         waits.then(|| {
             let (back, receiver) = oneshot::channel();
             self.waiting.push(Waiting { owner: owner.clone(), method: method.to_owned(), deadline, back });
@@ -162,7 +162,7 @@ mod tests {
             grace.left(session(), n.to_string(), 0);
         }
         assert_eq!(grace.missed.len(), MAX_MISSED);
-        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| grace.wait(&session(), "0", 0, 1).unwrap()).collect();
+        let waiting: Vec<_> = (0..MAX_WAITING_CALLS).map(|_| grace.wait(&session(), "0", 0, 1).unwrap()).collect();
         assert!(grace.wait(&session(), "0", 0, 1).is_none());
         grace.expire(1);
         assert!(grace.wait(&session(), "0", 1, 2).is_some());

@@ -18,7 +18,7 @@ pub const NAMESPACE: &str = "/cli";
 /// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// How many bytes of one socket's frames may wait while an earlier one is being handled.
-const MAX_WAITING: usize = 48 * 1024 * 1024;
+const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 /// What a waiting frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
 
@@ -47,7 +47,7 @@ impl Hub {
             if connection.busy {
                 connection.waiting += text.len() + FRAME_OVERHEAD;
                 connection.inbox.push_back(text);
-                let flooded = connection.waiting > MAX_WAITING;
+                let flooded = connection.waiting > MAX_WAITING_FRAME_BYTES;
                 drop(state);
                 if flooded {
                     self.rt.close(conn, 1008, "Too many frames at once");
