@@ -84,6 +84,7 @@ pub struct Config {
 
 /// The hub of one namespace.
 pub struct Hub {
+    /// What it was told about itself.
     pub config: Config,
     db: Arc<dyn Database>,
     rt: Arc<dyn Runtime>,

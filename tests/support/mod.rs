@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod door;
 pub mod faults;
+pub mod merge;
 pub mod race;
 pub mod rest;
 pub mod route;
@@ -17,6 +18,7 @@ pub mod runtime;
 pub mod scene;
 pub mod socket;
 pub mod sqlite;
+pub mod store;
 pub mod upload;
 pub mod web;
 
