@@ -36,14 +36,18 @@ function settings() {
   };
 }
 
-function modules() {
+/** The modules of the built hub, its entry first; with `tally` that is `tally.worker.js`. */
+function modules(tally) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  return [
+  const built = [
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
+  if (!tally) return built;
+  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
+  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 function migrations() {
@@ -58,10 +62,15 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #tally;
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /**
+   * @param {Record<string, unknown>} vars
+   * @param {boolean} tally
+   */
+  constructor(vars, tally) {
     this.#vars = vars;
+    this.#tally = tally;
     folders.add(this.#state);
   }
 
@@ -113,7 +122,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(),
+          modules: modules(this.#tally),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -140,6 +149,33 @@ export class Hub {
   }
 
   /**
+   * Puts the object of a namespace to sleep as the runtime does by itself when nothing happens for ten seconds: it drops
+   * the object's memory and keeps its sockets. Answers whether it was awake.
+   * @param {string} namespace
+   */
+  async sleep(namespace) {
+    try {
+      const options = { name: namespace, webSockets: 'hibernate' };
+      await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
+      return true;
+    } catch (error) {
+      if (/not currently running/.test(error.message)) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * What the object of a namespace did, of a hub that was started with `tally`: how often it woke, the events that it
+   * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
+   * @param {string} namespace
+   * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
+   *   statements: string[]}>}
+   */
+  async tally(namespace) {
+    return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
@@ -159,11 +195,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, tally?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty; with `tally` one can see what the objects do
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, tally = false } = {}) {
+  const hub = new Hub(vars, tally);
   try {
     await hub.start();
     if (schema) await hub.migrate();
