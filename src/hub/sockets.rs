@@ -95,6 +95,9 @@ impl Hub {
             // remembers that; only when there is none the notebook has to.
             let now = self.rt.now();
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                if state.liveness.runs(&owner) {
+                    state.memory.heard(&owner, now);
+                }
                 match state.connections.of(&owner).last().copied() {
                     Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),
                     None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
