@@ -333,6 +333,19 @@ async fn an_alarm_that_wakes_the_hub_sounds_the_beat_it_was_set_for_also_when_it
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_alarm_that_wakes_the_hub_sets_the_next_one_and_no_other_before_it() {
+    let world = World::new();
+    let _cli = world.bare_cli().await;
+    world.rt.set_now(FIRST_PING);
+    let set = world.rt.alarms_set();
+    world.sleep_and_wake().await;
+    world.rt.take_alarm();
+    world.hub().on_alarm();
+    quiet().await;
+    assert_eq!((world.rt.alarm(), world.rt.alarms_set() - set), (Some(FIRST_PING + 60_000), 1), "each is a write");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_beat_is_not_lost_when_something_else_wakes_the_hub_just_before_the_alarm_comes_through() {
     let world = World::new();
     let mut cli = world.bare_cli().await;

@@ -158,7 +158,9 @@ impl Hub {
             state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
         let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
-        hub.arm();
+        // An alarm that woke it sets the next one before this does: each setting is a write.
+        let woken = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
 
