@@ -178,7 +178,7 @@ describe('a sleeping object', { concurrency: true }, () => {
   }
 });
 
-/** Settled when the runtime has put the object to sleep by itself, and no more than its beats came meanwhile. */
+/** Settled when the runtime has put the object to sleep by itself. */
 async function fallsAsleep(on, namespace) {
   const quiet = async () => {
     const { events } = await on.tally(namespace);
@@ -189,7 +189,7 @@ async function fallsAsleep(on, namespace) {
 }
 
 describe('an object nobody asks for anything', { concurrency: true }, () => {
-  const keeps = async (t, namespace, way) => {
+  const connected = async (t, namespace, way) => {
     const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, way });
     await cli.serve('listSkills', () => ({ success: true }));
     return { session, cli, web: hub.web(namespace) };
@@ -250,7 +250,7 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
   }
 
   test('is woken to end a session that gives no more signs, at the time that the last one set', async (t) => {
-    const { web, session, cli } = await keeps(t, 'ends', 'header');
+    const { web, session, cli } = await connected(t, 'ends', 'header');
     const feed = await web.socket({ all: 'true' });
     t.after(() => feed.close());
     await hub.sleep('ends');
@@ -268,7 +268,7 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
   });
 
   test('stays awake while a call waits for its answer, however long that takes', async (t) => {
-    const { web, session, cli } = await keeps(t, 'waits', 'connect');
+    const { web, session, cli } = await connected(t, 'waits', 'connect');
     const answer = deferred();
     await cli.serve('listSlashCommands', () => answer.promise);
     await hub.sleep('waits');
