@@ -161,7 +161,7 @@ impl Hub {
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
-                    self.rt.send(&to, &frame);
+                    self.send_update(&mut state, &to, &frame);
                 }
                 Outcome::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);

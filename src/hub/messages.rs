@@ -163,7 +163,7 @@ impl Hub {
         let to: Vec<ConnId> = of_session.filter(|conn| Some(*conn) != except).collect();
         if !to.is_empty() {
             let body = UpdateBody::NewMessage { sid: session, message };
-            self.rt.send(&to, &update_frame(&self.new_id(), number, message.created_at, &body));
+            self.send_update(state, &to, &update_frame(&self.new_id(), number, message.created_at, &body));
         }
         self.publish(state, Event::message_received(session, message));
     }

@@ -41,7 +41,7 @@ pub mod uploads;
 pub mod watches;
 pub mod workspace;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::channel::oneshot;
@@ -107,8 +107,8 @@ struct State {
     watches: Watches,
     claims: Claims,
     uploads: Room,
-    /// Lives whose clock ran out and whose end is being written.
-    ending: HashSet<Owner>,
+    /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
+    ending: HashMap<Owner, u64>,
 }
 
 impl Hub {
@@ -134,7 +134,7 @@ impl Hub {
             watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
-            ending: HashSet::new(),
+            ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
             let Ok(peer) = serde_json::from_str(&attachment) else {
@@ -160,17 +160,19 @@ impl Hub {
             // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
             // all sockets were lost at once, and whoever comes back gets a whole clock to do so, but only once.
             let left = note.parse().ok();
-            let sign = signs.max().or(left).unwrap_or_else(|| {
+            let sign = signs.max().or(left);
+            if sign.is_none() {
                 rt.note(&key, &now.to_string());
-                now
-            });
+            }
             if state.connections.of(&owner).is_empty() {
                 state.rpc.grace.cut_off(owner.clone(), left, now);
             }
-            state.liveness.restore(owner, sign, left.is_some() || sign == now);
+            state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
         let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
-        hub.arm();
+        // An alarm that woke it sets the next one before this does: each setting is a write.
+        let woken = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
 
@@ -322,6 +324,12 @@ impl State {
     /// Whether nobody is there to hear the beats.
     fn is_alone(&self) -> bool {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
+    }
+
+    /// When something active was last heard of, in Unix milliseconds; 0 when only the database knows. Signs of life are
+    /// not written, so after a sleep this is newer than what was read.
+    fn heard(&self, owner: &Owner) -> u64 {
+        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.heard(owner))
     }
 
     fn next_deadline(&self) -> Option<u64> {

@@ -32,10 +32,14 @@ const REMEMBER_EVERY_MS: u64 = 1_000;
 
 impl Hub {
     /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
-    /// sign: its attachment remembers it, so that a keep-alive costs no write.
+    /// sign: its attachment remembers it, so that a keep-alive costs no write. Without one it is no sign: a clock starts.
     pub(super) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
         let now = self.rt.now();
-        if state.liveness.sign(owner.clone(), now) {
+        let is_news = match from {
+            Some(_) => state.liveness.sign(owner.clone(), now),
+            None => state.liveness.start(owner.clone(), now),
+        };
+        if is_news {
             self.rt.note(&note_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
@@ -56,7 +60,7 @@ impl Hub {
 
     /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
     pub(super) fn start_clock(&self, state: &mut State, owner: Owner) {
-        if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
+        if !state.liveness.runs(&owner) && !state.ending.contains_key(&owner) {
             self.sign(state, owner, None);
         }
     }
@@ -145,8 +149,9 @@ impl Hub {
     pub(super) fn take_expired(&self, now: u64) -> Vec<Owner> {
         let mut state = self.state();
         let expired = state.liveness.take_expired(now);
-        state.ending.extend(expired.iter().cloned());
-        expired
+        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
+        state.ending.extend(expired);
+        owners
     }
 
     /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.
