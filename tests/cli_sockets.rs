@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::{Cli, Heard, read};
 use support::runtime::Frame;
-use support::{World, quiet};
+use support::{GRACE_MS, World, quiet};
 
 /// A raw socket that has heard its open packet.
 async fn opened(world: &World, authenticated: bool) -> support::socket::Socket {
@@ -388,8 +388,9 @@ async fn a_cli_that_reads_nothing_is_closed_before_more_than_sixteen_megabytes_o
     assert_eq!(silent.socket.closed().await, 4408);
     let (pings, updates) = pings_and_updates(&silent.socket.rest().await);
     assert_eq!((pings, updates), (7, 15), "it was asked whether it reads");
-    let answer = world.get(&format!("/api/sessions/{session}/git-status")).await.ok();
-    assert_eq!(answer["error"], "No handler registered for gitStatus");
+    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    world.pass(GRACE_MS).await;
+    assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
     megabyte(&mut cli, &session).await;
     assert!(cli.socket.is_open(), "who sends them is not concerned");
 }
