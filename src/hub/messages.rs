@@ -150,10 +150,10 @@ impl Hub {
         Ok(found)
     }
 
-    /// Tells of a message that is durable, also those who came while it was written.
+    /// Tells the CLIs of a session of a message that is durable, also those who came while it was written.
     pub(super) fn tell_message(
         &self,
-        state: &mut State,
+        state: &State,
         session: &str,
         except: Option<ConnId>,
         message: &Message,
@@ -165,7 +165,6 @@ impl Hub {
             let body = UpdateBody::NewMessage { sid: session, message };
             self.rt.send(&to, &update_frame(&self.new_id(), number, message.created_at, &body));
         }
-        self.publish(state, Event::message_received(session, message));
     }
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {

@@ -90,7 +90,11 @@ impl Hub {
     pub fn on_close(&self, conn: ConnId) {
         let mut state = self.state();
         state.rpc.disconnect(conn);
-        if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
+        let gone = state.connections.remove(conn);
+        if let Some(Peer::Web(_)) = gone {
+            self.leave_log(&mut state);
+        }
+        if let Some(Peer::Cli(cli)) = gone {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
             let now = self.rt.now();

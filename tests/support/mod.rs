@@ -138,6 +138,16 @@ impl World {
         self.object.wake(sockets);
     }
 
+    /// The same, and every socket is gone with it, as when a new version is deployed.
+    pub fn redeploy(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for (conn, _) in self.rt.evict() {
+            self.rt.forget(conn);
+        }
+        drop(hub);
+        self.object.wake(Vec::new());
+    }
+
     /// Time passes; the alarm rings whenever it is due.
     pub async fn pass(&self, ms: u64) {
         quiet().await;
