@@ -508,6 +508,30 @@ async fn a_log_that_could_not_be_deleted_is_not_taken_for_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_log_takes_nothing_of_the_next_one_with_it() {
+    let (world, session, mut cli, query) = live().await;
+    let mut web = world.web(&query).await;
+    cli.message(&session, "heard").await;
+    let heard = id(&web.event().await);
+    web.0.close();
+    cli.socket.close();
+    world.db.fail(On::Writes, passing());
+    world.pass(TEN_MINUTES).await;
+    assert_eq!(rows(&world), 1, "it will be deleted with the next attempt");
+    let greeting = web_greeting(&world, &query).await;
+    cli = world.cli(&session).await;
+    cli.message(&session, "of the next one").await;
+    exhaust(&world).await;
+    assert_eq!(rows(&world), 1);
+    world.redeploy();
+    // Nothing happened between the two.
+    for last in [heard, id(&greeting)] {
+        let (resume, mut back) = come_back(&world, &query, &last, Format::Json).await;
+        assert_eq!((resume.as_str(), said(&back.events().await)), ("ok", vec!["of the next one"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_logged_while_nobody_listens_and_what_is_logged_costs_no_note_and_no_call() {
     let (world, session, mut cli, query) = live().await;
     let texts = |world: &World| {
@@ -635,6 +659,12 @@ async fn a_log_of_which_a_row_is_gone_replays_only_what_is_whole() {
             let expected = if torn == 3 && position < 3 { "ok" } else { expected };
             assert_eq!(resume(&world, &query, last).await, expected, "row {torn} is gone, event {position}");
         }
+        // What happens now makes nobody believe otherwise.
+        world.pass(1_000).await;
+        cli = world.cli(&session).await;
+        cli.message(&session, "now").await;
+        let expected = if torn == 3 { "gap" } else { "ok" };
+        assert_eq!(resume(&world, &query, &ids[3]).await, expected, "row {torn} is gone, the last event");
     }
 }
 

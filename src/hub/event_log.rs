@@ -257,9 +257,10 @@ impl EventLog {
         (self.bytes, self.floor, self.older, self.end) = (0, number, false, number);
     }
 
-    /// Events up to this number are not in memory.
-    pub fn floor(&self) -> u64 {
-        self.floor
+    /// Whether whoever heard this event last can hear in memory all that came after it. A number that is none of the log's
+    /// is from another history, such as one that ended when the database was put back to an earlier moment.
+    pub fn knows(&self, number: u64) -> bool {
+        number == self.floor || self.held.binary_search_by_key(&number, |(held, _)| *held).is_ok()
     }
 
     /// The numbers of the rows that have to be read for whoever heard this event last: above the first one, up to the

@@ -31,7 +31,7 @@ impl Kept {
         assert_eq!(log.unread().map(|(unread, _)| unread), Some(Unread::End));
         log.read_end(self.rows.last().map_or(0, |row| row.last));
         assert_eq!(log.all_read(), self.log.end);
-        if let Some((after, up_to)) = log.older(log.floor() - 1) {
+        if let Some((after, up_to)) = log.older(log.floor - 1) {
             assert_eq!((after, up_to), (100, self.log.end));
             log.load(up_to, self.rows.clone());
         }
@@ -87,12 +87,12 @@ fn a_head_is_read_as_it_was_noted() {
 #[test]
 fn a_woken_log_holds_the_same_once_it_is_read() {
     let mut kept = Kept::new();
-    assert_eq!(kept.woken().floor(), 100);
+    assert_eq!(kept.woken().floor, 100);
     for size in 1..5 {
         kept.append(&[size, size]);
     }
     let mut log = kept.woken();
-    assert_eq!((log.floor(), numbers(&log)), (100, (101..=108).collect()));
+    assert_eq!((log.floor, numbers(&log)), (100, (101..=108).collect()));
     assert!(log.older(100).is_none(), "nothing is read twice");
     log.hold(109, event(1));
     assert_eq!(log.after(106).map(|(number, _)| *number).collect::<Vec<_>>(), [107, 108, 109]);
@@ -109,7 +109,7 @@ fn what_was_told_meanwhile_stands_behind_what_is_read() {
     log.hold(103, event(1));
     log.load(up_to, kept.rows.clone());
     log.load(up_to, kept.rows.clone());
-    assert_eq!((log.floor(), numbers(&log)), (100, vec![101, 102, 103]));
+    assert_eq!((log.floor, numbers(&log)), (100, vec![101, 102, 103]));
     assert!(log.older(99).is_none(), "from before the log's start nothing can be read");
 }
 
@@ -122,7 +122,7 @@ fn at_least_the_last_thousand_events_are_held_and_not_many_more() {
         assert!(held >= KEEP_EVENTS.min(n) && held <= KEEP_EVENTS + SLACK_EVENTS, "{held}");
     }
     let held = numbers(&kept.log);
-    assert_eq!((held.first().copied(), held.last().copied()), (Some(kept.log.floor() + 1), Some(3_100)));
+    assert_eq!((held.first().copied(), held.last().copied()), (Some(kept.log.floor + 1), Some(3_100)));
     assert!(kept.log.older(101).is_none(), "what was dropped is not read again");
 }
 
@@ -167,9 +167,9 @@ fn of_a_batch_larger_than_the_log_the_end_is_written() {
     let bytes: usize = kept.rows.iter().map(|row| row.body.len()).sum();
     assert!((KEEP_BYTES..KEEP_BYTES + 2 * ROW_BYTES).contains(&bytes), "{bytes}");
     let floor = kept.rows[1].floor;
-    assert_eq!((kept.woken().floor(), kept.woken().end), (floor, 181));
+    assert_eq!((kept.woken().floor, kept.woken().end), (floor, 181));
     assert_eq!(numbers(&kept.woken()), (floor + 1..=181).collect::<Vec<_>>());
-    assert!(kept.log.floor() <= floor);
+    assert!(kept.log.floor <= floor);
 }
 
 #[test]
@@ -177,16 +177,16 @@ fn an_event_that_fits_no_row_is_not_held_and_nothing_before_it() {
     let mut kept = Kept::new();
     kept.append(&[1]);
     kept.append(&[1, MAX_EVENT_BYTES, 1]);
-    assert_eq!((numbers(&kept.log), kept.log.floor()), (vec![104], 103));
+    assert_eq!((numbers(&kept.log), kept.log.floor), (vec![104], 103));
     let woken = kept.woken();
-    assert_eq!((numbers(&woken), woken.floor()), (vec![104], 103));
+    assert_eq!((numbers(&woken), woken.floor), (vec![104], 103));
     let not_held = EventsRow { floor: 104, ..kept.rows[2].clone() };
     assert!(not_held.body.is_empty() && kept.log.read_next(&not_held).is_none());
     kept.append(&[MAX_EVENT_BYTES]);
-    assert_eq!((numbers(&kept.log), kept.log.floor()), (vec![], 105));
-    assert_eq!(kept.woken().floor(), 105);
+    assert_eq!((numbers(&kept.log), kept.log.floor), (vec![], 105));
+    assert_eq!(kept.woken().floor, 105);
     kept.append(&[MAX_EVENT_BYTES - 2]);
-    assert_eq!((numbers(&kept.log), kept.log.floor()), (vec![106], 105));
+    assert_eq!((numbers(&kept.log), kept.log.floor), (vec![106], 105));
     assert!(kept.rows.iter().all(|row| row.body.len() < 2_000_000));
 }
 
@@ -200,7 +200,7 @@ fn rows_that_do_not_follow_one_another_are_worth_nothing() {
         let mut log = EventLog::woken(Span { start: 100, left: None }, None);
         log.read_end(104);
         log.load(104, rows);
-        (log.floor(), numbers(&log))
+        (log.floor, numbers(&log))
     };
     let rows = &kept.rows;
     assert_eq!(loaded(rows.clone()), (100, vec![101, 102, 103, 104]));
@@ -231,11 +231,11 @@ fn what_was_read_before_a_doubt_says_nothing() {
 #[test]
 fn those_who_are_still_there_after_a_sleep_have_heard_what_was_told() {
     let log = EventLog::woken(Span { start: 100, left: None }, Some(104));
-    assert_eq!((log.unread().map(|(unread, _)| unread), log.floor()), (Some(Unread::After(104)), 104));
+    assert_eq!((log.unread().map(|(unread, _)| unread), log.floor), (Some(Unread::After(104)), 104));
     assert_eq!(log.older(102), Some((100, 104)));
     assert!(!log.is_in_doubt());
     let early = EventLog::woken(Span { start: 100, left: None }, Some(99));
-    assert_eq!((early.floor(), early.older(100)), (100, None));
+    assert_eq!((early.floor, early.older(100)), (100, None));
 }
 
 #[test]
@@ -253,5 +253,5 @@ fn events_of_before_the_start_are_not_held() {
     let mut log = EventLog::begin(100);
     log.hold(100, event(1));
     log.hold(101, event(1));
-    assert_eq!((log.floor(), numbers(&log)), (100, vec![101]));
+    assert_eq!((log.floor, numbers(&log)), (100, vec![101]));
 }

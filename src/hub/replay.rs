@@ -44,12 +44,10 @@ impl Hub {
     pub(super) fn join_log(&self, state: &mut State) {
         // What is being committed at the moment is not in the log.
         let start = state.fanout.reserved();
-        let new = match &mut state.log {
-            Some(log) => log.join(),
-            none => none.replace(EventLog::begin(start)).is_none(),
-        };
-        if new {
-            self.note_head(state);
+        let begins = state.log.is_none();
+        let log = state.log.get_or_insert_with(|| EventLog::begin(start));
+        if log.join() || begins {
+            self.note_head(log);
         }
     }
 
@@ -60,9 +58,9 @@ impl Hub {
         }
         let now = self.rt.now();
         let Some(log) = &mut state.log else { return };
-        let (left, end) = (log.leave(now), log.ends_at());
-        if left {
-            self.note_head(state);
+        if log.leave(now) {
+            self.note_head(log);
+            let end = log.ends_at();
             self.want_alarm(state, end);
         }
     }
@@ -74,21 +72,20 @@ impl Hub {
             return;
         }
         state.log = None;
-        self.note_head(&state);
+        // Above all that was logged, also before a sleep, and below whatever the next log holds: it may begin before the
+        // rows of this one are deleted.
+        let last = state.fanout.number(now);
+        self.rt.note(HEAD, &Head::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
         self.rt.spawn(Box::pin(async move {
             // Rows that stay are before the start of the next log, which drops them.
-            let _ = hub.commit(&[events::delete(&hub.config.namespace)]).await;
+            let _ = hub.commit(&[events::delete(&hub.config.namespace, last)]).await;
         }));
     }
 
-    /// The state of the log is noted when it begins or ends, and when its last reader comes or goes.
-    fn note_head(&self, state: &State) {
-        let head = match &state.log {
-            Some(log) => Head::On(log.span().clone()),
-            None => Head::Off(state.fanout.reserved()),
-        };
-        self.rt.note(HEAD, &head.encode());
+    /// The state of the log is noted when it begins, and when its last reader comes or goes.
+    fn note_head(&self, log: &EventLog) {
+        self.rt.note(HEAD, &Head::On(log.span().clone()).encode());
     }
 
     /// Numbers for the events of a batch, whose rows are added to it. A batch that changes nothing has none.
@@ -255,7 +252,6 @@ impl State {
     /// The number of the event that a web client heard last, when all that came after it is held.
     pub(super) fn held_after(&self, last_event_id: &str) -> Option<u64> {
         let number = self.fanout.number_of(last_event_id)?;
-        let floor = self.log.as_ref()?.floor();
-        (floor..=self.fanout.told()).contains(&number).then_some(number)
+        self.log.as_ref()?.knows(number).then_some(number)
     }
 }

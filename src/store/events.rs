@@ -42,9 +42,9 @@ pub fn trim(namespace: &Namespace, events: usize, bytes: usize, up_to: u64) -> S
     Statement::new(sql::TRIM_EVENTS, params)
 }
 
-/// Deletes all rows of a namespace.
-pub fn delete(namespace: &Namespace) -> Statement {
-    Statement::new(sql::DELETE_EVENTS, [namespace.as_ref().into()])
+/// Deletes a namespace's rows whose last number is at most `up_to`.
+pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
+    Statement::new(sql::DELETE_EVENTS, [namespace.as_ref().into(), up_to.into()])
 }
 
 /// Selects the rows whose last number is above `after` and at most `up_to` (all, when `None`), oldest first.

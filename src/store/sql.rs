@@ -99,8 +99,8 @@ DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
     FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
   WHERE events_after >= ?2 OR bytes_after >= ?3), 0))";
 
-/// `?1`: namespace.
-pub const DELETE_EVENTS: &str = "DELETE FROM events WHERE namespace = ?1";
+/// `?1`: namespace, `?2`: the largest last number of a row that goes.
+pub const DELETE_EVENTS: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
 
 /// Rows of the log, oldest first. `?1`: namespace, `?2`: number above which the last one is, `?3`: at most this.
 pub const EVENTS: &str = "
