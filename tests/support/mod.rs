@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod door;
 pub mod faults;
+pub mod replay;
 pub mod rest;
 pub mod route;
 pub mod routes;
