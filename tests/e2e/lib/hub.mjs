@@ -140,6 +140,22 @@ export class Hub {
   }
 
   /**
+   * Puts the object of a namespace to sleep as the runtime does by itself when nothing happens for ten seconds: it drops
+   * the object's memory and keeps its sockets. Answers whether it was awake.
+   * @param {string} namespace
+   */
+  async sleep(namespace) {
+    try {
+      const options = { name: namespace, webSockets: 'hibernate' };
+      await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
+      return true;
+    } catch (error) {
+      if (/not currently running/.test(error.message)) return false;
+      throw error;
+    }
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
