@@ -189,18 +189,15 @@ impl EventLog {
     /// Rows for events that are about to happen, with their numbers; of more than is held the last ones.
     pub fn rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
         let mut rows = Rows { done: VecDeque::new(), open: EventsRow::after(self.end) };
-        let mut line = String::new();
         for (number, event) in numbers.zip(events) {
-            line.clear();
-            write_line(&mut line, number, &event);
             let held = event.body.len() <= MAX_EVENT_BYTES;
-            if !held || rows.open.body.len() + line.len() > ROW_BYTES {
+            if !held || rows.open.body.len() + event.body.len() > ROW_BYTES {
                 rows.close();
             }
             rows.open.last = number;
             rows.open.events += 1;
             match held {
-                true => rows.open.body.push_str(&line),
+                true => write_line(&mut rows.open.body, number, &event),
                 false => rows.close(),
             }
         }
@@ -319,7 +316,7 @@ impl Rows {
     }
 }
 
-fn write_line(line: &mut String, number: u64, event: &Event) {
+fn write_line(row: &mut String, number: u64, event: &Event) {
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),
         Audience::Conversation(id) => ('c', id),
@@ -328,7 +325,7 @@ fn write_line(line: &mut String, number: u64, event: &Event) {
     // As JSON the id has neither tabs nor line breaks, whatever its owner chose.
     let id = serde_json::to_string(id).unwrap_or_default();
     // Writing to a text does not fail.
-    let _ = writeln!(line, "{number}\t{kind}{id}\t{}", one_line(&event.body));
+    let _ = writeln!(row, "{number}\t{kind}{id}\t{}", one_line(&event.body));
 }
 
 /// The events of a row, with their numbers; none when its text is not one.

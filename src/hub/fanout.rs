@@ -95,7 +95,8 @@ impl Fanout {
 /// JSON on one line: in valid JSON a line break stands only between tokens (opaque parts keep theirs), where a space says
 /// the same.
 pub fn one_line(json: &str) -> Cow<'_, str> {
-    match json.contains(['\n', '\r']) {
+    // Byte by byte: a text of many kilobytes is looked through in a fraction of the time that its characters take.
+    match json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
         true => Cow::Owned(json.replace(['\n', '\r'], " ")),
         false => Cow::Borrowed(json),
     }
