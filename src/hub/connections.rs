@@ -162,6 +162,9 @@ pub struct Subscription {
     pub visible: bool,
     /// How its events are written.
     pub format: Format,
+    /// The number of the last event that was told to anybody, when this was last written: on every change of the first
+    /// subscriber's.
+    pub told: u64,
     /// When the token that it showed is good no more, in Unix milliseconds; never for an access token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,

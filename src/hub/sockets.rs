@@ -95,7 +95,11 @@ impl Hub {
     pub(super) fn gone(&self, state: &mut State, conn: ConnId) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
-        if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
+        let gone = state.connections.remove(conn);
+        if let Some(Peer::Web(_)) = gone {
+            self.leave_log(state);
+        }
+        if let Some(Peer::Cli(cli)) = gone {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
