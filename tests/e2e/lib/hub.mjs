@@ -6,7 +6,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder } from './await.mjs';
+import { Recorder, deferred, within } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -36,14 +36,18 @@ function settings() {
   };
 }
 
-function modules() {
+/** The modules of the built hub, its entry first; with `tally` around it what notes the statements that it sends. */
+function modules(tally) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  return [
+  const built = [
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
+  if (!tally) return built;
+  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
+  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 function migrations() {
@@ -58,10 +62,16 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #tally;
+  #revived = deferred();
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /**
+   * @param {Record<string, unknown>} vars
+   * @param {boolean} tally
+   */
+  constructor(vars, tally) {
     this.#vars = vars;
+    this.#tally = tally;
     folders.add(this.#state);
   }
 
@@ -109,11 +119,12 @@ export class Hub {
           this.complaints.push(String(bytes));
         });
       },
+      unsafeHandleRuntimeRestart: () => this.#revived.resolve(),
       workers: [
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(),
+          modules: modules(this.#tally),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -140,15 +151,63 @@ export class Hub {
   }
 
   /**
+   * Kills the runtime of this process's only hub with SIGKILL. Settled when it runs again, on the same port with what was
+   * stored. Linux only.
+   */
+  async kill() {
+    this.#revived = deferred();
+    process.kill(this.#runtime(), 'SIGKILL');
+    await within(this.#revived.promise, 'the runtime to run again', 60_000);
+  }
+
+  /**
+   * Puts the object of a namespace to sleep as the runtime does when nothing happens: it drops its memory and keeps its
+   * sockets. Fails when it sleeps already (see `sleeps`), or when a request keeps it awake.
+   * @param {string} namespace
+   */
+  async sleep(namespace) {
+    const options = { name: namespace, webSockets: 'hibernate' };
+    await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
+  }
+
+  /**
+   * Whether the object of a namespace sleeps. One that was awake sleeps afterwards: nothing can look at it otherwise.
+   * @param {string} namespace
+   */
+  async sleeps(namespace) {
+    try {
+      await this.sleep(namespace);
+      return false;
+    } catch (error) {
+      if (/not currently running/.test(error.message)) return true;
+      throw error;
+    }
+  }
+
+  /**
+   * The statements that were sent to D1 since this was asked last, of a hub that was started with `tally`.
+   * @returns {Promise<string[]>}
+   */
+  async statements() {
+    return (await this.web().get('/e2e/statements')).body;
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
   memory() {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-    const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
-    const status = readFileSync(`/proc/${runtime}/status`, 'utf8');
+    const status = readFileSync(`/proc/${this.#runtime()}/status`, 'utf8');
     const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
     return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+  }
+
+  /** The process id of the runtime. */
+  #runtime() {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+    const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
+    return Number(runtimes[0]);
   }
 
   async stop() {
@@ -159,11 +218,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, tally?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty; with `tally` the hub's statements can be looked at
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, tally = false } = {}) {
+  const hub = new Hub(vars, tally);
   try {
     await hub.start();
     if (schema) await hub.migrate();
