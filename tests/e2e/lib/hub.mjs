@@ -36,18 +36,14 @@ function settings() {
   };
 }
 
-/** The modules of the built hub, its entry first; with `tally` around it what notes the statements that it sends. */
-function modules(tally) {
+function modules() {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  const built = [
+  return [
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
-  if (!tally) return built;
-  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
-  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 function migrations() {
@@ -62,16 +58,11 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
-  #tally;
   #revived = deferred();
 
-  /**
-   * @param {Record<string, unknown>} vars
-   * @param {boolean} tally
-   */
-  constructor(vars, tally) {
+  /** @param {Record<string, unknown>} vars */
+  constructor(vars) {
     this.#vars = vars;
-    this.#tally = tally;
     folders.add(this.#state);
   }
 
@@ -124,7 +115,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(this.#tally),
+          modules: modules(),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -161,38 +152,6 @@ export class Hub {
   }
 
   /**
-   * Puts the object of a namespace to sleep as the runtime does when nothing happens: it drops its memory and keeps its
-   * sockets. Fails when it sleeps already (see `sleeps`), or when a request keeps it awake.
-   * @param {string} namespace
-   */
-  async sleep(namespace) {
-    const options = { name: namespace, webSockets: 'hibernate' };
-    await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
-  }
-
-  /**
-   * Whether the object of a namespace sleeps. One that was awake sleeps afterwards: nothing can look at it otherwise.
-   * @param {string} namespace
-   */
-  async sleeps(namespace) {
-    try {
-      await this.sleep(namespace);
-      return false;
-    } catch (error) {
-      if (/not currently running/.test(error.message)) return true;
-      throw error;
-    }
-  }
-
-  /**
-   * The statements that were sent to D1 since this was asked last, of a hub that was started with `tally`.
-   * @returns {Promise<string[]>}
-   */
-  async statements() {
-    return (await this.web().get('/e2e/statements')).body;
-  }
-
-  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
@@ -218,11 +177,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, tally?: boolean}} [options] `vars` override those of
- *   wrangler.toml; without `schema` the database stays empty; with `tally` the hub's statements can be looked at
+ * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
+ *   `schema` the database stays empty
  */
-export async function startHub({ vars = {}, schema = true, tally = false } = {}) {
-  const hub = new Hub(vars, tally);
+export async function startHub({ vars = {}, schema = true } = {}) {
+  const hub = new Hub(vars);
   try {
     await hub.start();
     if (schema) await hub.migrate();

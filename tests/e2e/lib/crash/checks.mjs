@@ -86,6 +86,6 @@ export function checkRequests({ clis, approver }, { session, completed }) {
 export function checkLife({ clis: [leader] }, { session, row }) {
   const thoughts = leader.signs.map(({ thinking }) => thinking);
   assert.deepEqual([session.active, session.mode], [true, 'remote']);
-  if (!process.env.NOTHINK) assert.ok(thoughts.includes(session.thinking), `it said ${thoughts}, and the hub says ${session.thinking}`);
+  assert.ok(thoughts.includes(session.thinking), `it said ${thoughts}, and the hub says ${session.thinking}`);
   if (row) assert.deepEqual([row.active, row.thinking], [1, Number(session.thinking)], 'and so says the database');
 }

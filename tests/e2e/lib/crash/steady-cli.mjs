@@ -67,7 +67,6 @@ export class SteadyCli {
 
   /** Settled when it knows of all messages up to one. */
   knows(seq) {
-    setTimeout(async () => { if (this.known.size >= seq) return; const missing = Array.from({length: seq}, (_, n) => n + 1).filter((n) => !this.known.has(n)); const h = await this.web.history(this.session.id); console.log(this.name, 'connections', this.#connections, 'reading', this.#reading, 'held', this.#held.length, 'last', this.heard.at(-1).seq, missing.slice(0,5).map((n) => [n, h[n-1].localId]), missing.length, missing.at(-1), JSON.stringify(this.log)); }, 8000);
     return this.signal.until(() => this.known.size >= seq, `to know ${seq} messages`);
   }
 
@@ -90,7 +89,6 @@ export class SteadyCli {
 
   async #arrive() {
     this.#connections += 1;
-    this.log.push(['connect', this.heard.at(-1)?.seq]);
     const connection = this.#connections;
     const gone = () => connection !== this.#connections || !this.socket.connected;
     this.signal.give();
@@ -156,11 +154,9 @@ export class SteadyCli {
       more = answer.body.hasMore;
     }
     this.#reading = false;
-    this.log.push(['caught up', this.heard.at(-1)?.seq, this.#held.map(({seq}) => seq).slice(0,3), this.#held.at(-1)?.seq]);
     this.#hear(this.#held);
   }
 
-  log = [];
   #update(message) {
     if (this.#reading) this.#held.push(message);
     else this.#hear([message]);
