@@ -73,8 +73,9 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     const killed = performance.now();
     await hub.kill();
     for (const life of lives) {
+      const before = life.clis[0].thoughts;
       const { body } = await storm.persist(() => life.web.get(`/api/sessions/${life.session.id}`));
-      checkLife(life, body);
+      checkLife(life, body, before);
     }
     recoveries.push(performance.now() - killed);
     assert.deepEqual(storm.faults, [], `after kill ${kill} of seed ${SEED}`);

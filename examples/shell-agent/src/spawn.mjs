@@ -79,7 +79,7 @@ export class Spawner {
   }
 
   #serving(id) {
-    return this.own?.id === id && !this.own.ended ? this.own : this.processes.serving(id);
+    return this.own?.id === id ? this.own : this.processes.serving(id);
   }
 
   #worktree({ directory, name }, until) {

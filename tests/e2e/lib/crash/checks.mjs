@@ -82,9 +82,15 @@ export function checkRequests({ clis, approver }, { session, completed }) {
   }
 }
 
-/** The session is as alive as its CLI says. */
-export function checkLife({ clis: [leader] }, { session, row }) {
-  const thoughts = leader.signs.map(({ thinking }) => thinking);
+/**
+ * The session is as alive as its CLI says.
+ * @param {{clis: import('./steady-cli.mjs').SteadyCli[]}} life
+ * @param {{session: any, row?: any}} found
+ * @param {boolean[]} [before] what the hub could know of the CLI's thinking when it was asked
+ */
+export function checkLife({ clis: [leader] }, { session, row }, before = []) {
+  // While the answer was under way more was said, and of what was said before more was acknowledged.
+  const thoughts = [...before, ...leader.thoughts];
   assert.deepEqual([session.active, session.mode], [true, 'remote']);
   assert.ok(thoughts.includes(session.thinking), `it said ${thoughts}, and the hub says ${session.thinking}`);
   if (row) assert.deepEqual([row.active, row.thinking], [1, Number(session.thinking)], 'and so says the database');

@@ -27,6 +27,8 @@ export class SteadyCli {
   #connections = 0;
   #held = [];
   #reading = false;
+  /** The last message that it was told of on this connection. */
+  #live = 0;
 
   /**
    * @param {import('./storm.mjs').Storm} storm
@@ -70,6 +72,11 @@ export class SteadyCli {
     return this.signal.until(() => this.known.size >= seq, `to know ${seq} messages`);
   }
 
+  /** Whether it thinks, as the hub may know it: what it acknowledged last, and what was said since. */
+  get thoughts() {
+    return this.signs.map(({ thinking }) => thinking);
+  }
+
   /** How many messages nobody can tell of whether they are kept. */
   get inFlight() {
     return this.#unacked.size;
@@ -89,6 +96,7 @@ export class SteadyCli {
 
   async #arrive() {
     this.#connections += 1;
+    this.#live = 0;
     const connection = this.#connections;
     const gone = () => connection !== this.#connections || !this.socket.connected;
     this.signal.give();
@@ -158,6 +166,9 @@ export class SteadyCli {
   }
 
   #update(message) {
+    const { seq } = message;
+    this.storm.rule(seq > this.#live, `${this.name} was told message ${seq} after ${this.#live} on one connection`);
+    this.#live = seq;
     if (this.#reading) this.#held.push(message);
     else this.#hear([message]);
   }
