@@ -3,8 +3,8 @@
  *
  * Each has a `localId`, by which the hub recognizes one that it already has. What is not acknowledged when the connection
  * ends goes out again on the next one. After a refusal that passes nothing new goes out until all that was under way is
- * answered: then what was refused goes first, so that only what the hub took beside it can stand before it. Memory is bounded: when the outbox is full, `push` waits, and with it whoever
- * produces the messages.
+ * answered: then what was refused goes first, so that only what the hub took beside it can stand before it. Memory is
+ * bounded: when the outbox is full, `push` waits, and with it whoever produces the messages.
  */
 
 import { randomUUID } from 'node:crypto';
