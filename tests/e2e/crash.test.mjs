@@ -7,8 +7,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from './lib/await.mjs';
-import { checkLife, checkMessages, checkReaders, checkRequests, checkUpdates, record } from './lib/crash/checks.mjs';
+import { checkAgent, checkLife, checkMessages, checkReaders, checkRequests, checkUpdates, record } from './lib/crash/checks.mjs';
 import { Crowd } from './lib/crash/crowd.mjs';
+import { SteadyAgent } from './lib/crash/steady-agent.mjs';
 import { SteadyCli } from './lib/crash/steady-cli.mjs';
 import { SteadyMachine } from './lib/crash/steady-machine.mjs';
 import { Storm } from './lib/crash/storm.mjs';
@@ -51,10 +52,11 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   ];
   const { web, idle, quiet, steady, metadata, state } = await bystanders(storm, 'storm');
   const clis = crowds.flatMap((one) => one.clis);
-  const everybody = [...crowds, quiet, steady];
+  const agent = new SteadyAgent(storm, t, { name: 'agent', namespace: 'shell' });
+  const everybody = [...crowds, quiet, steady, agent];
   t.after(() => {
     storm.end();
-    everybody.forEach((one) => one.close());
+    for (const one of [...crowds, quiet, steady]) one.close();
   });
   await Promise.all(everybody.map((one) => one.connect()));
 
@@ -78,6 +80,10 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
       checkLife(life, body, before);
     }
     recoveries.push(performance.now() - killed);
+    if (storm.random.chance(40)) {
+      await sleep(storm.random.between(0, LATE_MS));
+      await agent.restart();
+    }
     assert.deepEqual(storm.faults, [], `after kill ${kill} of seed ${SEED}`);
   }
   await Promise.race([load, Promise.all(clis.map((cli) => cli.acknowledged()))]);
@@ -99,6 +105,7 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     checkLife(one, found);
     await eventually(() => one.callers[0].ask(), 'the CLI to serve its methods again');
   }
+  checkAgent(agent, await record(agent));
   const { machine } = (await web.get(`/cli/machines/${steady.machine.id}`)).body;
   assert.equal(machine.active, true);
   checkUpdates([metadata], machine.metadata, machine.metadataVersion);
@@ -106,11 +113,11 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const { activeAt: _, ...untouched } = (await web.get(`/api/sessions/${idle.id}`)).body.session;
   assert.deepEqual(untouched, (({ activeAt, ...rest }) => rest)(idle));
 
-  report(t, storm, { crowds, before, recoveries, inFlight });
+  report(t, storm, { crowds, agent, before, recoveries, inFlight });
 });
 
 /** Figures of a run. */
-function report(t, storm, { crowds, before, recoveries, inFlight }) {
+function report(t, storm, { crowds, agent, before, recoveries, inFlight }) {
   const sorted = recoveries.map(Math.round).sort((a, b) => a - b);
   const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
   const listeners = crowds.flatMap((one) => one.listeners);
@@ -119,6 +126,8 @@ function report(t, storm, { crowds, before, recoveries, inFlight }) {
     'messages kept': sum(before.map(({ history }) => history.length)),
     'messages in flight at the kills': inFlight,
     'versioned updates': sum(before.map(({ session }) => session.metadata.marks.length + session.agentState.marks.length)),
+    'commands run by the agent': agent.ran.length,
+    'kills of the agent': agent.kills,
     'permission requests answered': sum(before.map(({ completed }) => completed.length)),
     'event channels resumed': sum(listeners.map(({ resumed }) => resumed.ok)),
     'event channels told a gap': sum(listeners.map(({ resumed }) => resumed.gap)),

@@ -1,6 +1,7 @@
 /** What must be true when the storm is over, whatever was killed in the middle of what. */
 
 import assert from 'node:assert/strict';
+import { part } from '../agent.mjs';
 import { requestOf } from './crowd.mjs';
 
 /** All that is known of a session. @param {import('./crowd.mjs').Crowd} crowd */
@@ -80,6 +81,23 @@ export function checkRequests({ clis, approver }, { session, completed }) {
     assert.equal(completedRequests[id].status, status, `${id} as it was decided`);
     assert.ok(clis.some(({ answers }) => answers.get(id) === (status === 'approved')), `the CLI knows that ${id} is ${status}`);
   }
+}
+
+/** The agent did what it was told, each command once and in order; only one that a kill cut short may not have run. */
+export function checkAgent({ name, kills, writer, ran }, { session, history }) {
+  assert.deepEqual(history.map(({ seq }) => seq), history.map((_, at) => at + 1), 'seq is gapless');
+  const byLocalId = new Map(history.map((message) => [message.localId, message]));
+  const calls = history.map(part).filter((one) => one?.type === 'tool_use');
+  assert.deepEqual(calls.map(({ input }) => input.command), writer.sent.map((_, at) => writer.text(at + 1)), `what ${name} was told`);
+  for (const { id } of calls) {
+    const said = ['use', 'result', 'end', 'ready'].map((what) => byLocalId.get(`${id}-${what}`)?.seq);
+    assert.ok(said.every((seq, at) => seq > (said[at - 1] ?? 0)), `${name} closed what it began: ${said}`);
+  }
+  const finished = calls.map(({ id }) => part(byLocalId.get(`${id}-end`)).text === 'Exit code 0.');
+  assert.ok(finished.filter((one) => !one).length <= kills, 'a kill cuts short one command at most');
+  const expected = finished.flatMap((one, at) => (one || ran.includes(at + 1) ? [at + 1] : []));
+  assert.deepEqual(ran, expected, 'each ran once and in order');
+  assert.equal(session.active, true);
 }
 
 /**

@@ -89,7 +89,7 @@ export class Listener {
   #take(event) {
     const { eventId, type, sessionId, message, data } = event;
     if (type === 'connection-changed') this.#greeted(data.resume);
-    else this.storm.rule(this.#isLater(eventId), `${this.name} heard ${type} ${eventId} after ${this.#lastEventId}`);
+    else this.storm.rule(this.#isNext(event), `${this.name} heard ${type} ${eventId} after ${this.#lastEventId}`);
     this.#lastEventId = eventId;
     if (type === 'message-received') {
       this.storm.rule(sessionId === this.session.id, `${this.name} heard a message of ${sessionId}`);
@@ -105,8 +105,10 @@ export class Listener {
     }
   }
 
-  #isLater(eventId) {
-    return numberOf(eventId) > numberOf(this.#lastEventId);
+  /** Ids grow; a heartbeat has none of its own, but that of the last event. */
+  #isNext({ eventId, type }) {
+    const ahead = numberOf(eventId) - numberOf(this.#lastEventId);
+    return type === 'heartbeat' ? ahead >= 0n : ahead > 0n;
   }
 
   #greeted(resume) {

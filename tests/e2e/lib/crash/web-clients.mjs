@@ -1,5 +1,6 @@
 /** Web clients that use REST: who writes, who answers permission requests, who asks the CLI something. */
 
+/** The longest pause between two requests, in milliseconds. */
 const PAUSE_MS = 40;
 
 /** Writes messages one after the other, each until it is kept. */
@@ -9,15 +10,20 @@ export class Writer {
   /** What it heard of those that are kept, by local id. @type {Map<string, {id: string, seq: number}>} */
   acked = new Map();
 
-  /** @param {import('./storm.mjs').Storm} storm @param {{name: string, namespace: string, session: any}} options */
-  constructor(storm, { name, namespace, session }) {
-    Object.assign(this, { storm, name, session, web: storm.hub.web(namespace), random: storm.random.for(name) });
+  /**
+   * @param {import('./storm.mjs').Storm} storm
+   * @param {{name: string, namespace: string, session: any, text?: (n: number) => string, pauseMs?: number}} options
+   *   `text`: of its nth message, otherwise at random; `pauseMs`: the longest pause between two messages
+   */
+  constructor(storm, { name, namespace, session, text = () => this.random.text(), pauseMs = PAUSE_MS }) {
+    Object.assign(this, { storm, name, session, text, pauseMs, web: storm.hub.web(namespace), random: storm.random.for(name) });
   }
 
   async run() {
-    await this.storm.repeat(this.random, PAUSE_MS, async () => {
-      const localId = `${this.name}-${this.sent.length + 1}`;
-      const text = this.random.text();
+    await this.storm.repeat(this.random, this.pauseMs, async () => {
+      const n = this.sent.length + 1;
+      const localId = `${this.name}-${n}`;
+      const text = this.text(n);
       this.sent.push({ localId, message: { role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'web' } } });
       const { status, body, text: raw } = await this.storm.persist(() =>
         this.web.post(`/api/sessions/${this.session.id}/messages`, { text, localId }),
