@@ -45,7 +45,8 @@ impl Reader {
         self.cli = world.cli(&self.session).await;
         loop {
             let after = self.handled.last().map_or(0, |(seq, _)| *seq);
-            let page = world.get(&format!("/cli/sessions/{}/messages?afterSeq={after}&limit=2", self.session)).await.ok();
+            let page =
+                world.get(&format!("/cli/sessions/{}/messages?afterSeq={after}&limit=2", self.session)).await.ok();
             for message in page["messages"].as_array().unwrap() {
                 self.handle(message);
             }
