@@ -44,7 +44,8 @@ async function bystanders(storm, namespace) {
 test(`${KILLS} kills under load lose nothing`, async (t) => {
   t.diagnostic(`seed ${SEED}`);
   const storm = new Storm(hub, SEED);
-  const crowd = async (namespace, tag, options) => new Crowd(storm, namespace, await hub.web(namespace).session({ tag }), options);
+  const crowd = async (namespace, tag, options) =>
+    new Crowd(storm, namespace, await hub.web(namespace).session({ tag }), options);
   const crowds = [
     await crowd('storm', 'busy', { ways: ['header', 'connect'], channels: ['sse', 'socket'], writers: 2 }),
     await crowd('storm', 'bridged', { ways: ['connect'], channels: ['sse'] }),

@@ -39,8 +39,10 @@ export class SteadyAgent {
   /** Is told commands until the calm; settled when it has done with all of them. */
   async run() {
     await this.writer.run();
-    const count = async () => (await this.web.history(this.session.id)).filter((message) => isReady({ type: 'message-received', message }));
-    await eventually(async () => (await count()).length >= this.writer.sent.length, `${this.name} to be done`, SILENCE_MS);
+    for (let done = 0; done < this.writer.sent.length; ) {
+      const before = done;
+      await eventually(async () => (done = await this.#done()) > before, `${this.name} to be done with one more`, SILENCE_MS);
+    }
   }
 
   /** Kills the process in the middle of what it does; settled when another one runs. */
@@ -53,6 +55,12 @@ export class SteadyAgent {
   /** The commands that ran, as they left their marks. */
   get ran() {
     return readFileSync(path.join(this.dir, 'log'), 'utf8').trimEnd().split('\n').map(Number);
+  }
+
+  /** How many commands it is done with. */
+  async #done() {
+    const history = await this.web.history(this.session.id);
+    return history.filter((message) => isReady({ type: 'message-received', message })).length;
   }
 
   async #start() {
