@@ -120,7 +120,7 @@ async fn write(world: &World, reader: &mut Reader, text: &str, mishap: Mishap) {
         }
     }
     // Not always: some messages are still unread when the next thing happens.
-    if text.len() % 2 == 0 {
+    if text.len().is_multiple_of(2) {
         reader.listen().await;
     }
 }

@@ -76,9 +76,9 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
     const killed = performance.now();
     await hub.kill();
     for (const life of lives) {
-      const before = life.clis[0].thoughts;
+      const { settled } = life.clis[0];
       const { body } = await storm.persist(() => life.web.get(`/api/sessions/${life.session.id}`));
-      checkLife(life, body, before);
+      checkLife(life, body, settled);
     }
     recoveries.push(performance.now() - killed);
     if (storm.random.chance(40)) {

@@ -114,11 +114,11 @@ export function checkAgent({ name, kills, writer, ran }, { session, history }) {
  * The session is as alive as its CLI says.
  * @param {{clis: import('./steady-cli.mjs').SteadyCli[]}} life
  * @param {{session: any, row?: any}} found
- * @param {boolean[]} [before] what the hub could know of the CLI's thinking when it was asked
+ * @param {number} [settled] which of its thoughts was acknowledged last when the hub was asked: it may tell of that one, or
+ *   of any since
  */
-export function checkLife({ clis: [leader] }, { session, row }, before = []) {
-  // While the answer was under way more was said, and of what was said before more was acknowledged.
-  const thoughts = [...before, ...leader.thoughts];
+export function checkLife({ clis: [leader] }, { session, row }, settled = leader.settled) {
+  const thoughts = leader.thoughts.slice(settled);
   assert.deepEqual([session.active, session.mode], [true, 'remote']);
   assert.ok(thoughts.includes(session.thinking), `it said ${thoughts}, and the hub says ${session.thinking}`);
   if (row) assert.deepEqual([row.active, row.thinking], [1, Number(session.thinking)], 'and so says the database');

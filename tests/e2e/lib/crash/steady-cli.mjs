@@ -19,8 +19,9 @@ export class SteadyCli {
   heard = [];
   /** The answers to permission requests that it was told, by id: whether they are approved. */
   answers = new Map();
-  /** Whether it thinks, as it said: what was acknowledged last, and what it said since. */
-  signs = [{ thinking: false }];
+  /** Whether it thinks, as it said each time, and which of these was acknowledged last. */
+  thoughts = [false];
+  settled = 0;
   /** The messages that it knows to be there, by seq. @type {Set<number>} */
   known = new Set();
   #unacked = new Map();
@@ -72,11 +73,6 @@ export class SteadyCli {
     return this.signal.until(() => this.known.size >= seq, `to know ${seq} messages`);
   }
 
-  /** Whether it thinks, as the hub may know it: what it acknowledged last, and what was said since. */
-  get thoughts() {
-    return this.signs.map(({ thinking }) => thinking);
-  }
-
   /** How many messages nobody can tell of whether they are kept. */
   get inFlight() {
     return this.#unacked.size;
@@ -106,7 +102,7 @@ export class SteadyCli {
       await Promise.all([
         this.cli.serve('readFile', ({ path }) => ({ success: true, content: Buffer.from(path).toString('base64') })),
         this.cli.serve('permission', ({ id, approved }) => (this.answers.set(id, approved), {})),
-        this.#sign(this.signs.at(-1).thinking),
+        this.#sign(this.thoughts.at(-1)),
         this.#catchUp(gone),
       ]);
     } catch (error) {
@@ -140,11 +136,10 @@ export class SteadyCli {
 
   async #sign(thinking) {
     if (!this.socket.connected) return;
-    const sign = { thinking };
-    this.signs.push(sign);
+    const at = this.thoughts.push(thinking) - 1;
     try {
       await this.cli.alive(this.session.id, this.leads ? { thinking, mode: 'remote' } : {});
-      this.signs.splice(0, Math.max(0, this.signs.indexOf(sign)));
+      this.settled = Math.max(this.settled, at);
     } catch {
       this.storm.count('signs of life without an answer');
     }
