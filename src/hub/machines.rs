@@ -173,7 +173,7 @@ impl Hub {
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
-                return Ok(Effect::None);
+                return Ok(Effect::of(&state, false));
             }
             note_change(&mut state, &alive.machine_id, now);
         }

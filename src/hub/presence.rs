@@ -25,6 +25,13 @@ pub enum Effect {
     Noted,
 }
 
+impl Effect {
+    /// What followed from a sign that says what is kept already may still be on its way to the database, too.
+    pub(super) fn of(state: &State, changed: bool) -> Self {
+        if changed || state.journal.busy() { Self::Noted } else { Self::None }
+    }
+}
+
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
 /// How often at most a socket's attachment is written for a sign of life, in milliseconds.
@@ -72,7 +79,7 @@ impl Hub {
             return Ok(Effect::None);
         }
         self.load_session(&alive.sid).await?;
-        let (changed, tell) = {
+        let (effect, tell) = {
             let mut state = self.state();
             let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let in_use = entry.session.facts().archived().then(|| entry.session.metadata_in_use(now));
@@ -100,12 +107,12 @@ impl Hub {
             }
             state.claims.expect_no_more(&alive.sid);
             state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
-            (changed, tell)
+            (Effect::of(&state, changed), tell)
         };
         if tell {
             self.flush();
         }
-        Ok(if changed { Effect::Noted } else { Effect::None })
+        Ok(effect)
     }
 
     /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.

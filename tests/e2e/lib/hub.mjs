@@ -6,7 +6,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder } from './await.mjs';
+import { Recorder, deferred, within } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -67,6 +67,7 @@ export class Hub {
   #vars;
   #rateLimit;
   #tally;
+  #revived = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
@@ -123,6 +124,7 @@ export class Hub {
           this.complaints.push(String(bytes));
         });
       },
+      unsafeHandleRuntimeRestart: () => this.#revived.resolve(),
       workers: [
         {
           name: 'hub',
@@ -181,15 +183,31 @@ export class Hub {
   }
 
   /**
+   * Kills the runtime of this process's only hub with SIGKILL. Settled when it runs again, on the same port with what was
+   * stored. Linux only.
+   */
+  async kill() {
+    this.#revived = deferred();
+    process.kill(this.#runtime(), 'SIGKILL');
+    await within(this.#revived.promise, 'the runtime to run again', 60_000);
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
   memory() {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-    const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
-    const status = readFileSync(`/proc/${runtime}/status`, 'utf8');
+    const status = readFileSync(`/proc/${this.#runtime()}/status`, 'utf8');
     const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
     return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+  }
+
+  /** The process id of the runtime. */
+  #runtime() {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+    const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
+    return Number(runtimes[0]);
   }
 
   async stop() {
