@@ -86,7 +86,7 @@ class Floor {
 }
 
 /** The hub, in a namespace of the scenario's own. */
-class Hub {
+export class Hub {
   name = 'hub';
 
   constructor({ url, pid, secret, way }) {
@@ -101,6 +101,13 @@ class Hub {
     this.token = `${this.secret}:${namespace}`;
     const answer = await once(this.url, 'POST', '/api/auth', { body: { accessToken: this.token } });
     this.jwt = answer.json().token;
+  }
+
+  /** The same hub, signed in to another namespace. */
+  async inNamespace(namespace) {
+    const side = new Hub(this);
+    await side.enter(namespace);
+    return side;
   }
 
   newConnection(token = this.jwt) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::local_ids::LocalIds;
 use super::record::Record;
+use super::rpc::Owner;
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
@@ -13,7 +14,7 @@ use crate::model::summary::{Facts, Line};
 use crate::store::journal::Snapshot;
 
 /// How many sessions are held that nobody uses at the moment.
-pub const MAX_HELD: usize = 1_000;
+pub const MAX_HELD_SESSIONS: usize = 1_000;
 /// How many bytes the sessions held may have, as long as there are some among them that nobody uses.
 pub const MAX_HELD_BYTES: usize = 24_000_000;
 /// What a session costs in memory besides its texts, in bytes.
@@ -122,6 +123,18 @@ impl Memory {
         self.sessions.get_mut(id)
     }
 
+    /// Somebody was heard of: nothing else about a session or machine changed.
+    pub fn heard(&mut self, owner: &Owner, now: u64) {
+        let active_at = match owner {
+            Owner::Session(id) => self.entry_mut(id).map(|entry| &mut entry.session.active_at),
+            Owner::Machine(id) => {
+                let machine = self.machines.as_mut().and_then(|machines| machines.get_mut(id));
+                machine.map(|machine| &mut machine.active_at)
+            }
+        };
+        active_at.into_iter().for_each(|at| *at = now);
+    }
+
     /// Whether a session is held; it is in use then.
     pub fn touch(&mut self, id: &str) -> bool {
         let Some(entry) = self.sessions.get_mut(id) else { return false };
@@ -181,7 +194,7 @@ impl Memory {
     pub fn make_room(&mut self, is_idle: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
         let mut held = self.sessions.len();
-        if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+        if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
             return;
         }
         let idle = |e: &&Entry| e.used < self.uses && !e.session.active && is_idle(&e.session.id);
@@ -189,7 +202,7 @@ impl Memory {
         let mut idle: Vec<(u64, String)> = idle.map(|entry| (entry.used, entry.session.id.clone())).collect();
         idle.sort_unstable();
         for (_, id) in idle {
-            if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+            if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
                 return;
             }
             if let Some(mut entry) = self.take_out(&id) {

@@ -1,11 +1,11 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
-//! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`] with
-//! [`local_ids`] and [`record`].
+//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
+//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
-//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write:
-//! nobody hears of a change before it is durable.
+//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients. [`commit`] is the way of
+//! every write: nobody hears of a change before it is durable.
 
 pub mod admission;
 pub mod claims;
@@ -13,7 +13,9 @@ pub mod cli;
 pub mod commit;
 pub mod connections;
 pub mod error;
+pub mod event_log;
 pub mod fanout;
+pub mod grace;
 pub mod lifecycle;
 pub mod liveness;
 pub mod local_ids;
@@ -27,6 +29,7 @@ pub mod ports;
 pub mod presence;
 pub mod record;
 pub mod registrations;
+pub mod replay;
 pub mod resume;
 pub mod rpc;
 pub mod schedule;
@@ -37,10 +40,13 @@ pub mod subscribers;
 pub mod unread;
 pub mod updates;
 pub mod uploads;
+pub mod watches;
 pub mod workspace;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::channel::oneshot;
 
 use crate::auth::token::AccessTokens;
 use crate::model::ids::uuid_v7;
@@ -53,20 +59,25 @@ use admission::OPENING_MS;
 use claims::Claims;
 use commit::Outcome;
 use connections::{Connections, Peer};
+use event_log::EventLog;
 use fanout::Fanout;
+use grace::GRACE_MS;
 use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
 use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use uploads::Room;
+use watches::Watches;
 
 /// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
 const ALARM_PAUSE_MS: u64 = 1_000;
 
 /// What a hub is told about itself.
 pub struct Config {
+    /// The namespace that the hub is for.
     pub namespace: Namespace,
+    /// Which access tokens are good.
     pub tokens: AccessTokens,
     /// How long a CLI may take to answer a call, in milliseconds.
     pub rpc_timeout_ms: u64,
@@ -76,6 +87,7 @@ pub struct Config {
 
 /// The hub of one namespace.
 pub struct Hub {
+    /// What it was told about itself.
     pub config: Config,
     db: Arc<dyn Database>,
     rt: Arc<dyn Runtime>,
@@ -90,16 +102,18 @@ struct State {
     rpc: Rpc,
     liveness: Liveness,
     fanout: Fanout,
+    /// What web clients that come back may ask for; none while nobody can come back.
+    log: Option<EventLog>,
     schedule: Schedule,
     memory: Memory,
     journal: Journal<Outcome>,
     /// Whether the notebook keeps the namespace: somebody with a good token was here.
     noted: bool,
-    watches: Vec<resume::Watch>,
+    watches: Watches,
     claims: Claims,
     uploads: Room,
-    /// Lives whose clock ran out and whose end is being written.
-    ending: HashSet<Owner>,
+    /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
+    ending: HashMap<Owner, u64>,
 }
 
 impl Hub {
@@ -118,14 +132,15 @@ impl Hub {
             rpc: Rpc::default(),
             liveness: Liveness::default(),
             fanout: Fanout::new(&config.namespace, now),
+            log: None,
             schedule: Schedule::beaten_until(beaten),
             memory: Memory::default(),
             journal: Journal::default(),
             noted: !rt.notes(NOTE_NAMESPACE).is_empty(),
-            watches: Vec::new(),
+            watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
-            ending: HashSet::new(),
+            ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
             let Ok(peer) = serde_json::from_str(&attachment) else {
@@ -136,7 +151,7 @@ impl Hub {
             if let Peer::Cli(cli) = &peer {
                 for name in &cli.methods {
                     if let Some((owner, method)) = cli.scope(name, &config.vocabulary) {
-                        state.rpc.register(owner, method, name, conn);
+                        state.rpc.register(owner, method, name, conn, now);
                     }
                 }
             }
@@ -151,14 +166,20 @@ impl Hub {
             // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
             // all sockets were lost at once, and whoever comes back gets a whole clock to do so, but only once.
             let left = note.parse().ok();
-            let sign = signs.max().or(left).unwrap_or_else(|| {
+            let sign = signs.max().or(left);
+            if sign.is_none() {
                 rt.note(&key, &now.to_string());
-                now
-            });
-            state.liveness.restore(owner, sign, left.is_some() || sign == now);
+            }
+            if state.connections.of(&owner).is_empty() {
+                state.rpc.grace.cut_off(owner.clone(), left, now);
+            }
+            state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
         let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
-        hub.arm();
+        hub.wake_log();
+        // An alarm that woke it sets the next one before this does: each setting is a write.
+        let woken = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
 
@@ -217,16 +238,18 @@ impl Hub {
             self.rt.note(NOTE_BEATEN, &now.to_string());
         }
         self.state().rpc.expire(now);
-        self.state().expire_watches(now);
+        self.expire_watches(now);
         self.expire_opening(now);
         if beats.ping {
             self.ping_clis();
         }
         if beats.heartbeat {
             self.send_heartbeats();
+            self.resolve_doubt();
             // After it, so that whoever has to come back has an id that the hub still knows, whatever it slept through.
             self.close_expired(now);
         }
+        self.end_log(now);
         // Beside the alarm: a slow database must not hold up the next beats.
         let expired = self.take_expired(now);
         if !expired.is_empty() {
@@ -252,19 +275,45 @@ impl Hub {
 
     /// Calls a method with a time limit of its own, in milliseconds.
     pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
-        let call = self.open_call(owner, method, limit)?;
+        let call = self.open_call(owner, method, limit).await?;
         self.rt.send(&[call.conn], &call.frame(params));
         call.answered().await
     }
 
-    /// Opens a call that the caller sends.
-    fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
+    /// Opens a call that the caller sends; waits a moment for a method whose CLI is on its way back.
+    async fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
+        let deadline = self.rt.now() + limit;
+        let patience = deadline.min(self.rt.now() + GRACE_MS);
+        loop {
+            let back = match self.try_call(owner, method, deadline, patience) {
+                Ok(call) => return Ok(call),
+                Err(Some(back)) => back.await,
+                Err(None) => Err(oneshot::Canceled),
+            };
+            back.map_err(|_| RpcError::NoHandler(method.as_str().to_owned()))?;
+        }
+    }
+
+    /// Opens a call, or tells where to wait until it may be tried again, if that can help.
+    fn try_call(
+        &self,
+        owner: &Owner,
+        method: Method,
+        deadline: u64,
+        patience: u64,
+    ) -> Result<Call, Option<oneshot::Receiver<()>>> {
         let mut state = self.state();
         let ack = self.fresh_ack_id(&state.rpc);
-        let deadline = self.rt.now() + limit;
-        let call = state.rpc.call(owner, method.as_str(), ack, deadline)?;
-        self.want_alarm(&mut state, Some(deadline));
-        Ok(call)
+        if let Some(call) = state.rpc.call(owner, method.as_str(), ack, deadline) {
+            self.want_alarm(&mut state, Some(deadline));
+            return Ok(call);
+        }
+        // Whoever said goodbye does not come back.
+        let alive = state.liveness.runs(owner);
+        let wait = |rpc: &mut Rpc| rpc.grace.wait(owner, method.as_str(), self.rt.now(), patience);
+        let back = alive.then(|| wait(&mut state.rpc)).flatten();
+        self.want_alarm(&mut state, back.is_some().then_some(patience));
+        Err(back)
     }
 
     /// Random, so that a late answer from before a restart never meets a new call.
@@ -286,11 +335,18 @@ impl State {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
+    /// When something active was last heard of, in Unix milliseconds; 0 when only the database knows. Signs of life are
+    /// not written, so after a sleep this is newer than what was read.
+    fn heard(&self, owner: &Owner) -> u64 {
+        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.heard(owner))
+    }
+
     fn next_deadline(&self) -> Option<u64> {
         let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
-        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
+        let log = self.log.as_ref().and_then(EventLog::ends_at);
+        [clis, web, opening, log, self.rpc.next_deadline(), self.liveness.next_deadline(), self.watches.next_deadline()]
             .into_iter()
             .flatten()
             .min()

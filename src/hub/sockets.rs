@@ -18,7 +18,7 @@ pub const NAMESPACE: &str = "/cli";
 /// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// How many bytes of one socket's frames may wait while an earlier one is being handled.
-const MAX_WAITING: usize = 48 * 1024 * 1024;
+const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 /// What a waiting frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
 
@@ -47,7 +47,7 @@ impl Hub {
             if connection.busy {
                 connection.waiting += text.len() + FRAME_OVERHEAD;
                 connection.inbox.push_back(text);
-                let flooded = connection.waiting > MAX_WAITING;
+                let flooded = connection.waiting > MAX_WAITING_FRAME_BYTES;
                 drop(state);
                 if flooded {
                     self.rt.close(conn, 1008, "Too many frames at once");
@@ -88,21 +88,32 @@ impl Hub {
 
     /// A socket is gone.
     pub fn on_close(&self, conn: ConnId) {
-        let mut state = self.state();
-        state.rpc.disconnect(conn);
-        if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
+        self.gone(&mut self.state(), conn);
+    }
+
+    /// Forgets a socket and what hung on it.
+    pub(super) fn gone(&self, state: &mut State, conn: ConnId) {
+        let now = self.rt.now();
+        state.rpc.disconnect(conn, now);
+        let gone = state.connections.remove(conn);
+        if let Some(Peer::Web(_)) = gone {
+            self.leave_log(state);
+        }
+        if let Some(Peer::Cli(cli)) = gone {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
-            let now = self.rt.now();
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                if state.liveness.runs(&owner) {
+                    state.memory.heard(&owner, now);
+                }
                 match state.connections.of(&owner).last().copied() {
-                    Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),
+                    Some(other) if state.liveness.runs(&owner) => self.sign(state, owner, Some(other)),
                     None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
                     _ => {}
                 }
             }
             let next = state.liveness.next_deadline();
-            self.want_alarm(&mut state, next);
+            self.want_alarm(state, next);
         }
     }
 
@@ -126,7 +137,8 @@ impl Hub {
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
             Ok(engineio::Packet::Close) => self.hang_up(conn),
-            // Pongs, and packets without meaning here.
+            Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
+            // Packets without meaning here.
             Ok(_) => {}
             Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
         }

@@ -9,6 +9,9 @@
 pub mod cli;
 pub mod door;
 pub mod faults;
+pub mod merge;
+pub mod race;
+pub mod replay;
 pub mod rest;
 pub mod route;
 pub mod routes;
@@ -16,6 +19,7 @@ pub mod runtime;
 pub mod scene;
 pub mod socket;
 pub mod sqlite;
+pub mod store;
 pub mod upload;
 pub mod web;
 
@@ -42,6 +46,8 @@ use web::Web;
 pub const SECRET: &str = "secret";
 /// How long a CLI may take to answer a call.
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
+/// How long a CLI that was there a moment ago is waited for.
+pub const GRACE_MS: u64 = 2_000;
 
 /// Returns when no task has anything left to do.
 pub async fn quiet() {
@@ -136,6 +142,16 @@ impl World {
         let sockets = self.rt.evict();
         drop(hub);
         self.object.wake(sockets);
+    }
+
+    /// The same, and every socket is gone with it, as when a new version is deployed.
+    pub fn redeploy(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for (conn, _) in self.rt.evict() {
+            self.rt.forget(conn);
+        }
+        drop(hub);
+        self.object.wake(Vec::new());
     }
 
     /// Time passes; the alarm rings whenever it is due.
