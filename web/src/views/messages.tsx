@@ -40,6 +40,7 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const isAtEnd = useRef(true);
+  const lastOffset = useRef(0);
   const firstKey = useRef(items[0]?.key);
   const [isAway, setAway] = useState(false);
   const reading = useRef(false);
@@ -65,7 +66,10 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   const onScroll = (offset: number) => {
     const handle = list.current;
     if (!handle) return;
-    isAtEnd.current = offset + handle.viewportSize >= handle.scrollSize - NEAR;
+    // While messages are measured the end moves away by itself: only who scrolls up leaves it.
+    if (offset + handle.viewportSize >= handle.scrollSize - NEAR) isAtEnd.current = true;
+    else if (offset < lastOffset.current) isAtEnd.current = false;
+    lastOffset.current = offset;
     setAway(!isAtEnd.current);
     void readOlder();
   };
