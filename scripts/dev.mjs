@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { build, describe } from './build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
-import { buildConsole, describeConsole } from './lib/console.mjs';
+import { buildConsole, describeConsole, signInLink } from './lib/console.mjs';
 import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { tryLock } from './lib/lock.mjs';
@@ -250,7 +250,7 @@ function announce(address, token, ofNamespace) {
   Access token   ${token}   ${dim(`(${more})`)}
 
   Open the console, signed in (the link holds the token: keep it to yourself):
-    ${address}/#token=${encodeURIComponent(token)}
+    ${signInLink(address, token)}
 
   Connect a CLI, in a second terminal:
     npm run agent -- --dir .${options}

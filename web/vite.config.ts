@@ -1,6 +1,18 @@
-import { defineConfig } from 'vite';
+import { createHash } from 'node:crypto';
+import { defineConfig, type Plugin } from 'vite';
+
+/** Marks the service worker with the build: it is another one as soon as any file is. */
+const markBuild: Plugin = {
+  name: 'mark-build',
+  generateBundle(_, bundle) {
+    const mark = createHash('sha256').update(Object.keys(bundle).sort().join()).digest('hex').slice(0, 12);
+    const worker = bundle['sw.js'];
+    if (worker?.type === 'chunk') worker.code = worker.code.replace('__BUILD__', mark);
+  },
+};
 
 export default defineConfig({
+  plugins: [markBuild],
   // Where the service worker and the manifest are reached must not change with a build.
   publicDir: 'public',
   resolve: {

@@ -68,6 +68,16 @@ export async function checkConsoleTypes() {
   await run(nodeBinary(), [bin('typescript', 'bin', 'tsc'), '--project', WEB], { show: true });
 }
 
+/**
+ * The address that opens the console signed in. What stands behind `#` never leaves the browser.
+ * @param {string} address of the hub
+ * @param {string} token that opens it
+ * @param {string} [path] of a view
+ */
+export function signInLink(address, token, path = '/') {
+  return `${address}${path}#token=${encodeURIComponent(token)}`;
+}
+
 function upToDate() {
   if (!existsSync(PAGE)) return undefined;
   try {

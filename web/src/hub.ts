@@ -3,6 +3,7 @@
 import { Auth, tokenOfFragment } from './api/auth.ts';
 import { Channel, type Missed } from './api/channel.ts';
 import { createApi } from './api/client.ts';
+import { HubError, sentence } from './api/errors.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
 import { reduce } from './state/reduce.ts';
@@ -107,18 +108,24 @@ export async function signIn(accessToken: string): Promise<void> {
 export async function begin(): Promise<void> {
   const given = tokenOfFragment(location.hash);
   if (given !== null) {
-    // It must not stay in the history, nor in what the person copies from the address bar.
-    history.replaceState(history.state, '', location.pathname + location.search);
     try {
       await signIn(given);
+      forgetFragment();
       return;
     } catch (error) {
-      signedOutBecause.value = `The link did not sign you in: ${error instanceof Error ? error.message : error}`;
+      signedOutBecause.value = `The link did not sign you in: ${sentence(error)}`;
+      // With a hub that is away, a reload tries the link again.
+      if (!(error instanceof HubError && error.isPassing)) forgetFragment();
       if (auth.accessToken === null) return;
     }
   }
   // The name of the namespace stands in the token; whether that is still good shows with the first request.
   if (auth.accessToken !== null) start(auth.accessToken.match(/:([^:]*)$/)?.[1] ?? 'default');
+}
+
+/** A token must not stay in the history, nor in what a person copies from the address bar. */
+function forgetFragment(): void {
+  history.replaceState(history.state, '', location.pathname + location.search);
 }
 
 function start(name: string): void {

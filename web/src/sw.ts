@@ -4,7 +4,8 @@
 
 declare const self: ServiceWorkerGlobalScope;
 
-const CACHE = 'console';
+/** One a build: `vite.config.ts` puts the build's mark in. */
+const CACHE = 'console __BUILD__';
 
 /** Paths of the hub's interface, which are never answered from the cache. */
 const INTERFACE = /^\/(api|cli|socket\.io|health)(\/|$)/;
@@ -19,8 +20,13 @@ self.addEventListener('install', (event) => {
 });
 
 self.addEventListener('activate', (event) => {
-  event.waitUntil(self.clients.claim());
+  event.waitUntil(dropOldCaches().then(() => self.clients.claim()));
 });
+
+async function dropOldCaches(): Promise<void> {
+  const names = await caches.keys();
+  await Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name)));
+}
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
@@ -50,7 +56,8 @@ async function asset(request: Request): Promise<Response> {
   const kept = await cache.match(request);
   if (kept) return kept;
   const response = await fetch(request);
-  if (response.ok) await cache.put(request, response.clone());
+  // A file of another build is gone, and the hub answers with the page.
+  if (response.ok && !response.headers.get('content-type')?.startsWith('text/html')) await cache.put(request, response.clone());
   return response;
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, openPage, signInLink } from '../lib/browser.mjs';
+import { DESK, openPage, linkTo } from '../lib/browser.mjs';
 import { connectCli, liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -91,7 +91,7 @@ test('where no WebSocket gets through, events come as a stream', async (t) => {
     };
   });
   const stream = page.waitForRequest((request) => request.url().includes('/api/events') && request.resourceType() === 'eventsource');
-  await page.goto(signInLink(hub, 'stream', `/sessions/${one.id}`));
+  await page.goto(linkTo(hub, 'stream', `/sessions/${one.id}`));
   await stream;
   const chat = new Chat(page);
   await chat.line.waitFor();
@@ -110,7 +110,7 @@ test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
     const server = socket.connectToServer();
     sockets.push({ socket, server, url: new URL(socket.url()) });
   });
-  await page.goto(signInLink(hub, 'renewed', `/sessions/${one.id}`));
+  await page.goto(linkTo(hub, 'renewed', `/sessions/${one.id}`));
   const chat = new Chat(page);
   await say(cli, one.id, 'Before.');
   await chat.says('Before.');
@@ -132,7 +132,7 @@ test('whoever hides the page says so, and hears a toast while another session is
     connected = socket;
     socket.connectToServer();
   });
-  await page.goto(signInLink(hub, 'visible'));
+  await page.goto(linkTo(hub, 'visible'));
   await page.getByRole('link', { name: /The talk/ }).waitFor();
   await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
   const told = [];

@@ -34,7 +34,7 @@ test('a command is sent, approved, and its output is seen', async (t) => {
   await page.keyboard.press('Enter');
   await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
   await page.getByRole('link', { name: /The notes.*waits for your answer/ }).waitFor();
-  assert.equal(await page.title(), '(1) Session gateway');
+  assert.equal(await page.title(), '(1) The notes · Session gateway');
   await chat.answer('Approve');
   await chat.says('Exit code 0.');
   await page.locator('summary', { hasText: 'Bash' }).click();

@@ -93,6 +93,7 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
   await web.delete(`/api/sessions/${made[1].id}`);
   await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
   await page.getByRole('link', { name: /Write the parser/ }).click();
+  await page.getByText('Nothing was said yet').waitFor();
   await web.delete(`/api/sessions/${made[0].id}`);
   await page.getByText('This session was deleted.').waitFor();
 });

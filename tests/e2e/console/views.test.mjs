@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, openPage, PHONE, signInLink } from '../lib/browser.mjs';
+import { DESK, openPage, PHONE, linkTo } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
@@ -66,7 +66,7 @@ test('axe finds no fault in any view', { timeout: 280_000 }, async (t) => {
       await page.goto('/');
       await page.getByLabel('Access token').waitFor();
       assert.deepEqual(await faults(page), [], `sign-in ${size} ${colorScheme}`);
-      await page.goto(signInLink(hub, 'views'));
+      await page.goto(linkTo(hub, 'views'));
       await page.reload();
       for (const { name, at, shows, open, screens } of VIEWS) {
         await page.goto(at(id));
@@ -89,8 +89,8 @@ test('dialogs, menus and toasts have no fault, and work by keys alone', async (t
   const id = await sample(t);
   const { page } = await openPage(t, browser, hub, { ...DESK, bypassCSP: true });
   await page.addInitScript({ path: axe });
-  await page.goto(signInLink(hub, 'views', `/sessions/${id}`));
-  await page.getByText('Shall I commit it?').waitFor();
+  await page.goto(linkTo(hub, 'views', `/sessions/${id}`));
+  await page.getByText('Shall I commit it?').first().waitFor();
   const more = page.getByRole('button', { name: 'More for this session' });
   await more.focus();
   await page.keyboard.press('Enter');

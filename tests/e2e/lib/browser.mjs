@@ -2,6 +2,7 @@
 
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
+import { signInLink } from '../../../scripts/lib/console.mjs';
 import { PATIENCE_MS } from './await.mjs';
 
 /** A phone and a desk. */
@@ -44,4 +45,4 @@ export async function openPage(t, browser, hub, options = DESK) {
 }
 
 /** The address that signs in, as `npm run dev` prints it. */
-export const signInLink = (hub, namespace, path = '/') => `${hub.url}${path}#token=${hub.token(namespace)}`;
+export const linkTo = (hub, namespace, path) => signInLink(hub.url, hub.token(namespace), path);

@@ -2,7 +2,7 @@
 
 import { after } from 'node:test';
 import { startAgent } from './agent.mjs';
-import { DESK, openPage, signInLink, startBrowser } from './browser.mjs';
+import { DESK, openPage, linkTo, startBrowser } from './browser.mjs';
 import { Repository } from './git.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
@@ -18,7 +18,8 @@ export async function startConsole() {
   /** A page that is signed in to a namespace. @see openPage */
   const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
     const opened = await openPage(t, browser, hub, options);
-    await opened.page.goto(signInLink(hub, namespace, path));
+    await opened.page.goto(linkTo(hub, namespace, path));
+    await opened.page.waitForURL((url) => url.hash === '');
     return opened;
   };
 

@@ -2,6 +2,7 @@
 
 import { type Api, data } from '../api/client.ts';
 import { HubError, sentence } from '../api/errors.ts';
+import { newId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { withOutgoing, withoutOutgoing } from './conversation.ts';
 import { changeConversation, state } from './store.ts';
@@ -13,10 +14,10 @@ export class Outbox {
   #now: () => number;
   #newId: () => string;
 
-  constructor(api: Pick<Api, 'POST'>, now = Date.now, newId = () => crypto.randomUUID()) {
+  constructor(api: Pick<Api, 'POST'>, now = Date.now, makeId = newId) {
     this.#api = api;
     this.#now = now;
-    this.#newId = newId;
+    this.#newId = makeId;
   }
 
   /** Sends a message to a session. Settled when it is there, or is known not to be. */

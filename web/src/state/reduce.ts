@@ -58,9 +58,9 @@ function updated(state: State, id: string, data: Partial<Session>): Reduced {
 
 function removed(state: State, id: string): State {
   const { [id]: _summary, ...summaries } = state.summaries;
-  const { [id]: session, ...sessions } = state.sessions;
+  const { [id]: _session, ...sessions } = state.sessions;
   const { [id]: _conversation, ...conversations } = state.conversations;
-  const sessionErrors = session ? { ...state.sessionErrors, [id]: 'This session was deleted.' } : state.sessionErrors;
+  const sessionErrors = { ...state.sessionErrors, [id]: 'This session was deleted.' };
   return { ...state, summaries, sessions, conversations, sessionErrors };
 }
 

@@ -22,9 +22,22 @@ export const isCatchingUp = signal(false);
 /** The session that is on the screen. */
 export const openSession = signal<string | null>(null);
 
+/** Every session that is known, by id. */
+export const summaries = computed(() => state.value.summaries);
+
+/** Every machine that is online, by id. */
+export const machines = computed(() => state.value.machines);
+
+/** How far the lists are read. */
+export const reading = {
+  list: computed(() => state.value.list),
+  archive: computed(() => state.value.archive),
+  machines: computed(() => state.value.machinesRead),
+};
+
 /** How many agents wait for an answer, for the page's title. */
 export const pendingCount = computed(() =>
-  Object.values(state.value.summaries).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),
+  Object.values(summaries.value).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),
 );
 
 /** Changes some of the state. */

@@ -3,6 +3,7 @@
 import { RotateCw } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
 import type { Reading } from '../state/types.ts';
+import { now } from './clock.ts';
 
 /** Grey lines in place of what is being read. */
 export function Skeleton({ lines = 4, label }: { lines?: number; label: string }) {
@@ -44,9 +45,10 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, ms: number][] = [
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'narrow' });
 
 /** A time as a person says it, such as "3 min ago". */
-export function ago(time: number, now = Date.now()): string {
-  const [unit, ms] = UNITS.find(([, one]) => now - time >= one) ?? ['minute', 60_000];
-  const count = Math.floor((now - time) / ms);
+export function ago(time: number): string {
+  const age = now.value - time;
+  const [unit, ms] = UNITS.find(([, one]) => age >= one) ?? ['minute', 60_000];
+  const count = Math.floor(age / ms);
   return count <= 0 ? 'now' : relative.format(-count, unit);
 }
 

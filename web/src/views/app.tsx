@@ -4,7 +4,8 @@ import './app.css';
 import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { Route, Switch, useLocation } from 'wouter-preact';
-import { namespace, pendingCount, state } from '../state/store.ts';
+import { namespace, openSession, pendingCount, summaries } from '../state/store.ts';
+import { titleOf } from '../state/sessions.ts';
 import { Boundary } from '../ui/boundary.tsx';
 import { Dialogs } from '../ui/dialog.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
@@ -89,7 +90,7 @@ function Loading() {
 }
 
 function Welcome() {
-  const count = Object.values(state.value.summaries).length;
+  const count = Object.values(summaries.value).length;
   return (
     <div class="empty">
       <h2>{count === 0 ? 'Nothing here yet' : 'Choose a session'}</h2>
@@ -112,8 +113,12 @@ function Nowhere() {
 /** How many agents wait stands in the page's title, and on the icon of an installed console. */
 function Title() {
   const count = pendingCount.value;
+  const shown = summaries.value[openSession.value ?? ''];
+  const name = shown ? `${titleOf(shown)} · Session gateway` : 'Session gateway';
   useEffect(() => {
-    document.title = count > 0 ? `(${count}) Session gateway` : 'Session gateway';
+    document.title = count > 0 ? `(${count}) ${name}` : name;
+  }, [count, name]);
+  useEffect(() => {
     const badge = navigator as { setAppBadge?: (count: number) => Promise<void> };
     void badge.setAppBadge?.(count).catch(() => {});
   }, [count]);

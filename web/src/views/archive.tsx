@@ -3,21 +3,20 @@
 import { useEffect } from 'preact/hooks';
 import { sync } from '../hub.ts';
 import { grouped, isArchived } from '../state/sessions.ts';
-import { state } from '../state/store.ts';
+import { reading, summaries } from '../state/store.ts';
 import { Read } from '../ui/pieces.tsx';
 import { Groups } from './session-list.tsx';
 
 /** The view. Read anew whenever it is opened. */
 export function Archive() {
   useEffect(() => void sync.archive(), []);
-  const { archive, summaries } = state.value;
-  const groups = grouped(Object.values(summaries).filter(isArchived));
+  const groups = grouped(Object.values(summaries.value).filter(isArchived));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Archived sessions">
       <div class="page-head">
         <h1>Archive</h1>
       </div>
-      <Read reading={archive} label="Reading the archive" onRetry={() => void sync.archive()}>
+      <Read reading={reading.archive.value} label="Reading the archive" onRetry={() => void sync.archive()}>
         {groups.length === 0 && (
           <div class="empty">
             <h2>The archive is empty</h2>

@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import { Paperclip, RotateCw, X } from 'lucide-preact';
 import { sentence } from '../api/errors.ts';
+import { newId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { MAX_UPLOAD_BYTES, upload } from '../api/upload.ts';
 import { api, auth } from '../hub.ts';
@@ -34,7 +35,7 @@ function change(sessionId: string, id: string, changes: Partial<Upload>): void {
 /** Adds files and begins to send them. */
 export function addFiles(sessionId: string, files: Iterable<File>): void {
   for (const file of files) {
-    const one: Upload = { id: crypto.randomUUID(), file, share: 0, state: 'sending', abort: () => {} };
+    const one: Upload = { id: newId(), file, share: 0, state: 'sending', abort: () => {} };
     uploads.value = { ...uploads.value, [sessionId]: [...uploadsOf(sessionId), one] };
     void send(sessionId, one);
   }

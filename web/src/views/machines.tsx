@@ -7,20 +7,19 @@ import { Link } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
 import { sync } from '../hub.ts';
 import { machineName } from '../state/machines.ts';
-import { state } from '../state/store.ts';
+import { machines, reading, summaries } from '../state/store.ts';
 import { Read, shortPath } from '../ui/pieces.tsx';
 
 /** The view. */
 export function Machines() {
   useEffect(() => void sync.machines(), []);
-  const { machines, machinesRead } = state.value;
-  const all = Object.values(machines).sort((a, b) => machineName(a).localeCompare(machineName(b)) || (a.id < b.id ? -1 : 1));
+  const all = Object.values(machines.value).sort((a, b) => machineName(a).localeCompare(machineName(b)) || (a.id < b.id ? -1 : 1));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Machines">
       <div class="page-head">
         <h1>Machines</h1>
       </div>
-      <Read reading={machinesRead} label="Reading the machines" onRetry={() => void sync.machines()}>
+      <Read reading={reading.machines.value} label="Reading the machines" onRetry={() => void sync.machines()}>
         {all.length === 0 ? <NoMachines /> : <ul role="list" class="stack">{all.map((one) => <li key={one.id}><MachineCard machine={one} /></li>)}</ul>}
       </Read>
     </div>
@@ -42,7 +41,7 @@ export function NoMachines() {
 
 function MachineCard({ machine }: { machine: Machine }) {
   const { id, metadata } = machine;
-  const sessions = Object.values(state.value.summaries).filter((one) => one.active && one.metadata?.machineId === id);
+  const sessions = Object.values(summaries.value).filter((one) => one.active && one.metadata?.machineId === id);
   const directories = [...new Set(sessions.map((one) => one.metadata?.path ?? ''))];
   return (
     <article class="card machine">

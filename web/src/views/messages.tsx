@@ -6,9 +6,10 @@ import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
-import { conversationOf } from '../state/store.ts';
+import { EMPTY_CONVERSATION } from '../state/types.ts';
 import { Boundary } from '../ui/boundary.tsx';
 import { Read } from '../ui/pieces.tsx';
+import { useSelect } from '../ui/use-select.ts';
 import { ItemView } from './item.tsx';
 
 /** So close to an end, in pixels, counts as being there. */
@@ -16,12 +17,15 @@ const NEAR = 48;
 /** So close to the top older messages are read, in pixels. */
 const EARLY = 800;
 
+/** So many characters of what the agent says are spoken by a screen reader at once. */
+const SPOKEN = 300;
+
 /** The column of a session's messages. */
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
-  const conversation = conversationOf(id);
-  const { messages, outgoing, hasOlder, reading } = conversation;
+  const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => conversations[id] ?? EMPTY_CONVERSATION);
   const items = useMemo(() => timeline(messages, outgoing, { active, thinking }), [messages, outgoing, active, thinking]);
+  const last = items.findLast((item) => item.kind === 'text');
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
       {items.length === 0 ? (
@@ -30,7 +34,12 @@ export function Messages({ session }: { session: Session }) {
           <p>{active ? 'Write what the agent should do.' : 'Resume the session to write to its agent.'}</p>
         </div>
       ) : (
-        <Column sessionId={id} items={items} hasOlder={hasOlder} />
+        <>
+          <Column sessionId={id} items={items} hasOlder={hasOlder} />
+          <p class="hidden-visually" role="status">
+            {last && `The agent says: ${last.text.slice(0, SPOKEN)}`}
+          </p>
+        </>
       )}
     </Read>
   );

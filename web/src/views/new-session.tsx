@@ -8,7 +8,7 @@ import { sentence } from '../api/errors.ts';
 import { sync } from '../hub.ts';
 import { exists, machineName, type Start, spawn } from '../state/machines.ts';
 import { AGENTS } from '../state/modes.ts';
-import { state } from '../state/store.ts';
+import { machines, reading, summaries } from '../state/store.ts';
 import { Read, shortPath } from '../ui/pieces.tsx';
 import { NoMachines } from './machines.tsx';
 
@@ -22,14 +22,13 @@ const FIRST: Start = { directory: '', agent: AGENTS[0] ?? '', model: '', yolo: f
 /** The view. */
 export function NewSession() {
   useEffect(() => void sync.machines(), []);
-  const { machines, machinesRead } = state.value;
   return (
     <div class="page" tabIndex={0} role="region" aria-label="New session">
       <div class="page-head">
         <h1>New session</h1>
       </div>
-      <Read reading={machinesRead} label="Reading the machines" onRetry={() => void sync.machines()}>
-        {Object.keys(machines).length === 0 ? <NoMachines /> : <Form />}
+      <Read reading={reading.machines.value} label="Reading the machines" onRetry={() => void sync.machines()}>
+        {Object.keys(machines.value).length === 0 ? <NoMachines /> : <Form />}
       </Read>
     </div>
   );
@@ -38,13 +37,13 @@ export function NewSession() {
 function Form() {
   const [params] = useSearchParams();
   const [, navigate] = useLocation();
-  const machines = Object.values(state.value.machines);
-  const [machineId, setMachineId] = useState(params.get('machine') ?? machines[0]?.id ?? '');
+  const online = Object.values(machines.value);
+  const [machineId, setMachineId] = useState(params.get('machine') ?? online[0]?.id ?? '');
   const [start, setStart] = useState<Start>(FIRST);
   const [isWorktree, setWorktree] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
-  const machine = state.value.machines[machineId] ?? machines[0];
+  const machine = machines.value[machineId] ?? online[0];
   const change = (changes: Partial<Start>) => setStart({ ...start, ...changes });
 
   const submit = async (event: Event) => {
@@ -67,7 +66,7 @@ function Form() {
       <div class="field">
         <label for="machine">Machine</label>
         <select id="machine" class="input" value={machine?.id} onChange={({ currentTarget }) => setMachineId(currentTarget.value)}>
-          {machines.map((one) => (
+          {online.map((one) => (
             <option key={one.id} value={one.id}>
               {machineName(one)} · {one.id.slice(0, 8)}
             </option>
@@ -144,7 +143,7 @@ type Checked = 'unknown' | 'checking' | 'yes' | 'no';
 
 function Directory({ machineId, value, onChange }: { machineId: string; value: string; onChange: (directory: string) => void }) {
   const checked = useExists(machineId, value.trim());
-  const known = Object.values(state.value.summaries)
+  const known = Object.values(summaries.value)
     .filter(({ metadata }) => metadata?.machineId === machineId)
     .map(({ metadata }) => metadata?.worktree?.basePath ?? metadata?.path ?? '');
   const suggested = [...new Set(known)].filter(Boolean).slice(0, SUGGESTED);

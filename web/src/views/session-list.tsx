@@ -7,15 +7,14 @@ import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../hub.ts';
 import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
-import { namespace, state } from '../state/store.ts';
+import { namespace, reading, summaries } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
 import { ConnectionBanner } from './connection.tsx';
 
 /** The list with its search. */
 export function SessionList() {
   const [query, setQuery] = useState('');
-  const { list, summaries } = state.value;
-  const all = Object.values(summaries).filter((one) => !isArchived(one));
+  const all = Object.values(summaries.value).filter((one) => !isArchived(one));
   const groups = grouped(query.trim() === '' ? all : all.filter((one) => matches(one, query.trim())));
   return (
     <>
@@ -41,7 +40,7 @@ export function SessionList() {
         <ConnectionBanner />
       </header>
       <div class="list" tabIndex={0} role="region" aria-label="Sessions by directory">
-        <Read reading={list} label="Reading the sessions" onRetry={() => void sync.list()}>
+        <Read reading={reading.list.value} label="Reading the sessions" onRetry={() => void sync.list()}>
           <Groups groups={groups} />
           {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{query}”.</p>)}
         </Read>

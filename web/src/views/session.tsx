@@ -9,9 +9,10 @@ import type { Session } from '../api/types.ts';
 import { close, open } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { isArchived, titleOf } from '../state/sessions.ts';
-import { state } from '../state/store.ts';
+import { summaries } from '../state/store.ts';
 import { Failure, shortPath, Skeleton } from '../ui/pieces.tsx';
 import { attempt } from '../ui/toasts.tsx';
+import { useSelect } from '../ui/use-select.ts';
 import { Chat } from './chat.tsx';
 import { ConnectionBanner } from './connection.tsx';
 import { SessionMenu } from './session-menu.tsx';
@@ -33,8 +34,8 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
     void open(id);
     return () => close(id);
   }, [id]);
-  const session = state.value.sessions[id];
-  const error = state.value.sessionErrors[id];
+  const session = useSelect(({ sessions }) => sessions[id]);
+  const error = useSelect(({ sessionErrors }) => sessionErrors[id]);
   if (error !== undefined) return <Missing text={error} onRetry={() => void open(id)} />;
   return (
     <>
@@ -70,7 +71,7 @@ function Missing({ text, onRetry }: { text: string; onRetry: () => void }) {
 }
 
 function Head({ id, session, tab }: { id: string; session: Session | undefined; tab: Tab }) {
-  const summary = session ?? state.value.summaries[id];
+  const summary = session ?? summaries.value[id];
   const { metadata } = summary ?? {};
   return (
     <header class="session-head">
