@@ -26,6 +26,13 @@ test('a person signs in with the token, is told of a wrong one, and signs out', 
   assert.deepEqual(complaints, []);
 });
 
+test('a link with a token that is not good says so, and leaves no token in the address', async (t) => {
+  const { page } = await openPage(t, browser, hub);
+  await page.goto('/#token=wrong%3Alink');
+  await page.getByText(/The link did not sign you in: /).waitFor();
+  assert.equal(page.url(), `${hub.url}/`);
+});
+
 test('a command is sent, approved, and its output is seen', async (t) => {
   const { repository, page, chat, complaints } = await session(t, 'first', { args: ['--name', 'The notes'] });
   assert.equal(new URL(page.url()).hash, '');
