@@ -69,7 +69,8 @@ interface Pushed {
 }
 
 self.addEventListener('push', (event) => {
-  const { title, body, tag, data } = event.data?.json() as Pushed;
+  // A browser takes the permission away from who shows nothing.
+  const { title, body, tag, data } = (event.data?.json() ?? { title: 'Session gateway', body: 'Something happened.' }) as Pushed;
   event.waitUntil(self.registration.showNotification(title, { body, data, icon: '/icon-192.png', ...(tag === undefined ? {} : { tag }) }));
 });
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { PHONE } from '../lib/browser.mjs';
+import { DESK, PHONE } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, session } = await startConsole();
@@ -96,6 +96,44 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
   await page.getByText('Nothing was said yet').waitFor();
   await web.delete(`/api/sessions/${made[0].id}`);
   await page.getByText('This session was deleted.').waitFor();
+});
+
+test('keys lead from session to session and through their parts', async (t) => {
+  const web = hub.web('keys');
+  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
+  const { page } = await visit(t, 'keys');
+  const names = page.getByRole('complementary').locator('.session-title');
+  await names.nth(1).waitFor();
+  const [top, below] = await names.allTextContents();
+  const heading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
+  await page.keyboard.press('j');
+  await heading(top);
+  await page.keyboard.press('j');
+  await heading(below);
+  await page.keyboard.press('k');
+  await heading(top);
+  for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
+    await page.keyboard.press(key);
+    await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
+  }
+  await page.keyboard.press('n');
+  await heading('New session');
+  await page.keyboard.press('?');
+  await heading('Settings');
+});
+
+test('the theme is that of the system until one is chosen, which stays', async (t) => {
+  const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
+  const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
+  await page.getByLabel('Theme').waitFor();
+  assert.equal(await isDark(), true);
+  await page.getByLabel('Theme').selectOption('Light');
+  assert.equal(await isDark(), false);
+  await page.reload();
+  await page.getByLabel('Theme').waitFor();
+  assert.equal(await isDark(), false);
+  await page.getByLabel('Theme').selectOption('As the system');
+  assert.equal(await isDark(), true);
 });
 
 test('an address of a session that is not there, or not one’s own, says so', async (t) => {

@@ -1,8 +1,9 @@
 /** The sessions by machine and directory, with what each is doing. */
 
 import './session-list.css';
+import { signal } from '@preact/signals';
 import { Search } from 'lucide-preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
 import { sync } from '../hub.ts';
@@ -11,11 +12,19 @@ import { namespace, reading, summaries } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
 import { ConnectionBanner } from './connection.tsx';
 
+/** What is searched for, and how far the list is scrolled: a phone shows it again after each session. */
+const query = signal('');
+let scrolled = 0;
+
 /** The list with its search. */
 export function SessionList() {
-  const [query, setQuery] = useState('');
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    if (place.current) place.current.scrollTop = scrolled;
+  }, []);
+  const wanted = query.value.trim();
   const all = Object.values(summaries.value).filter((one) => !isArchived(one));
-  const groups = grouped(query.trim() === '' ? all : all.filter((one) => matches(one, query.trim())));
+  const groups = grouped(wanted === '' ? all : all.filter((one) => matches(one, wanted)));
   return (
     <>
       <header class="list-head">
@@ -33,16 +42,27 @@ export function SessionList() {
             type="search"
             placeholder="Search sessions"
             aria-label="Search sessions"
-            value={query}
-            onInput={({ currentTarget }) => setQuery(currentTarget.value)}
+            value={query.value}
+            onInput={({ currentTarget }) => {
+              query.value = currentTarget.value;
+            }}
           />
         </div>
         <ConnectionBanner />
       </header>
-      <div class="list" tabIndex={0} role="region" aria-label="Sessions by directory">
+      <div
+        class="list"
+        ref={place}
+        tabIndex={0}
+        role="region"
+        aria-label="Sessions by directory"
+        onScroll={({ currentTarget }) => {
+          scrolled = currentTarget.scrollTop;
+        }}
+      >
         <Read reading={reading.list.value} label="Reading the sessions" onRetry={() => void sync.list()}>
           <Groups groups={groups} />
-          {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{query}”.</p>)}
+          {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{wanted}”.</p>)}
         </Read>
       </div>
     </>
