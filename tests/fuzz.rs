@@ -16,7 +16,9 @@ fn fuzz_folder() -> PathBuf {
 fn seeds(target: &str) -> Vec<String> {
     let file = fuzz_folder().join("seeds").join(format!("{target}.jsonl"));
     let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{target}: {line}: {error}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{target}: {line}: {error}")))
+        .collect()
 }
 
 fn check(target: &str, input: &str) {
@@ -52,7 +54,8 @@ fn every_property_holds_for_a_seed_that_is_cut_short_doubled_or_changed_in_any_c
 #[test]
 fn every_target_has_seeds_and_a_program() {
     let manifest = fs::read_to_string(fuzz_folder().join("Cargo.toml")).unwrap();
-    let programs: Vec<&str> = manifest.split("[[bin]]\nname = \"").skip(1).map(|bin| bin.split('"').next().unwrap()).collect();
+    let programs: Vec<&str> =
+        manifest.split("[[bin]]\nname = \"").skip(1).map(|bin| bin.split('"').next().unwrap()).collect();
     assert_eq!(programs, bodies::TARGETS.map(|(target, _)| target));
     let mut files: Vec<String> = fs::read_dir(fuzz_folder().join("seeds"))
         .unwrap()

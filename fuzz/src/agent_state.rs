@@ -40,7 +40,8 @@ fn together(parts: &Parts) -> Option<Json> {
 
 /// A state means what it meant; only an empty record of completed requests may be gone.
 fn says_the_same(state: &Json, whole: Option<&Json>) {
-    let (Some(mut before), Some(mut after)) = (value(state.text()), whole.map_or(Some(Value::Null), |w| value(w.text())))
+    let (Some(mut before), Some(mut after)) =
+        (value(state.text()), whole.map_or(Some(Value::Null), |w| value(w.text())))
     else {
         return;
     };

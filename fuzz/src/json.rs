@@ -27,7 +27,9 @@ fn members(json: &Json) {
     assert!(object.members().zip(again.members()).all(|((a, x), (b, y))| a == b && x.get() == y.get()));
     if let Some(Value::Object(expected)) = value(json.text()) {
         assert_eq!(names.len(), expected.len(), "no name stands twice");
-        assert!(names.iter().all(|name| value(object.get(name).expect("a member").get()).as_ref() == expected.get(name)));
+        assert!(
+            names.iter().all(|name| value(object.get(name).expect("a member").get()).as_ref() == expected.get(name))
+        );
     }
     let new = Json::of("new");
     for name in names.iter().map(String::as_str).chain(["added"]) {

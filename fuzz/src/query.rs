@@ -42,7 +42,10 @@ fn parameters(query: &str) {
             assert!(number.is_some_and(|number| (1..=200).contains(&number)));
         }
         if let Ok(flag) = parsed.flag(key) {
-            assert_eq!(flag.map(|flag| if flag { ["true", "1"] } else { ["false", "0"] }.contains(&text.as_ref())), Some(true));
+            assert_eq!(
+                flag.map(|flag| if flag { ["true", "1"] } else { ["false", "0"] }.contains(&text.as_ref())),
+                Some(true)
+            );
         }
     }
     let written = form_urlencoded::Serializer::new(String::new()).extend_pairs(&pairs).finish();
@@ -73,7 +76,8 @@ fn decided(head: &Head, routing: &str) {
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.decide(head, NOW_MS, String::new).now_or_never().expect("nothing to wait for");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
-    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());
+    let bearer =
+        bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());
     let shown = bearer.or_else(|| Query::only(&head.query, "token")).and_then(|token| {
         // A web client's token opens the web client's routes alone.
         let of_web = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));

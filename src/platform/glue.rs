@@ -1,10 +1,36 @@
 //! The JavaScript side of the border: `glue.js`, and the parts of runtime objects that the `worker` crate leaves out.
 
-use wasm_bindgen::JsCast;
+use std::cell::Cell;
+
 use wasm_bindgen::prelude::*;
+use wasm_bindgen::{JsCast, handler};
+
+use crate::http::error::Refusal;
+
+/// What is said to whoever waited for an instance that was lost.
+pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
+    /// The instance begins; should it be lost, this is the body of a 503 to whoever waits for it.
+    fn begin(interruption: &str);
+    /// The instance is lost: ends all that waits for it.
+    fn interrupt();
+
+    /// A request to the worker: becomes a 503 when the instance is lost.
+    pub fn answered(work: &js_sys::Promise) -> js_sys::Promise;
+    /// A request to the object: fails when the instance is lost.
+    #[wasm_bindgen(js_name = carriedOut)]
+    pub fn carried_out(work: &js_sys::Promise) -> js_sys::Promise;
+    /// What a socket brought: the socket is closed when the instance is lost.
+    pub fn heard(work: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
+    /// What an object does beside its events: all its sockets are closed when the instance is lost before `done`.
+    pub type Task;
+    #[wasm_bindgen(constructor)]
+    pub fn beside(state: &JsValue) -> Task;
+    #[wasm_bindgen(method)]
+    pub fn done(this: &Task);
+
     /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
@@ -122,9 +148,24 @@ const CONSTANTS: [&str; 8] = [
     crate::platform::convert::JSON_HEADERS,
 ];
 
-/// Keeps the constants on the JavaScript side. To be called once in each isolate.
-pub fn intern_constants() {
+/// Makes an instance ready for its first event: keeps the constants on the JavaScript side, and has it told when this
+/// instance is lost.
+pub fn prepare() {
+    thread_local! {
+        static IS_READY: Cell<bool> = const { Cell::new(false) };
+    }
+    if IS_READY.replace(true) {
+        return;
+    }
     for text in CONSTANTS {
         wasm_bindgen::intern(text);
     }
+    begin(&Refusal::hub_unavailable(INTERRUPTED).body());
+    handler::set_on_abort(lost);
+}
+
+/// The instance ended in a panic or a trap. Nothing of it may be touched any more, but for calls to the other side.
+fn lost() {
+    handler::schedule_reinit();
+    interrupt();
 }

@@ -11,6 +11,7 @@ import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');
+const TRAPPED = path.join(ROOT, 'tests', 'e2e', 'lib', 'trapped.js');
 
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
@@ -36,11 +37,14 @@ function settings() {
   };
 }
 
-function modules() {
+/** @param {boolean} trapped with `trapped.js` in front, which makes the hub panic when it is told to */
+function modules(trapped) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
+  const front = { type: 'ESModule', path: path.join(BUILD, 'trapped.js'), contents: readFileSync(TRAPPED, 'utf8') };
   return [
+    ...(trapped ? [front] : []),
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
@@ -58,10 +62,15 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #trapped;
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /**
+   * @param {Record<string, unknown>} vars
+   * @param {boolean} trapped
+   */
+  constructor(vars, trapped) {
     this.#vars = vars;
+    this.#trapped = trapped;
     folders.add(this.#state);
   }
 
@@ -113,7 +122,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(),
+          modules: modules(this.#trapped),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -159,11 +168,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, trapped?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty; `trapped` puts `trapped.js` in front
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, trapped = false } = {}) {
+  const hub = new Hub(vars, trapped);
   try {
     await hub.start();
     if (schema) await hub.migrate();
