@@ -13,10 +13,11 @@ export function begin(body) {
 }
 
 /**
- * The wasm instance is lost, to a panic or to what else ended it, and the next event gets a new one. No promise of the
- * lost one will ever settle.
+ * The wasm instance is lost, to a panic or to what else ended it: no promise of it will ever settle. The mark is the one
+ * that the `worker` crate's own frame looks at before each event, and has a new instance made.
  */
 export function interrupt() {
+  globalThis.__worker_init_state.criticalError = true;
   for (const end of [...unfinished]) end();
 }
 

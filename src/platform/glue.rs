@@ -164,8 +164,8 @@ pub fn prepare() {
     handler::set_on_abort(lost);
 }
 
-/// The instance ended in a panic or a trap. Nothing of it may be touched any more, but for calls to the other side.
+/// The instance ended in a panic or a trap. One call to the other side is all that it can still do: it traps when that
+/// returns.
 fn lost() {
-    handler::schedule_reinit();
     interrupt();
 }

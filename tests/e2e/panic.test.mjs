@@ -24,9 +24,11 @@ async function crowd(t, namespace) {
   const web = hub.web(namespace);
   const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, way: 'connect', reconnection: true });
   const direct = await connectCli(t, hub, { namespace, way: 'header', auth: { sessionId: session.id }, reconnection: true });
-  const [socket, stream] = [await web.socket({ all: 'true' }), await web.sse({ all: 'true' })];
+  const [socket, stream] = [await web.socket({ sessionId: session.id }), await web.sse({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
   await Promise.all([socket.greeting(), stream.greeting()]);
+  // The local runtime ends the connection of a client that never spoke ten seconds late.
+  socket.say('hello');
   const losses = [];
   for (const [name, cli] of Object.entries({ bridged, direct })) cli.socket.on('disconnect', () => losses.push(name));
   return { web, session, bridged, direct, feeds: [socket, stream], losses };
@@ -39,7 +41,7 @@ async function assertAllGoOn({ session, bridged, direct, feeds, web }) {
     assert.equal((await from.say(session.id, { text })).ok, true);
     const heard = await to.update('new-message');
     assert.equal(heard.message.content.text, text);
-    for (const feed of feeds) assert.equal((await feed.event('message-received', session.id)).data.message.content.text, text);
+    for (const feed of feeds) assert.equal((await feed.event('message-received', session.id)).message.content.text, text);
   }
   assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.active, true);
 }
@@ -80,10 +82,9 @@ describe('a panic', () => {
     const path = `/api/sessions/${all.session.id}/messages`;
     const body = { text: 'sent twice', localId: 'once' };
     const back = all.bridged.reconnected(() => {});
-    const lost = await all.direct.reconnected(async () => {
+    await all.direct.reconnected(async () => {
       assertInterrupted(await within(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'an answer', AT_ONCE_MS));
     });
-    assert.equal(lost, undefined);
     await back;
     await Promise.all(all.feeds.map((feed) => feed.ended('its end')));
     assert.equal((await all.web.post(path, body)).body.message.seq, 1);
