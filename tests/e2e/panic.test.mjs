@@ -65,6 +65,14 @@ describe('a panic', () => {
     });
   }
 
+  test('that Rust itself makes costs no more', async (t) => {
+    const all = await crowd(t, 'unwrapped');
+    assertInterrupted(await all.web.upgrade('/api/events', { headers: { 'x-trap': 'socket' } }));
+    await hub.complaints.next((text) => text.includes('Rust panic'), 'a complaint of it');
+    await assertAllGoOn(all);
+    assert.deepEqual(all.losses, []);
+  });
+
   test('over a frame costs its sender the socket, and the frame can be sent again', async (t) => {
     const all = await crowd(t, 'frame');
     const message = { sid: all.session.id, message: { text: 'trap', kind: 'trap' }, localId: 'again' };

@@ -52,6 +52,12 @@ export class NamespaceHub extends DurableObject {
   constructor(state, env) {
     super(state, env);
     setBehindCommits(env.DB);
+    const { acceptWebSocket } = state;
+    state.acceptWebSocket = (socket) => {
+      // The `worker` crate takes this for impossible and unwraps it: a panic as Rust makes it.
+      if (this.refuses) throw new Error('No socket is taken');
+      return acceptWebSocket.call(state, socket);
+    };
     this.hub = new HubObject(state, env);
   }
 
@@ -59,6 +65,7 @@ export class NamespaceHub extends DurableObject {
     const trap = request.headers.get('x-trap');
     if (trap === 'object') set();
     if (trap === 'commit') isCommitting = true;
+    this.refuses = trap === 'socket';
     return this.hub.fetch(request);
   }
 
