@@ -1,6 +1,6 @@
 //! The fuzz targets without a fuzzer: every body runs over its seeds, among them all inputs that fuzzing ever found.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

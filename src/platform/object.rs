@@ -267,7 +267,7 @@ impl Shell {
                 }
                 self.respond(&awake, &request, asked).await
             }
-            Err(message) => Ok(refuse(Refusal::hub_unavailable(message)).await),
+            Err(message) => Ok(refuse(Refusal::not_configured(message)).await),
         }
     }
 

@@ -4,11 +4,20 @@
 //! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
 
 // Every test file is a crate of its own and uses a part of this; the lints on panics hold for the hub, not for tests.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice
+)]
 
 pub mod cli;
 pub mod door;
 pub mod faults;
+pub mod merge;
+pub mod race;
 pub mod rest;
 pub mod route;
 pub mod routes;
@@ -16,6 +25,7 @@ pub mod runtime;
 pub mod scene;
 pub mod socket;
 pub mod sqlite;
+pub mod store;
 pub mod upload;
 pub mod web;
 
@@ -42,6 +52,8 @@ use web::Web;
 pub const SECRET: &str = "secret";
 /// How long a CLI may take to answer a call.
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
+/// How long a CLI that was there a moment ago is waited for.
+pub const GRACE_MS: u64 = 2_000;
 
 /// Returns when no task has anything left to do.
 pub async fn quiet() {

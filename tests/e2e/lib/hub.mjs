@@ -16,6 +16,9 @@ const TRAPPED = path.join(ROOT, 'tests', 'e2e', 'lib', 'trapped.js');
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
+/** As in wrangler.toml. */
+const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
+
 /** State folders of this process, removed when it ends however it ends. */
 const folders = new Set();
 process.once('exit', () => folders.forEach(removeFolder));
@@ -62,14 +65,13 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #rateLimit;
   #trapped;
 
-  /**
-   * @param {Record<string, unknown>} vars
-   * @param {boolean} trapped
-   */
-  constructor(vars, trapped) {
+  /** @param {Record<string, unknown>} vars @param {{rateLimit: boolean, trapped: boolean}} options */
+  constructor(vars, { rateLimit, trapped }) {
     this.#vars = vars;
+    this.#rateLimit = rateLimit;
     this.#trapped = trapped;
     folders.add(this.#state);
   }
@@ -128,7 +130,7 @@ export class Hub {
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
-          ratelimits: { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } },
+          ratelimits: this.#rateLimit ? RATE_LIMITS : {},
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -168,11 +170,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, trapped?: boolean}} [options] `vars` override those of
- *   wrangler.toml; without `schema` the database stays empty; `trapped` puts `trapped.js` in front
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, trapped?: boolean}} [options] `vars`
+ *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is missing;
+ *   `trapped` puts `trapped.js` in front
  */
-export async function startHub({ vars = {}, schema = true, trapped = false } = {}) {
-  const hub = new Hub(vars, trapped);
+export async function startHub({ vars = {}, schema = true, rateLimit = true, trapped = false } = {}) {
+  const hub = new Hub(vars, { rateLimit, trapped });
   try {
     await hub.start();
     if (schema) await hub.migrate();
