@@ -1,36 +1,10 @@
 //! The JavaScript side of the border: `glue.js`, and the parts of runtime objects that the `worker` crate leaves out.
 
-use std::cell::Cell;
-
+use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen::{JsCast, handler};
-
-use crate::http::error::Refusal;
-
-/// What is said to whoever waited for an instance that was lost.
-pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
-    /// The instance begins; should it be lost, this is the body of a 503 to whoever waits for it.
-    fn begin(interruption: &str);
-    /// The instance is lost: ends all that waits for it.
-    fn interrupt();
-
-    /// A request to the worker: becomes a 503 when the instance is lost.
-    pub fn answered(work: &js_sys::Promise) -> js_sys::Promise;
-    /// A request to the object: fails when the instance is lost.
-    #[wasm_bindgen(js_name = carriedOut)]
-    pub fn carried_out(work: &js_sys::Promise) -> js_sys::Promise;
-    /// What a socket brought: the socket is closed when the instance is lost.
-    pub fn heard(work: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
-    /// What an object does beside its events: all its sockets are closed when the instance is lost before `done`.
-    pub type Task;
-    #[wasm_bindgen(constructor)]
-    pub fn beside(state: &JsValue) -> Task;
-    #[wasm_bindgen(method)]
-    pub fn done(this: &Task);
-
     /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
@@ -148,24 +122,9 @@ const CONSTANTS: [&str; 8] = [
     crate::platform::convert::JSON_HEADERS,
 ];
 
-/// Makes an instance ready for its first event: keeps the constants on the JavaScript side, and has it told when this
-/// instance is lost.
-pub fn prepare() {
-    thread_local! {
-        static IS_READY: Cell<bool> = const { Cell::new(false) };
-    }
-    if IS_READY.replace(true) {
-        return;
-    }
+/// Keeps the constants on the JavaScript side. To be called once in each instance.
+pub fn intern_constants() {
     for text in CONSTANTS {
         wasm_bindgen::intern(text);
     }
-    begin(&Refusal::hub_unavailable(INTERRUPTED).body());
-    handler::set_on_abort(lost);
-}
-
-/// The instance ended in a panic or a trap. One call to the other side is all that it can still do: it traps when that
-/// returns.
-fn lost() {
-    interrupt();
 }

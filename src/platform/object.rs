@@ -17,6 +17,7 @@ use worker::{Env, State, WebSocket, WebSocketPair};
 
 use super::convert;
 use super::glue;
+use super::guard;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
 use super::upload::JsUpload;
@@ -98,7 +99,7 @@ struct Awake {
     router: Router,
 }
 
-/// One per namespace: the only writer of its data. The runtime calls its methods; each is guarded (`glue`) against the
+/// One per namespace: the only writer of its data. The runtime calls its methods; each is guarded against the
 /// loss of the wasm instance.
 #[wasm_bindgen]
 pub struct NamespaceHub(Rc<Shell>);
@@ -108,7 +109,7 @@ impl NamespaceHub {
     /// The object is needed, for the first time or again.
     #[wasm_bindgen(constructor)]
     pub fn new(state: DurableObjectState, env: Env) -> Self {
-        glue::prepare();
+        guard::prepare();
         let js = JsValue::from(state);
         let state = State::from(js.clone().unchecked_into::<DurableObjectState>());
         Self(Rc::new(Shell { js, state, env, awake: RefCell::new(None) }))
@@ -117,7 +118,7 @@ impl NamespaceHub {
     /// A request, with the headers of [`ASKED`].
     pub fn fetch(&self, request: Request) -> Promise {
         let shell = Rc::clone(&self.0);
-        glue::carried_out(&future_to_promise(async move { shell.fetch(request).await.map(JsValue::from) }))
+        guard::carried_out(&future_to_promise(async move { shell.fetch(request).await.map(JsValue::from) }))
     }
 
     /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`.
@@ -126,7 +127,7 @@ impl NamespaceHub {
         let shell = Rc::clone(&self.0);
         let heard_on = JsValue::from(&socket);
         let heard = async move { shell.heard(socket.into(), message.as_string()).await.map(|()| JsValue::UNDEFINED) };
-        glue::heard(&future_to_promise(heard), &heard_on)
+        guard::heard(&future_to_promise(heard), &heard_on)
     }
 
     /// A socket was closed by its client.
@@ -147,7 +148,7 @@ impl NamespaceHub {
     /// The alarm rings.
     pub fn alarm(&self) -> Promise {
         let shell = Rc::clone(&self.0);
-        glue::carried_out(&future_to_promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
+        guard::carried_out(&future_to_promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
     }
 }
 

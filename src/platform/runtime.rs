@@ -13,7 +13,8 @@ use worker::durable::ScheduledTime;
 use worker::send::{SendFuture, SendWrapper};
 use worker::{Delay, SqlStorage, State, Storage};
 
-use super::glue::{ObjectSocket, Task};
+use super::glue::ObjectSocket;
+use super::guard::Task;
 use crate::hub::ports::{ConnId, Runtime};
 
 const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";

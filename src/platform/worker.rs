@@ -15,7 +15,8 @@ use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, INTERRUPTED};
+use super::glue;
+use super::guard::{self, INTERRUPTED};
 use super::object::SocketUse;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Bearer, Edge};
@@ -56,8 +57,8 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
 /// Every request to the hub.
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
-    glue::prepare();
-    glue::answered(&future_to_promise(async move {
+    guard::prepare();
+    guard::answered(&future_to_promise(async move {
         let served = serve(request, env, &context).await;
         Ok(match served {
             Ok(response) => response,
@@ -206,7 +207,7 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
         }
         Ok(JsValue::UNDEFINED)
     });
-    context.wait_until(&glue::heard(&opening, &socket))?;
+    context.wait_until(&guard::heard(&opening, &socket))?;
     Ok(worker::Response::from_websocket(pair.client)?.into())
 }
 

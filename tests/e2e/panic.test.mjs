@@ -50,14 +50,22 @@ describe('a panic', () => {
   for (const where of ['worker', 'object']) {
     test(`in the ${where} costs those who wait a 503, and no socket`, async (t) => {
       const all = await crowd(t, `in-the-${where}`);
-      const asked = deferred();
+      const calls = [deferred(), deferred()];
+      let called = 0;
       await all.direct.serve('listSkills', () => {
-        asked.resolve();
+        calls[called++]?.resolve();
         return new Promise(() => {});
       });
       const skills = `/api/sessions/${all.session.id}/skills`;
+      // One who waits for nothing any more must not keep the others from hearing of it.
+      const leaving = new AbortController();
+      const headers = { authorization: `Bearer ${all.web.token}` };
+      const left = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: leaving.signal }));
+      await within(calls[0].promise, 'the call to reach the CLI');
+      leaving.abort();
+      await left;
       const bystander = all.web.get(skills);
-      await within(asked.promise, 'the call to reach the CLI');
+      await within(calls[1].promise, 'the call to reach the CLI');
       const culprit = all.web.get(skills, { headers: { 'x-trap': where } });
       for (const answer of [culprit, bystander]) assertInterrupted(await within(answer, 'an answer', AT_ONCE_MS));
       await assertAllGoOn(all);
