@@ -36,14 +36,14 @@ fn every_property_holds_for_every_seed_and_for_every_input_that_was_found() {
 }
 
 #[test]
-fn every_property_holds_for_a_seed_that_is_cut_short_doubled_or_changed_in_any_character() {
+fn every_property_holds_for_a_seed_that_is_cut_short_doubled_or_changed_in_a_character() {
     for (target, _) in bodies::TARGETS {
         for seed in seeds(target) {
             check(target, &seed.repeat(2));
-            for (at, character) in seed.char_indices().take(500) {
+            for (at, character) in seed.char_indices().take(100) {
                 let (before, after) = (&seed[..at], &seed[at + character.len_utf8()..]);
                 check(target, before);
-                for other in ["", "0", "\"", "\\", "{", "é", "\u{1f980}"] {
+                for other in ["", "\"", "\\", "\u{1f980}"] {
                     check(target, &format!("{before}{other}{after}"));
                 }
             }

@@ -21,9 +21,10 @@ pub fn run(content: &str) {
         assert_eq!(found, None, "no JSON has no list");
         return;
     };
-    // In an envelope the record is looked for one level deep, so only one that is no envelope itself is found again.
-    let is_record = value(content).is_some_and(|value| value["role"].is_string() && value.get("message").is_none());
-    if is_record && found.is_some() && !has_envelope(content) {
+    // A record that is no envelope itself is found in each of the three.
+    let envelopes = ["message", "data", "payload"];
+    let is_record = |value: Value| value["role"].is_string() && envelopes.iter().all(|name| value.get(name).is_none());
+    if found.is_some() && value(content).is_some_and(is_record) {
         let text = json.text();
         for wrapped in [
             format!(r#"{{"message":{text}}}"#),
@@ -33,9 +34,4 @@ pub fn run(content: &str) {
             assert_eq!(extract(&wrapped, &vocabulary), found, "{wrapped}");
         }
     }
-}
-
-fn has_envelope(content: &str) -> bool {
-    let has = |field: &str| value(content).is_some_and(|value| value[field].is_object());
-    ["data", "payload"].iter().any(|field| has(field)) || !value(content).is_some_and(|v| matches!(v, Value::Object(_)))
 }
