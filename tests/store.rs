@@ -82,6 +82,9 @@ async fn commit_as(
     memory: &Memory,
 ) -> Result<(), DbError> {
     let batch = journal.take(namespace, memory).expect("something to write");
+    for statements in batch.ahead(namespace) {
+        db.batch(&statements).await?;
+    }
     db.batch(&batch.statements).await.map(drop)
 }
 

@@ -48,11 +48,7 @@ impl Weigh for Outcome {
             Self::Reply { done, failed, .. } => done.len() + failed.len(),
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
-            Self::Message { session, message, .. } => {
-                let local_id = message.local_id.as_ref().map_or(0, String::len);
-                let texts = session.len() + message.id.len() + local_id + message.content.text().len();
-                size_of::<Message>() + texts
-            }
+            Self::Message { message, .. } => message.content.text().len(),
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }
@@ -100,12 +96,20 @@ impl Hub {
                 let State { journal, memory, .. } = &mut *state;
                 journal.take(&self.config.namespace, memory)
             };
-            let Some(Batch { statements, outcomes, .. }) = batch else { return };
-            match self.commit(&statements).await {
-                Ok(()) => self.settle(outcomes),
-                Err(error) => self.forget(outcomes, &error.into()),
+            let Some(batch) = batch else { return };
+            match self.write(&batch).await {
+                Ok(()) => self.settle(batch.outcomes),
+                Err(error) => self.forget(batch.outcomes, &error.into()),
             }
         }
+    }
+
+    /// Writes a batch, after what has to be written before it.
+    async fn write(&self, batch: &Batch<Outcome>) -> Result<(), DbError> {
+        for statements in batch.ahead(&self.config.namespace) {
+            self.commit(&statements).await?;
+        }
+        self.commit(&batch.statements).await
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
@@ -210,7 +214,12 @@ impl State {
 
     /// Refuses new changes while too many wait for the database.
     pub(super) fn check_room(&self) -> Result<(), Error> {
-        if self.journal.bytes() > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
+        self.check_room_for(0)
+    }
+
+    /// Refuses a change with a text of so many bytes while there is no room for it. One of the largest alone has room.
+    pub(super) fn check_room_for(&self, bytes: usize) -> Result<(), Error> {
+        if self.journal.bytes() + bytes > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
 }
 

@@ -114,6 +114,24 @@ export async function joined(db, [sql, params], limit) {
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
 }
 
+/** A frame of more characters is large. */
+const LARGE_FRAME = 256 * 1024;
+
+/**
+ * The text of a frame. One that is large has to be asked for in another way: on its way into wasm memory a text takes three
+ * bytes for each of its characters, and that memory never shrinks.
+ * @param {string | ArrayBuffer} frame
+ * @returns {string | undefined} undefined for a large or binary frame
+ */
+export function smallText(frame) {
+  return typeof frame === 'string' && frame.length <= LARGE_FRAME ? frame : undefined;
+}
+
+/** @param {string} text */
+export function utf8(text) {
+  return new TextEncoder().encode(text);
+}
+
 /** How much of a client may wait until it is joined with its object: frames, and their characters or bytes. */
 const MAX_WAITING_FRAMES = 256;
 const MAX_WAITING_SIZE = 256 * 1024;
@@ -219,8 +237,8 @@ export class Inbox {
   }
 }
 
-/** How much of an event stream may wait for its client, in bytes. */
-const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
+/** How much of an event stream may wait for its client, in bytes: twice the largest event, which must not end a stream. */
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
 
 /**
  * A stream of finished SSE text, fed by a socket to the object. A client that went away is noticed by a failing write:

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use worker::{
-    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage, WebSocketPair,
-    durable_object,
-};
+use js_sys::JsString;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use worker::{DurableObject, Env, Request, Response, Result, State, WebSocketPair, durable_object};
 
 use super::convert;
-use super::glue;
+use super::glue::{self, ObjectSocket};
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
 use super::upload::JsUpload;
@@ -93,8 +93,8 @@ struct Awake {
     router: Router,
 }
 
-/// One per namespace: the only writer of its data.
-#[durable_object]
+/// One per namespace: the only writer of its data. What its sockets bring is taken below, as it comes from JavaScript.
+#[durable_object(alarm)]
 pub struct NamespaceHub {
     state: State,
     env: Env,
@@ -190,13 +190,50 @@ impl NamespaceHub {
         self.state.get_websockets().iter().try_for_each(|socket| socket.close(Some(code), Some(reason)))
     }
 
-    fn gone(&self, socket: &WebSocket) {
+    fn gone(&self, socket: &ObjectSocket) {
         if let Ok(awake) = self.wake(None)
-            && let Some(conn) = awake.runtime.number(socket)
+            && let Some(conn) = socket.connection()
         {
             awake.hub.on_close(conn);
             awake.runtime.forget(conn);
         }
+    }
+}
+
+#[wasm_bindgen]
+impl NamespaceHub {
+    /// A frame of a hibernatable WebSocket. What is large stays outside until it is known that it may come in, and then
+    /// takes no more memory than it has bytes.
+    #[wasm_bindgen(js_name = webSocketMessage)]
+    pub async fn web_socket_message(&self, socket: ObjectSocket, frame: JsValue) -> std::result::Result<(), JsValue> {
+        let Ok(awake) = self.wake(None) else { return Ok(self.hang_up(1012, "Please reconnect")?) };
+        let Some(conn) = socket.connection() else { return Ok(()) };
+        if let Some(text) = glue::small_text(&frame) {
+            awake.hub.on_text(conn, text).await;
+        } else if let Some(text) = frame.dyn_ref::<JsString>() {
+            if awake.hub.admits_frame(conn, text.length() as usize) {
+                // The runtime has checked that the text has no half characters.
+                let text = String::from_utf8(glue::utf8(text).to_vec()).unwrap_or_default();
+                awake.hub.on_text(conn, text).await;
+            }
+        } else {
+            awake.hub.on_binary(conn);
+        }
+        Ok(())
+    }
+
+    /// A hibernatable WebSocket was closed by its client.
+    #[wasm_bindgen(js_name = webSocketClose)]
+    pub async fn web_socket_close(&self, socket: ObjectSocket) {
+        self.gone(&socket);
+        // Completes the closing handshake; a socket that is closed already refuses.
+        let _ = socket.close(1000, "");
+    }
+
+    /// A hibernatable WebSocket broke.
+    #[wasm_bindgen(js_name = webSocketError)]
+    pub async fn web_socket_error(&self, socket: ObjectSocket) {
+        self.gone(&socket);
     }
 }
 
@@ -217,29 +254,6 @@ impl DurableObject for NamespaceHub {
             }
             Err(message) => refuse(Refusal::hub_unavailable(message)).await,
         }
-    }
-
-    async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
-        let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
-        if let Some(conn) = awake.runtime.number(&socket) {
-            match message {
-                WebSocketIncomingMessage::String(text) => awake.hub.on_text(conn, text).await,
-                WebSocketIncomingMessage::Binary(_) => awake.hub.on_binary(conn),
-            }
-        }
-        Ok(())
-    }
-
-    async fn websocket_close(&self, socket: WebSocket, _code: usize, _reason: String, _clean: bool) -> Result<()> {
-        self.gone(&socket);
-        // Completes the closing handshake; a socket that is closed already refuses.
-        let _ = socket.close(Some(1000), Some(""));
-        Ok(())
-    }
-
-    async fn websocket_error(&self, socket: WebSocket, _error: worker::Error) -> Result<()> {
-        self.gone(&socket);
-        Ok(())
     }
 
     async fn alarm(&self) -> Result<Response> {

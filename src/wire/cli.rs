@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::fields::{FieldError, optional_word, read_object};
-use crate::model::json::Json;
+use crate::model::json::{Json, unescaped};
 use crate::model::message::Message;
 use crate::model::session::ControlMode;
 use crate::model::words::MAX_WORD;
@@ -61,9 +61,12 @@ pub struct NewMessage<'a> {
 impl NewMessage<'_> {
     /// The content; a JSON string that holds JSON is unwrapped.
     pub fn content(&self) -> Json {
-        let wrapped = self.message.get().starts_with('"');
-        let inner = wrapped.then(|| serde_json::from_str::<String>(self.message.get()).ok()).flatten();
-        inner.and_then(|text| Json::parse(&text).ok()).unwrap_or_else(|| Json::from(self.message))
+        unescaped(self.message.get()).and_then(Json::of_text).unwrap_or_else(|| Json::from(self.message))
+    }
+
+    /// How many bytes it has as it came.
+    pub fn size(&self) -> usize {
+        self.message.get().len()
     }
 }
 
@@ -297,17 +300,24 @@ pub struct Versioned<'a> {
 }
 
 /// The argument of an `update` event.
-pub fn update(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
-    to_text(&Update { id, seq, created_at, body })
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Update<'a> {
-    id: &'a str,
-    seq: u64,
-    created_at: u64,
-    body: &'a UpdateBody<'a>,
+pub struct Update<'a> {
+    pub id: &'a str,
+    pub seq: u64,
+    pub created_at: u64,
+    pub body: &'a UpdateBody<'a>,
+}
+
+impl Update<'_> {
+    /// About how many bytes it has as JSON text.
+    pub fn size_hint(&self) -> usize {
+        let around = 512;
+        match self.body {
+            UpdateBody::NewMessage { message, .. } => around + message.content.text().len(),
+            _ => around,
+        }
+    }
 }
 
 /// None of these types can fail to serialize: they hold texts, numbers and checked JSON.
@@ -368,7 +378,7 @@ mod tests {
             agent_state: None,
         };
         assert_eq!(
-            update("u", 7, 9, &body),
+            to_text(&Update { id: "u", seq: 7, created_at: 9, body: &body }),
             r#"{"id":"u","seq":7,"createdAt":9,"body":{"t":"update-session","sid":"s","metadata":{"version":4,"value":{"z":1.0}},"agentState":null}}"#
         );
         let ack = UpdateAck::Mismatch { version: 4, field: "metadata", value: Some(&value) };
