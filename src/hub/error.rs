@@ -119,7 +119,7 @@ impl From<DbError> for Error {
                 (or `--remote` for a deployed hub); `npm run dev` does it by itself."
                     .into(),
             ),
-            DbError::Retryable(_) => {
+            DbError::Retryable(_) | DbError::Silent(_) => {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,

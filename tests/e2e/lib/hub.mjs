@@ -36,14 +36,20 @@ function settings() {
   };
 }
 
-function modules() {
+/** The modules of the built hub, its entry first; when it is to be `faulty`, with what makes it so around it. */
+function modules(faulty) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  return [
+  const built = [
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
+  const around = (name) => {
+    const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
+    return { type: 'ESModule', path: path.join(BUILD, name), contents };
+  };
+  return faulty ? [around('faulty.worker.js'), around('memory.worker.js'), ...built] : built;
 }
 
 function migrations() {
@@ -58,10 +64,15 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #faulty;
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /**
+   * @param {Record<string, unknown>} vars
+   * @param {boolean} faulty
+   */
+  constructor(vars, faulty) {
     this.#vars = vars;
+    this.#faulty = faulty;
     folders.add(this.#state);
   }
 
@@ -113,7 +124,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(),
+          modules: modules(this.#faulty),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -140,6 +151,19 @@ export class Hub {
   }
 
   /**
+   * What the next batches to D1 meet, of a hub that was started `faulty`; what was set before and not met is forgotten.
+   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
+   */
+  async faults(faults) {
+    await this.web().post('/e2e/faults', faults);
+  }
+
+  /** How large the wasm memory is, in bytes, of a hub that was started `faulty`. It never shrinks. */
+  async wasmMemory() {
+    return (await this.web().get('/e2e/memory')).body;
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
@@ -159,11 +183,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, faulty?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty; when `faulty`, faults can be put between hub and database
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, faulty = false } = {}) {
+  const hub = new Hub(vars, faulty);
   try {
     await hub.start();
     if (schema) await hub.migrate();
