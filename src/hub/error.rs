@@ -81,6 +81,8 @@ pub enum Error {
     RenameFailed,
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
+    #[error("{0} Try again in a few seconds.")]
+    UploadsWait(&'static str),
 }
 
 impl Error {

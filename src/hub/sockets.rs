@@ -188,8 +188,7 @@ impl Hub {
     }
 
     pub(super) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
-        let (scope, id) = about.unzip();
-        let event = ErrorEvent { message: message.into(), code, scope, id }.encode();
+        let event = ErrorEvent::new(message, code, about).encode();
         self.rt.send(&[conn], &socketio::event(NAMESPACE, None, "error", &[&event]));
     }
 

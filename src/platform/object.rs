@@ -212,9 +212,7 @@ impl NamespaceHub {
             awake.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
             if awake.hub.admits_frame(conn, text.length() as usize) {
-                // The runtime has checked that the text has no half characters.
-                let text = String::from_utf8(glue::utf8(text).to_vec()).unwrap_or_default();
-                awake.hub.on_text(conn, text).await;
+                awake.hub.on_text(conn, convert::large_text(text)).await;
             }
         } else {
             awake.hub.on_binary(conn);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::{FieldError, optional_word, read_object};
+use super::fields::{FieldError, optional_word, read_object, shown};
 use crate::model::json::{Json, unescaped};
 use crate::model::message::Message;
 use crate::model::session::ControlMode;
@@ -208,7 +208,7 @@ pub fn message_ack(id: &str, seq: u64) -> String {
 
 /// Acknowledges a `message` that was not taken.
 pub fn message_refused(error: &str, code: &str) -> String {
-    to_text(&Refused { ok: false, error, code })
+    to_text(&Refused { ok: false, error: &shown(error, MAX_SENTENCE), code })
 }
 
 #[derive(Serialize)]
@@ -239,7 +239,9 @@ impl UpdateAck<'_> {
         match self {
             Self::Success { version, field, value } => versioned("success", version, field, value),
             Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
-            Self::Error { reason, code } => to_text(&Failed { result: "error", reason, code }),
+            Self::Error { reason, code } => {
+                to_text(&Failed { result: "error", reason: &shown(reason, MAX_SENTENCE), code })
+            }
         }
     }
 }
@@ -251,18 +253,29 @@ struct Failed<'a> {
     code: &'a str,
 }
 
+/// The longest sentence that tells a CLI of its mistake, in characters: names and ids that it sent stand in it.
+const MAX_SENTENCE: usize = 1_000;
+/// The longest id that it is told of as it stands, in characters. No session or machine has one that is longer.
+const MAX_ID: usize = 255;
+
 /// The hub's `error` event.
 #[derive(Serialize)]
 pub struct ErrorEvent<'a> {
-    pub message: Cow<'a, str>,
-    pub code: &'a str,
+    message: Cow<'a, str>,
+    code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<&'a str>,
+    scope: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<&'a str>,
+    id: Option<Cow<'a, str>>,
 }
 
-impl ErrorEvent<'_> {
+impl<'a> ErrorEvent<'a> {
+    /// What is wrong, and the scope and id that it is about. Of what a CLI sent only the beginning is sent back.
+    pub fn new(message: &'a str, code: &'a str, about: Option<(&'a str, &'a str)>) -> Self {
+        let (scope, id) = about.unzip();
+        Self { message: shown(message, MAX_SENTENCE), code, scope, id: id.map(|id| shown(id, MAX_ID)) }
+    }
+
     /// The event's argument as JSON text.
     pub fn encode(&self) -> String {
         to_text(self)
