@@ -26,12 +26,12 @@ pub const MAX_REST: usize = 64 * 1024;
 pub const STALL_MS: u64 = 60_000;
 /// How much of uploads a hub holds at once, in bytes: one of the largest, which is base64 and JSON around a file. The
 /// runtime gives an object 128 MB for everything.
-const MAX_HELD: u64 = 72 * 1024 * 1024;
+const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 /// How many uploads may wait for their turn.
-const MAX_WAITING: usize = 32;
+const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, those that wait included: one that keeps many open and sends nothing must not fill
 /// the room of all.
-const MAX_OF_SESSION: usize = 8;
+const MAX_UPLOADS_OF_SESSION: usize = 8;
 /// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
 const BYTES_PER_MS: u64 = 256;
 
@@ -70,10 +70,10 @@ pub struct Room {
 impl Room {
     /// Takes a share for a session's upload, at once or when the returned receiver hears so.
     fn enter(&mut self, session: &str, bytes: u64) -> Result<oneshot::Receiver<()>, Error> {
-        if self.of_session.get(session).is_some_and(|uploads| *uploads >= MAX_OF_SESSION) {
+        if self.of_session.get(session).is_some_and(|uploads| *uploads >= MAX_UPLOADS_OF_SESSION) {
             return Err(Error::UploadsWait("Too many files are being uploaded to this session."));
         }
-        if self.waiting.len() >= MAX_WAITING {
+        if self.waiting.len() >= MAX_WAITING_UPLOADS {
             return Err(Error::UploadsWait("Too many uploads wait for their turn."));
         }
         *self.of_session.entry(session.to_owned()).or_default() += 1;
@@ -101,7 +101,7 @@ impl Room {
     /// In the order of their coming, so that many small ones do not keep a large one out.
     fn admit(&mut self) {
         while let Some((bytes, _)) = self.waiting.front()
-            && self.held + bytes <= MAX_HELD
+            && self.held + bytes <= MAX_UPLOAD_BYTES
             && let Some((bytes, sender)) = self.waiting.pop_front()
         {
             if sender.send(()).is_ok() {
@@ -144,14 +144,14 @@ impl Drop for Share<'_> {
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let mut share = self.share(id, body.declared().unwrap_or(MAX_HELD)).await?;
+        let mut share = self.share(id, body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
         let rest = body.read().await?;
         share.shrink(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
         let limit = self.config.rpc_timeout_ms + share.bytes / BYTES_PER_MS;
-        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).map_err(failed)?;
+        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
         call.answered().await.map_err(failed)
@@ -167,7 +167,7 @@ impl Hub {
 
     /// Waits for a share of the room for uploads. What is too large for it will be refused unread.
     async fn share<'a>(&'a self, session: &'a str, bytes: u64) -> Result<Share<'a>, Error> {
-        let bytes = bytes.min(MAX_HELD);
+        let bytes = bytes.min(MAX_UPLOAD_BYTES);
         let turn = self.state().uploads.enter(session, bytes)?;
         let mut share = Share { hub: self, session, bytes, turn: Some(turn) };
         if let Some(turn) = &mut share.turn {
@@ -248,30 +248,30 @@ mod tests {
     #[test]
     fn uploads_wait_for_their_turn_and_get_it_in_the_order_of_their_coming() {
         let mut room = Room::default();
-        let mut large = room.enter("a", MAX_HELD).unwrap();
-        let mut second = room.enter("a", MAX_HELD - 5).unwrap();
+        let mut large = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        let mut second = room.enter("a", MAX_UPLOAD_BYTES - 5).unwrap();
         let mut small = room.enter("a", 5).unwrap();
         let turns =
             |receivers: [&mut oneshot::Receiver<()>; 3]| receivers.map(|r| r.try_recv().ok().flatten().is_some());
         assert_eq!(turns([&mut large, &mut second, &mut small]), [true, false, false]);
-        room.give_back(MAX_HELD);
+        room.give_back(MAX_UPLOAD_BYTES);
         assert_eq!([&mut second, &mut small].map(|r| r.try_recv().unwrap().is_some()), [true, true]);
     }
 
     #[test]
     fn whoever_waits_in_vain_takes_no_room() {
         let mut room = Room::default();
-        let _first = room.enter("a", MAX_HELD).unwrap();
-        drop(room.enter("a", MAX_HELD).unwrap());
-        let mut third = room.enter("a", MAX_HELD).unwrap();
-        room.give_back(MAX_HELD);
+        let _first = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        drop(room.enter("a", MAX_UPLOAD_BYTES).unwrap());
+        let mut third = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        room.give_back(MAX_UPLOAD_BYTES);
         assert!(third.try_recv().unwrap().is_some());
     }
 
     #[test]
     fn only_so_many_uploads_may_wait() {
         let mut room = Room::default();
-        let turns: Vec<_> = (0..=MAX_WAITING).map(|n| room.enter(&format!("s{n}"), MAX_HELD)).collect();
+        let turns: Vec<_> = (0..=MAX_WAITING_UPLOADS).map(|n| room.enter(&format!("s{n}"), MAX_UPLOAD_BYTES)).collect();
         assert!(turns.iter().all(Result::is_ok));
         assert!(room.enter("another", 1).is_err());
     }
@@ -279,14 +279,14 @@ mod tests {
     #[test]
     fn a_session_has_so_many_uploads_at_once_and_leaves_room_for_the_others() {
         let mut room = Room::default();
-        let turns: Vec<_> = (0..MAX_OF_SESSION).map(|_| room.enter("a", 1)).collect();
+        let turns: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| room.enter("a", 1)).collect();
         assert!(turns.iter().all(Result::is_ok));
         let refused = room.enter("a", 1).unwrap_err().to_string();
         assert!(refused.contains("to this session"), "{refused}");
         assert!(room.enter("b", 1).is_ok());
         room.leave("a");
         assert!(room.enter("a", 1).is_ok());
-        for _ in 0..MAX_OF_SESSION {
+        for _ in 0..MAX_UPLOADS_OF_SESSION {
             room.leave("a");
         }
         room.leave("b");

@@ -15,6 +15,9 @@ const BUILD = path.join(ROOT, 'build');
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
+/** As in wrangler.toml. */
+const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
+
 /** State folders of this process, removed when it ends however it ends. */
 const folders = new Set();
 process.once('exit', () => folders.forEach(removeFolder));
@@ -64,14 +67,17 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #rateLimit;
   #faulty;
 
   /**
    * @param {Record<string, unknown>} vars
+   * @param {boolean} rateLimit
    * @param {boolean} faulty
    */
-  constructor(vars, faulty) {
+  constructor(vars, rateLimit, faulty) {
     this.#vars = vars;
+    this.#rateLimit = rateLimit;
     this.#faulty = faulty;
     folders.add(this.#state);
   }
@@ -130,7 +136,7 @@ export class Hub {
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
-          ratelimits: { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } },
+          ratelimits: this.#rateLimit ? RATE_LIMITS : {},
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -183,11 +189,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, faulty?: boolean}} [options] `vars` override those of
- *   wrangler.toml; without `schema` the database stays empty; when `faulty`, faults can be put between hub and database
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, faulty?: boolean}} [options] `vars`
+ *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is missing;
+ *   when `faulty`, faults can be put between hub and database
  */
-export async function startHub({ vars = {}, schema = true, faulty = false } = {}) {
-  const hub = new Hub(vars, faulty);
+export async function startHub({ vars = {}, schema = true, rateLimit = true, faulty = false } = {}) {
+  const hub = new Hub(vars, rateLimit, faulty);
   try {
     await hub.start();
     if (schema) await hub.migrate();
