@@ -124,10 +124,15 @@ fn answers(word: &str, opaque: &RawValue) {
     let said = [
         (message_refused(word, "code"), "error"),
         (UpdateAck::Error { reason: word, code: "code" }.encode(), "reason"),
-        (ErrorEvent { message: word.into(), code: "code", scope: None, id: None }.encode(), "message"),
         (rpc_request("method", word), "params"),
     ];
     for (text, field) in said {
         assert_eq!(value(&text).expect("JSON")[field], word);
+    }
+    let error = value(&ErrorEvent::new(word, "code", Some(("session", word))).encode()).expect("JSON");
+    for (field, most) in [("message", 1_000), ("id", 255)] {
+        let told = error[field].as_str().expect("a text");
+        let beginning: String = word.chars().take(most).collect();
+        assert!(told == word || (beginning.len() < word.len() && told.starts_with(&beginning)), "{field}: {told}");
     }
 }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use js_sys::Promise;
+use js_sys::{JsString, Promise};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::future_to_promise;
 use web_sys::{Request, Response};
 use worker::worker_sys::DurableObjectState;
-use worker::{Env, State, WebSocket, WebSocketPair};
+use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue;
+use super::glue::{self, ObjectSocket};
 use super::guard;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
@@ -123,26 +123,25 @@ impl NamespaceHub {
 
     /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`.
     #[wasm_bindgen(js_name = webSocketMessage)]
-    pub fn web_socket_message(&self, socket: web_sys::WebSocket, message: JsValue) -> Promise {
+    pub fn web_socket_message(&self, socket: ObjectSocket, frame: JsValue) -> Promise {
         let shell = Rc::clone(&self.0);
         let heard_on = JsValue::from(&socket);
-        let heard = async move { shell.heard(socket.into(), message.as_string()).await.map(|()| JsValue::UNDEFINED) };
+        let heard = async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) };
         guard::heard(&future_to_promise(heard), &heard_on)
     }
 
     /// A socket was closed by its client.
     #[wasm_bindgen(js_name = webSocketClose)]
-    pub fn web_socket_close(&self, socket: web_sys::WebSocket) {
-        let socket = WebSocket::from(socket);
+    pub fn web_socket_close(&self, socket: ObjectSocket) {
         self.0.gone(&socket);
         // Completes the closing handshake; a socket that is closed already refuses.
-        let _ = socket.close(Some(1000), Some(""));
+        let _ = socket.close(1000, "");
     }
 
     /// A socket broke.
     #[wasm_bindgen(js_name = webSocketError)]
-    pub fn web_socket_error(&self, socket: web_sys::WebSocket) {
-        self.0.gone(&socket.into());
+    pub fn web_socket_error(&self, socket: ObjectSocket) {
+        self.0.gone(&socket);
     }
 
     /// The alarm rings.
@@ -249,9 +248,9 @@ impl Shell {
         self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
 
-    fn gone(&self, socket: &WebSocket) {
+    fn gone(&self, socket: &ObjectSocket) {
         if let Ok(awake) = self.wake(None)
-            && let Some(conn) = awake.runtime.number(socket)
+            && let Some(conn) = socket.connection()
         {
             awake.hub.on_close(conn);
             awake.runtime.forget(conn);
@@ -272,14 +271,19 @@ impl Shell {
         }
     }
 
-    /// A frame: a text, or none when it was binary.
-    async fn heard(&self, socket: WebSocket, text: Option<String>) -> Result<()> {
+    /// A frame. What is large stays outside until it is known that it may come in, and then takes no more memory than it
+    /// has bytes.
+    async fn heard(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
-        if let Some(conn) = awake.runtime.number(&socket) {
-            match text {
-                Some(text) => awake.hub.on_text(conn, text).await,
-                None => awake.hub.on_binary(conn),
+        let Some(conn) = socket.connection() else { return Ok(()) };
+        if let Some(text) = glue::small_text(frame) {
+            awake.hub.on_text(conn, text).await;
+        } else if let Some(text) = frame.dyn_ref::<JsString>() {
+            if awake.hub.admits_frame(conn, text.length() as usize) {
+                awake.hub.on_text(conn, convert::large_text(text)).await;
             }
+        } else {
+            awake.hub.on_binary(conn);
         }
         Ok(())
     }

@@ -80,11 +80,6 @@ impl ObjectRuntime {
         conn
     }
 
-    /// The number of a socket that an event came from.
-    pub fn number(&self, socket: &worker::WebSocket) -> Option<ConnId> {
-        socket_of(socket).connection()
-    }
-
     /// Sends a text that is a JavaScript string already.
     pub fn send_text(&self, to: ConnId, text: &JsString) {
         if let Some(socket) = self.sockets().open.get(&to) {

@@ -195,6 +195,19 @@ export class Hub {
   }
 
   /**
+   * What the next batches to D1 meet, of a hub with `faulty.worker.js` around it; what was set before and not met is forgotten.
+   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
+   */
+  async faults(faults) {
+    await this.web().post('/e2e/faults', faults);
+  }
+
+  /** How large the wasm memory is, in bytes, of a hub with `faulty.worker.js` around it. It never shrinks. */
+  async wasmMemory() {
+    return (await this.web().get('/e2e/memory')).body;
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
