@@ -1,5 +1,7 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -11,7 +13,7 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::journal::{Batch, Weigh};
-use crate::store::{DbError, Statement};
+use crate::store::{DbError, Row, Statement};
 
 /// How many notes make a burst: more than one message and what follows from it.
 const BURST: usize = 6;
@@ -40,6 +42,22 @@ pub enum Outcome {
     Departed(Owner),
     /// Somebody who waits.
     Waiter(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Outcome {
+    /// Whether web clients are told of it.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Self::Publish(_) | Self::Message { .. })
+    }
+
+    /// What web clients are told.
+    pub fn event(&self) -> Option<Cow<'_, Event>> {
+        match self {
+            Self::Publish(event) => Some(Cow::Borrowed(event)),
+            Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
+            Self::Reply { .. } | Self::Update { .. } | Self::Departed(_) | Self::Waiter(_) => None,
+        }
+    }
 }
 
 impl Weigh for Outcome {
@@ -96,20 +114,25 @@ impl Hub {
                 let State { journal, memory, .. } = &mut *state;
                 journal.take(&self.config.namespace, memory)
             };
-            let Some(batch) = batch else { return };
-            match self.write(&batch).await {
-                Ok(()) => self.settle(batch.outcomes),
-                Err(error) => self.forget(batch.outcomes, &error.into()),
+            let Some(mut batch) = batch else { return };
+            match self.write(&mut batch).await {
+                Ok(numbers) => self.settle(batch.outcomes, numbers),
+                Err(error) => {
+                    self.forget(batch.outcomes, &Error::from(error.clone()));
+                    self.untold(&error).await;
+                }
             }
         }
     }
 
-    /// Writes a batch, after what has to be written before it.
-    async fn write(&self, batch: &Batch<Outcome>) -> Result<(), DbError> {
+    /// Writes a batch, after what has to be written before it; answers the numbers of its events.
+    async fn write(&self, batch: &mut Batch<Outcome>) -> Result<Range<u64>, DbError> {
         for statements in batch.ahead(&self.config.namespace) {
             self.commit(&statements).await?;
         }
-        self.commit(&batch.statements).await
+        let numbers = self.log_events(&mut batch.statements, &batch.outcomes).await?;
+        self.commit(&batch.statements).await?;
+        Ok(numbers)
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
@@ -139,36 +162,46 @@ impl Hub {
         }
     }
 
-    /// Runs a batch, again where the fault is a passing one.
+    /// Commits a batch. When it fails with [`DbError::Retryable`], nobody knows whether it was committed; any other error
+    /// says that it was not.
     pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
-        let mut pause = FIRST_PAUSE_MS;
-        for _ in 1..ATTEMPTS {
-            match self.db.batch(statements).await {
-                Err(DbError::Retryable(_)) => self.rt.sleep(pause).await,
-                result => return result.map(|_| ()),
-            }
-            pause *= 2;
-        }
-        self.db.batch(statements).await.map(|_| ())
+        self.attempt(statements).await.map(|_| ())
     }
 
-    fn settle(&self, outcomes: Vec<Outcome>) {
+    /// Runs a batch, again where the fault is a passing one. After such a fault a refusal says nothing of what became of
+    /// the attempts before: the fault is what is answered.
+    pub(super) async fn attempt(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+        let mut pause = FIRST_PAUSE_MS;
+        let mut fault = None;
+        for _ in 1..ATTEMPTS {
+            match self.db.batch(statements).await {
+                Err(error @ DbError::Retryable(_)) => fault = Some(error),
+                result => return result.map_err(|error| fault.unwrap_or(error)),
+            }
+            self.rt.sleep(pause).await;
+            pause *= 2;
+        }
+        self.db.batch(statements).await.map_err(|error| fault.unwrap_or(error))
+    }
+
+    fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
         let mut state = self.state();
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
                 Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
-                Outcome::Publish(event) => self.publish(&mut state, event),
+                Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
-                    self.rt.send(&to, &frame);
+                    self.send_update(&mut state, &to, &frame);
                 }
                 Outcome::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);
+                    self.publish(&mut state, numbers.next(), || Event::message_received(&session, &message));
                 }
                 Outcome::Departed(owner) => {
                     if !state.liveness.runs(&owner) {
@@ -181,6 +214,7 @@ impl Hub {
                 }
             }
         }
+        self.keep_told(&mut state);
         if ended {
             state.make_room();
         }

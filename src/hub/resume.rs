@@ -21,7 +21,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
 use crate::store::rows::{SessionRow, Writer};
 use crate::store::sessions as store;
-use crate::store::{Found, Statement, sql};
+use crate::store::{DbError, Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
@@ -192,6 +192,8 @@ impl Hub {
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
         let mut batch = self.carry_over(&gone, new)?;
         batch.extend(store::merge(namespace, old, new));
+        // Seqs that were told before say nothing any more.
+        let (number, after) = self.log_gap(&mut batch).await?;
         let merged = match self.commit(&batch).await {
             Ok(()) => store::by_id(&*self.db, namespace, new).await,
             Err(error) => Err(error),
@@ -201,9 +203,9 @@ impl Hub {
             Ok(_) => return Err(Error::Missing(Kind::Session)),
             Err(error) => {
                 // It may have been done all the same: nothing that memory holds of the two is to be trusted.
-                let error = Error::from(error);
-                self.forget(Vec::new(), &error);
-                return Err(error);
+                self.forget(Vec::new(), &Error::from(error.clone()));
+                self.untold(&DbError::Retryable(error.to_string())).await;
+                return Err(error.into());
             }
         };
         let mut state = self.state();
@@ -214,7 +216,10 @@ impl Hub {
         state.liveness.stop(&owner);
         self.rt.unnote(&note_key(&owner));
         // The merge is durable already, whatever becomes of what is noted after it.
-        self.publish(&mut state, Event::session_removed(old));
+        self.publish(&mut state, Some(number), || Event::session_removed(old));
+        if let Some(log) = &mut state.log {
+            log.lose(after);
+        }
         state.memory.outdate(new);
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;

@@ -4,13 +4,21 @@
 //! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
 
 // Every test file is a crate of its own and uses a part of this; the lints on panics hold for the hub, not for tests.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice
+)]
 
 pub mod cli;
 pub mod door;
 pub mod faults;
 pub mod merge;
 pub mod race;
+pub mod replay;
 pub mod rest;
 pub mod route;
 pub mod routes;
@@ -148,6 +156,16 @@ impl World {
         let sockets = self.rt.evict();
         drop(hub);
         self.object.wake(sockets);
+    }
+
+    /// The same, and every socket is gone with it, as when a new version is deployed.
+    pub fn redeploy(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for (conn, _) in self.rt.evict() {
+            self.rt.forget(conn);
+        }
+        drop(hub);
+        self.object.wake(Vec::new());
     }
 
     /// Time passes; the alarm rings whenever it is due.

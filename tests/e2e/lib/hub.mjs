@@ -6,7 +6,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder } from './await.mjs';
+import { Recorder, deferred, within } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -39,20 +39,20 @@ function settings() {
   };
 }
 
-/** The modules of the built hub, its entry first; when it is to be `faulty`, with what makes it so around it. */
-function modules(faulty) {
+/** The modules of the built hub; `around` names files of this folder that stand around it, the entry first. */
+function modules(around) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  const built = [
-    { type: 'ESModule', path: path.join(BUILD, 'index.js') },
-    { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
-  ];
-  const around = (name) => {
+  const laid = (name) => {
     const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
     return { type: 'ESModule', path: path.join(BUILD, name), contents };
   };
-  return faulty ? [around('faulty.worker.js'), around('memory.worker.js'), ...built] : built;
+  return [
+    ...around.map(laid),
+    { type: 'ESModule', path: path.join(BUILD, 'index.js') },
+    { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
+  ];
 }
 
 function migrations() {
@@ -61,6 +61,9 @@ function migrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
+/** What stands around a hub whose database is to have faults, and whose wasm memory is to be seen. */
+export const FAULTY = ['faulty.worker.js', 'memory.worker.js'];
+
 export class Hub {
   /** What the runtime complained of, as it writes it to its standard error. */
   complaints = new Recorder('the complaints of the runtime');
@@ -68,17 +71,17 @@ export class Hub {
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
-  #faulty;
+  #around;
+  #revived = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {boolean} rateLimit
-   * @param {boolean} faulty
+   * @param {{rateLimit: boolean, around: string[]}} options
    */
-  constructor(vars, rateLimit, faulty) {
+  constructor(vars, { rateLimit, around }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
-    this.#faulty = faulty;
+    this.#around = around;
     folders.add(this.#state);
   }
 
@@ -126,11 +129,12 @@ export class Hub {
           this.complaints.push(String(bytes));
         });
       },
+      unsafeHandleRuntimeRestart: () => this.#revived.resolve(),
       workers: [
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(this.#faulty),
+          modules: modules(this.#around),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -157,16 +161,53 @@ export class Hub {
   }
 
   /**
-   * What the next batches to D1 meet, of a hub that was started `faulty`; what was set before and not met is forgotten.
+   * Puts the object of a namespace to sleep as the runtime does by itself when nothing happens for ten seconds: it drops
+   * the object's memory and keeps its sockets. Answers whether it was awake.
+   * @param {string} namespace
+   */
+  async sleep(namespace) {
+    try {
+      const options = { name: namespace, webSockets: 'hibernate' };
+      await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
+      return true;
+    } catch (error) {
+      if (/not currently running/.test(error.message)) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * What the next batches to D1 meet, of a hub with `FAULTY` around it; what was set before and not met is forgotten.
    * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
    */
   async faults(faults) {
     await this.web().post('/e2e/faults', faults);
   }
 
-  /** How large the wasm memory is, in bytes, of a hub that was started `faulty`. It never shrinks. */
+  /** How large the wasm memory is, in bytes, of a hub with `FAULTY` around it. It never shrinks. */
   async wasmMemory() {
     return (await this.web().get('/e2e/memory')).body;
+  }
+
+  /**
+   * What the object of a namespace did, of a hub with `tally.worker.js` around it: how often it woke, the events that it
+   * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
+   * @param {string} namespace
+   * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
+   *   statements: string[]}>}
+   */
+  async tally(namespace) {
+    return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
+  }
+
+  /**
+   * Kills the runtime of this process's only hub with SIGKILL. Settled when it runs again, on the same port with what was
+   * stored. Linux only.
+   */
+  async kill() {
+    this.#revived = deferred();
+    process.kill(this.#runtime(), 'SIGKILL');
+    await within(this.#revived.promise, 'the runtime to run again', 60_000);
   }
 
   /**
@@ -174,11 +215,17 @@ export class Hub {
    * @returns {{now: number, peak: number}}
    */
   memory() {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-    const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
-    const status = readFileSync(`/proc/${runtime}/status`, 'utf8');
+    const status = readFileSync(`/proc/${this.#runtime()}/status`, 'utf8');
     const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
     return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+  }
+
+  /** The process id of the runtime. */
+  #runtime() {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+    const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
+    return Number(runtimes[0]);
   }
 
   async stop() {
@@ -189,12 +236,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, faulty?: boolean}} [options] `vars`
- *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is missing;
- *   when `faulty`, faults can be put between hub and database
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[]}} [options] `vars`
+ *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is
+ *   missing; `around` names files of this folder that stand around the built worker, the entry first
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, faulty = false } = {}) {
-  const hub = new Hub(vars, rateLimit, faulty);
+export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [] } = {}) {
+  const hub = new Hub(vars, { rateLimit, around });
   try {
     await hub.start();
     if (schema) await hub.migrate();
