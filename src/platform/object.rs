@@ -248,9 +248,9 @@ impl Shell {
         self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
 
-    fn gone(&self, socket: &ObjectSocket) {
+    fn gone(&self, socket: &WebSocket) {
         if let Ok(awake) = self.wake(None)
-            && let Some(conn) = socket.connection()
+            && let Some(conn) = awake.runtime.number(socket)
         {
             awake.hub.on_close(conn);
             awake.runtime.forget(conn);

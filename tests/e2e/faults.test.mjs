@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { liveSession } from './lib/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { FAULTY, startHub } from './lib/hub.mjs';
 
 /** @type {import('./lib/hub.mjs').Hub} */
 let hub;
 before(async () => {
-  hub = await startHub({ around: ['faulty.worker.js', 'memory.worker.js'] });
+  hub = await startHub({ around: FAULTY });
 });
 after(() => hub.stop());
 

@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectCli, liveSession } from './lib/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { FAULTY, startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
 const LARGEST_MESSAGE = 30 * MIB;
 
 test('the largest message is in wasm memory twice, and the next ones take no more', async (t) => {
-  const hub = await startHub({ around: ['faulty.worker.js', 'memory.worker.js'] });
+  const hub = await startHub({ around: FAULTY });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', way: 'header' });
   const second = await connectCli(t, hub, { way: 'header' });

@@ -61,6 +61,9 @@ function migrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
+/** What stands around a hub whose database is to have faults, and whose wasm memory is to be seen. */
+export const FAULTY = ['faulty.worker.js', 'memory.worker.js'];
+
 export class Hub {
   /** What the runtime complained of, as it writes it to its standard error. */
   complaints = new Recorder('the complaints of the runtime');
@@ -174,6 +177,19 @@ export class Hub {
   }
 
   /**
+   * What the next batches to D1 meet, of a hub with `FAULTY` around it; what was set before and not met is forgotten.
+   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
+   */
+  async faults(faults) {
+    await this.web().post('/e2e/faults', faults);
+  }
+
+  /** How large the wasm memory is, in bytes, of a hub with `FAULTY` around it. It never shrinks. */
+  async wasmMemory() {
+    return (await this.web().get('/e2e/memory')).body;
+  }
+
+  /**
    * What the object of a namespace did, of a hub with `tally.worker.js` around it: how often it woke, the events that it
    * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
    * @param {string} namespace
@@ -192,19 +208,6 @@ export class Hub {
     this.#revived = deferred();
     process.kill(this.#runtime(), 'SIGKILL');
     await within(this.#revived.promise, 'the runtime to run again', 60_000);
-  }
-
-  /**
-   * What the next batches to D1 meet, of a hub with `faulty.worker.js` around it; what was set before and not met is forgotten.
-   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
-   */
-  async faults(faults) {
-    await this.web().post('/e2e/faults', faults);
-  }
-
-  /** How large the wasm memory is, in bytes, of a hub with `faulty.worker.js` around it. It never shrinks. */
-  async wasmMemory() {
-    return (await this.web().get('/e2e/memory')).body;
   }
 
   /**
