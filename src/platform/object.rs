@@ -248,9 +248,9 @@ impl Shell {
         self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
 
-    fn gone(&self, socket: &WebSocket) {
+    fn gone(&self, socket: &ObjectSocket) {
         if let Ok(awake) = self.wake(None)
-            && let Some(conn) = awake.runtime.number(socket)
+            && let Some(conn) = socket.connection()
         {
             awake.hub.on_close(conn);
             awake.runtime.forget(conn);
