@@ -1,5 +1,6 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -103,9 +104,24 @@ impl Hub {
             let Some(Batch { statements, outcomes, .. }) = batch else { return };
             match self.commit(&statements).await {
                 Ok(()) => self.settle(outcomes),
-                Err(error) => self.forget(outcomes, &error.into()),
+                Err(error) => {
+                    let unheard = if is_doubtful(&error) { self.unheard(&outcomes) } else { BTreeSet::new() };
+                    self.forget(outcomes, &error.into());
+                    self.send_away(unheard);
+                }
             }
         }
+    }
+
+    /// The CLIs that would have heard of what a batch was to change. They come back, and read what stands.
+    fn unheard(&self, outcomes: &[Outcome]) -> BTreeSet<ConnId> {
+        let state = self.state();
+        let told = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
+            Outcome::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
+            Outcome::Reply { .. } | Outcome::Publish(_) | Outcome::Departed(_) | Outcome::Waiter(_) => None,
+        });
+        told.flat_map(|(conns, except)| conns.iter().copied().filter(move |conn| Some(*conn) != *except)).collect()
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
@@ -135,20 +151,23 @@ impl Hub {
         }
     }
 
-    /// Runs a batch, again where the fault is a passing one.
+    /// Runs a batch, again where the fault is a passing one. After such a fault a refusal says nothing of what became of
+    /// the attempts before: the fault is what is answered.
     pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
         let mut pause = FIRST_PAUSE_MS;
+        let mut fault = None;
         for _ in 1..ATTEMPTS {
             match self.db.batch(statements).await {
-                Err(DbError::Retryable(_)) => self.rt.sleep(pause).await,
-                result => return result.map(|_| ()),
+                Err(error) if is_doubtful(&error) => fault = Some(error),
+                result => return result.map(|_| ()).map_err(|error| fault.unwrap_or(error)),
             }
+            self.rt.sleep(pause).await;
             pause *= 2;
         }
-        self.db.batch(statements).await.map(|_| ())
+        self.db.batch(statements).await.map(|_| ()).map_err(|error| fault.unwrap_or(error))
     }
 
     fn settle(&self, outcomes: Vec<Outcome>) {
@@ -212,6 +231,11 @@ impl State {
     pub(super) fn check_room(&self) -> Result<(), Error> {
         if self.journal.bytes() > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
+}
+
+/// Whether nobody knows after an error what became of a batch.
+fn is_doubtful(error: &DbError) -> bool {
+    matches!(error, DbError::Retryable(_))
 }
 
 fn interrupted() -> Error {

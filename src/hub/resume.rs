@@ -61,10 +61,10 @@ impl Hub {
     /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let plan = loop {
-            match self.require_active(id).await {
-                Ok(()) => return Ok(id.to_owned()),
-                Err(Error::SessionInactive) => {}
-                Err(error) => return Err(error),
+            // During a merge, too: whoever asks then hears what the session became.
+            self.load_session_in_merge(id).await?;
+            if self.is_active(id) {
+                return Ok(id.to_owned());
             }
             self.load_machines().await?;
             // Memory may have let go of the session, or of everything, while the machines were read.
@@ -148,13 +148,13 @@ impl Hub {
 
     async fn merge_in_peace(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
-            match self.load_session(old).await {
+            match self.load_session_in_merge(old).await {
                 Ok(()) => {}
                 // Somebody deleted it: there is no history to bring along.
                 Err(Error::Missing(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session(new).await?;
+            self.load_session_in_merge(new).await?;
             self.hold_journal().await;
             let still_loaded = {
                 let state = self.state();
