@@ -16,7 +16,8 @@ pub enum On {
 }
 
 impl On {
-    fn of(statements: &[Statement]) -> Self {
+    /// Which kind a batch is of.
+    pub fn of(statements: &[Statement]) -> Self {
         let reads = statements.iter().all(|statement| statement.sql.trim_start().starts_with("SELECT"));
         if reads { Self::Reads } else { Self::Writes }
     }
