@@ -105,15 +105,22 @@ impl Hub {
             match self.commit(&statements).await {
                 Ok(()) => self.settle(outcomes),
                 Err(error) => {
-                    let unheard = if is_doubtful(&error) { self.unheard(&outcomes) } else { BTreeSet::new() };
+                    let unheard = is_doubtful(&error).then(|| self.unheard(&outcomes));
                     self.forget(outcomes, &error.into());
-                    self.send_away(unheard);
+                    unheard.into_iter().for_each(|clis| self.look_again(clis));
                 }
             }
         }
     }
 
-    /// The CLIs that would have heard of what a batch was to change. They come back, and read what stands.
+    /// Something may have changed without anybody having heard of it: these CLIs come back and read what stands, and web
+    /// clients are told of a gap.
+    pub(super) fn look_again(&self, clis: BTreeSet<ConnId>) {
+        self.send_away(clis);
+        self.tell_gap();
+    }
+
+    /// The CLIs that would have heard of what a batch was to change.
     fn unheard(&self, outcomes: &[Outcome]) -> BTreeSet<ConnId> {
         let state = self.state();
         let told = outcomes.iter().filter_map(|outcome| match outcome {
@@ -234,7 +241,7 @@ impl State {
 }
 
 /// Whether nobody knows after an error what became of a batch.
-fn is_doubtful(error: &DbError) -> bool {
+pub(super) fn is_doubtful(error: &DbError) -> bool {
     matches!(error, DbError::Retryable(_))
 }
 

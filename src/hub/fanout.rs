@@ -69,6 +69,14 @@ impl Fanout {
         number
     }
 
+    /// Whoever comes back with the id of an event before the number that this answers is told of a gap.
+    pub fn lose(&mut self, now: u64) -> u64 {
+        self.log.clear();
+        self.bytes = 0;
+        self.floor = self.number(now);
+        self.floor
+    }
+
     /// What a subscriber missed since the event id that it heard last.
     pub fn replay(&self, last_event_id: Option<&str>, subscription: &Subscription) -> Replay<'_> {
         let Some(id) = last_event_id else { return Replay::Held { from: self.last, missed: Vec::new() } };

@@ -7,7 +7,7 @@ use futures::channel::oneshot;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::commit::Outcome;
+use super::commit::{Outcome, is_doubtful};
 use super::error::{Error, Kind};
 use super::rpc::Owner;
 use super::spawn::read_spawned;
@@ -198,7 +198,9 @@ impl Hub {
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
         let mut batch = self.carry_over(&gone, new)?;
         batch.extend(store::merge(namespace, old, new));
-        let merged = match self.commit(&batch).await {
+        let committed = self.commit(&batch).await;
+        let may_be_done = committed.as_ref().err().is_none_or(is_doubtful);
+        let merged = match committed {
             Ok(()) => store::by_id(&*self.db, namespace, new).await,
             Err(error) => Err(error),
         };
@@ -206,9 +208,13 @@ impl Hub {
             Ok(Found::Owned(session)) => session,
             Ok(_) => return Err(Error::Missing(Kind::Session)),
             Err(error) => {
-                // It may have been done all the same: nothing that memory holds of the two is to be trusted.
+                // Nothing that memory holds of the two is to be trusted, nor what anybody was told of them.
                 let error = Error::from(error);
                 self.forget(Vec::new(), &error);
+                if may_be_done {
+                    let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
+                    self.look_again(clis.into_iter().flatten().collect());
+                }
                 return Err(error);
             }
         };

@@ -24,6 +24,11 @@ struct Connected<'a> {
     resume: &'static str,
 }
 
+fn greeting(subscription: &Subscription, resume: &'static str) -> String {
+    let data = Connected { status: "connected", subscription_id: &subscription.id, resume };
+    serde_json::to_string(&Greeting::ConnectionChanged { data }).unwrap_or_default()
+}
+
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Hub {
@@ -36,12 +41,8 @@ impl Hub {
             Replay::Held { from, missed } => ("ok", from, missed),
             Replay::Gap { from } => ("gap", from, Vec::new()),
         };
-        let greeting = Greeting::ConnectionChanged {
-            data: Connected { status: "connected", subscription_id: &subscription.id, resume },
-        };
-        let greeting = serde_json::to_string(&greeting).unwrap_or_default();
         // The greeting stands where the client left off: whoever is cut off right after it misses nothing.
-        let mut frames = vec![state.fanout.frame(subscription.format, from, &greeting)];
+        let mut frames = vec![state.fanout.frame(subscription.format, from, &greeting(&subscription, resume))];
         frames.extend(missed.iter().map(|(n, event)| state.fanout.frame(subscription.format, *n, &event.body)));
         self.begin_beats(&mut state);
         self.put_peer(&mut state, conn, Peer::Web(subscription));
@@ -57,6 +58,19 @@ impl Hub {
         let body = event.body.clone();
         let number = state.fanout.publish(event, self.rt.now());
         self.send_formatted(state, number, &body, |subscription| subscription.hears(&audience));
+    }
+
+    /// Tells every web client that it may have missed something: those who are there, and those who come back.
+    pub(super) fn tell_gap(&self) {
+        let mut state = self.state();
+        let number = state.fanout.lose(self.rt.now());
+        let frame = |(conn, subscription): (ConnId, &Subscription)| {
+            (conn, state.fanout.frame(subscription.format, number, &greeting(subscription, "gap")))
+        };
+        let frames: Vec<(ConnId, String)> = state.connections.subscriptions().map(frame).collect();
+        for (conn, frame) in frames {
+            self.send_events(&mut state, &[conn], &frame);
+        }
     }
 
     /// Closes the sockets of web clients whose token is good no more. They come back with a fresh one, and miss nothing.

@@ -291,7 +291,7 @@ impl World {
     /// A CLI that has caught up knows the history, all of it and nothing else.
     fn check_history(&self, cli: &Cli, rows: &BTreeMap<String, Row>) {
         let Some(row) = cli.session().and_then(|id| rows.get(&id)) else { return };
-        if !cli.is_ready() || cli.catching_up || cli.stale || self.ledgers[cli.place].sessions[&row.id].shifting {
+        if !cli.is_ready() || cli.catching_up || self.ledgers[cli.place].sessions[&row.id].shifting {
             return;
         }
         let known: Vec<(&u64, &String)> = cli.history.iter().collect();
@@ -301,6 +301,8 @@ impl World {
 
     /// Every session is shown, and compared with the database.
     fn compare_all(&mut self) {
+        // What came late, from a slow database, may be out of date by now.
+        self.shown.clear();
         for place in [TEAM, NEIGHBOUR] {
             for session in self.ledgers[place].present() {
                 let path = format!("/api/sessions/{session}");
@@ -308,12 +310,17 @@ impl World {
             }
         }
         self.settle();
+        let mut rows = [self.rows(TEAM), self.rows(NEIGHBOUR)];
+        for (place, shown) in std::mem::take(&mut self.shown) {
+            self.compare(place, &shown, &mut rows[place]);
+        }
     }
 
     /// What the hub shows at rest is what the database holds.
-    pub fn compare(&mut self, place: usize, session: &str, shown: &Value) {
+    fn compare(&mut self, place: usize, shown: &Value, rows: &mut BTreeMap<String, Row>) {
         self.ledger(place).shown(shown, &Floor::default());
-        let Some(row) = self.rows(place).remove(session) else { panic!("{session} is shown, and not in the database") };
+        let session = shown["id"].as_str().unwrap();
+        let Some(row) = rows.remove(session) else { panic!("{session} is shown, and not in the database") };
         let mut state = row.state.clone();
         if !row.completed.is_empty() {
             state = if state.is_object() { state } else { Value::Object(Map::new()) };
@@ -340,8 +347,6 @@ impl World {
         self.step("everything is repaired, and everybody comes back");
         self.late = false;
         self.db.repair();
-        let stale: Vec<usize> = (0..self.clis.len()).filter(|at| self.clis[*at].stale).collect();
-        stale.into_iter().for_each(|at| self.cli_leaves(at));
         for _ in 0..20 {
             for at in 0..self.clis.len() {
                 match self.clis[at].phase {
@@ -352,6 +357,9 @@ impl World {
             }
             self.rest();
             self.pass(100);
+            if self.clis.iter().all(|cli| cli.is_ready() && cli.unacknowledged.is_empty()) {
+                break;
+            }
         }
         let waiting = |cli: &&Cli| !cli.unacknowledged.is_empty() && cli.session().is_some();
         let undelivered = self.clis.iter().find(waiting).map(|cli| (cli.session(), &cli.unacknowledged));

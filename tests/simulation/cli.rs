@@ -69,8 +69,6 @@ pub struct Cli {
     /// Whether it reads what it missed; what it hears meanwhile is kept until it is done.
     pub catching_up: bool,
     heard_meanwhile: Vec<(u64, String)>,
-    /// Whether its object was torn down and its socket was not: what it heard ends somewhere.
-    pub stale: bool,
     /// Versioned values as it knows them.
     pub values: BTreeMap<Part, (u64, Value)>,
     /// Calls that it has not answered.
@@ -93,7 +91,6 @@ impl Cli {
             last_seq: 0,
             catching_up: false,
             heard_meanwhile: Vec::new(),
-            stale: false,
             values: BTreeMap::new(),
             owed: Vec::new(),
             spawned_for: None,
@@ -196,7 +193,7 @@ impl World {
         let (key, frames) = self.objects[place].open_cli();
         let link = self.add_link(place, End::Cli(at), key, frames);
         let cli = &mut self.clis[at];
-        (cli.phase, cli.link, cli.next_ack, cli.stale) = (Phase::Opening, Some(link), 0, false);
+        (cli.phase, cli.link, cli.next_ack) = (Phase::Opening, Some(link), 0);
         self.send(link, format!("40/cli,{auth}"));
     }
 

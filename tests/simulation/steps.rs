@@ -504,9 +504,8 @@ impl World {
         // The clock never stands still over a restart.
         let ms = self.dice.between(10, 500);
         self.pass(ms);
-        // Those who watch stay, in any case; at times the others do, too.
-        let all = self.dice.chance(20);
+        // The runtime drops every socket with the object; whoever watches stays, so that nothing goes unheard.
         let watchers: Vec<bool> = self.webs.iter().map(|web| web.watches).collect();
-        self.tear_down(place, |link| all || matches!(link.end, End::Web(at) if watchers[at]));
+        self.tear_down(place, |link| matches!(link.end, End::Web(at) if watchers[at]));
     }
 }

@@ -142,6 +142,8 @@ impl World {
         let number: u64 = id.rsplit('-').next().unwrap().parse().unwrap();
         if !self.webs[at].greeted {
             self.web_greeted(at, &id, number, &event);
+        } else if event["type"] == "connection-changed" {
+            self.web_told_of_gap(at, number, &event);
         } else if event["type"] == "heartbeat" {
             assert!(number >= self.webs[at].last, "a heartbeat goes back: {text}");
         } else {
@@ -164,7 +166,7 @@ impl World {
             last => {
                 assert!(resumed || last.is_some(), "a client that was never there is told of a gap");
                 assert!(
-                    resumed || web.lives[1] > web.lives[0],
+                    resumed || web.lives[1] > web.lives[0] || self.db.faults() > 0,
                     "a gap, though the object was there all the time: {greeting}"
                 );
                 web.heard.clear();
@@ -172,6 +174,18 @@ impl World {
             }
         }
         (web.greeted, web.lives[0]) = (true, web.lives[1]);
+    }
+
+    /// Somebody who is connected hears that he may have missed something.
+    fn web_told_of_gap(&mut self, at: usize, number: u64, greeting: &Value) {
+        assert!(greeting["data"]["resume"] == "gap" && self.db.faults() > 0, "nothing was missed, and yet {greeting}");
+        let web = &mut self.webs[at];
+        assert!(number > web.last, "a gap does not stand behind what was heard before: {greeting}");
+        web.heard.clear();
+        web.since = number;
+        let (place, watches) = (web.place, web.watches);
+        let sessions = self.ledger(place).sessions.values_mut().filter(|_| watches);
+        sessions.for_each(|known| known.presence = None);
     }
 
     /// What an event says is true for everybody.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::channel::mpsc;
+use serde_json::Value;
 use session_gateway_hub::http::history::{Asker, messages};
 use session_gateway_hub::hub::ports::Runtime;
 
@@ -112,6 +113,8 @@ pub struct World {
     pub races: BTreeMap<u64, String>,
     /// Sessions that are put together, or may be.
     pub shifts: Vec<Shift>,
+    /// Sessions as they were shown to be compared with the database.
+    pub shown: Vec<(usize, Value)>,
     last: u64,
 }
 
@@ -138,6 +141,7 @@ impl World {
             crashes: 0,
             races: BTreeMap::new(),
             shifts: Vec::new(),
+            shown: Vec::new(),
             last: 0,
         }
     }
@@ -401,7 +405,6 @@ impl World {
             }
             link.outbox.clear();
         }
-        self.clis.iter_mut().filter(|cli| cli.place == place).for_each(|cli| cli.stale = true);
         self.objects[place].tear_down();
         self.db.bury(&mut self.dice);
         self.crashes += 1;
