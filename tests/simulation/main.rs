@@ -1,7 +1,8 @@
 //! The hub under a deterministic scheduler: a seed makes a world of clients, what they do, what goes wrong, and in which
 //! order everything happens. What must hold is checked all the while.
 //!
-//! `SIM_SEED=N cargo test --test simulation` runs one seed and shows everything that happens in it.
+//! `npm run simulate` runs more worlds, and `npm run simulate -- --seed N` one, showing everything that happens in it.
+//! Without npm: `SIM_FIRST`, `SIM_SEEDS` and `SIM_SEED` in the environment of `cargo test --test simulation`.
 
 // The lints on panics hold for the hub, not for tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -29,7 +30,9 @@ use scheduler::lock;
 use world::{Log, World};
 
 /// How many seeds a run of all tests takes.
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_000;
+/// After how many seeds a long run says how far it is.
+const STRIDE: u64 = 1_000;
 
 /// Runs a seed; answers what was noted of it.
 fn simulate(seed: u64, whole: bool) -> Result<Vec<String>, Vec<String>> {
@@ -59,7 +62,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 fn report(seed: u64, lines: &[String]) -> String {
-    format!("{}\nReplay it with: SIM_SEED={seed} cargo test --test simulation\n", lines.join("\n"))
+    format!("{}\nReplay it with: npm run simulate -- --seed {seed}\n", lines.join("\n"))
 }
 
 #[test]
@@ -72,6 +75,7 @@ fn whatever_happens_in_whatever_order_nothing_is_lost_doubled_or_left_behind() {
     }
     let first = setting("SIM_FIRST").unwrap_or(1);
     let end = first + setting("SIM_SEEDS").unwrap_or(SEEDS);
+    println!("Seeds {first} to {}.", end - 1);
     let next = AtomicU64::new(first);
     // How many seeds may fail before no more are tried.
     let wanted = setting("SIM_FAILURES").unwrap_or(1);
@@ -81,6 +85,9 @@ fn whatever_happens_in_whatever_order_nothing_is_lost_doubled_or_left_behind() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > first && (seed - first).is_multiple_of(STRIDE) {
+                        println!("{} begun, {} failed.", seed - first, lock(&failed).len());
+                    }
                     if seed >= end || lock(&failed).len() as u64 >= wanted {
                         return;
                     }
@@ -102,7 +109,7 @@ fn whatever_happens_in_whatever_order_nothing_is_lost_doubled_or_left_behind() {
 
 #[test]
 fn a_seed_is_always_the_same_run() {
-    for seed in 1..=setting("SIM_TWICE").unwrap_or(20) {
+    for seed in 1..=20 {
         let runs = [(); 2].map(|()| simulate(seed, true).unwrap_or_else(|lines| panic!("{}", report(seed, &lines))));
         let different = runs[0].iter().zip(&runs[1]).find(|(one, other)| one != other);
         assert!(different.is_none() && runs[0].len() == runs[1].len(), "seed {seed} is two runs: {different:#?}");
