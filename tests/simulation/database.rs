@@ -232,7 +232,7 @@ impl Remote {
         calls.last += 1;
         let id = calls.last;
         // It gets stuck on its way there or on its way back.
-        let stuck = calls.slow == Some(asked.on()) && id % 2 == 0;
+        let stuck = calls.slow == Some(asked.on()) && id.is_multiple_of(2);
         calls.under_way.insert(id, Call { asked, stuck });
     }
 }
