@@ -1,6 +1,7 @@
 // `npm run token -- NAMESPACE`: the access token of one namespace, made from CLI_API_TOKEN on this machine alone.
 // Whoever holds it can use that namespace and no other. See docs/DEPLOY.md.
 
+import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
 
@@ -10,11 +11,12 @@ Prints the access token of a namespace (1 to 64 of A-Z a-z 0-9 . _ -). The secre
 variable CLI_API_TOKEN, else from .dev.vars.`;
 
 await main(async () => {
-  const [namespace, ...rest] = process.argv.slice(2);
-  if (namespace === '--help' || namespace === '-h') {
+  const { help, words } = parseCommandLine(process.argv.slice(2), USAGE, {}, { words: true });
+  if (help) {
     console.log(USAGE);
     return 0;
   }
+  const [namespace, ...rest] = words;
   if (!namespace || rest.length > 0 || !/^[A-Za-z0-9._-]{1,64}$/.test(namespace)) {
     throw new UserError('A namespace is needed: 1 to 64 of A-Z a-z 0-9 . _ -', 'Example: npm run token -- team-a');
   }

@@ -9,7 +9,7 @@ use session_gateway_hub::store::DbError;
 use support::cli::Cli;
 use support::rest::{Awaited, Reply};
 use support::sqlite::On;
-use support::{RPC_TIMEOUT_MS, World, quiet};
+use support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 
 /// A machine that is online and serves both methods.
 async fn online() -> (World, Cli) {
@@ -134,6 +134,7 @@ async fn a_machine_that_can_not_be_reached_is_an_error_of_its_own() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(503, "cli_unreachable");
+    world.pass(GRACE_MS).await;
     ask(&world, "spawn", &body).reply().await.refuses(503, "cli_unreachable");
 }
 
@@ -207,6 +208,7 @@ async fn a_check_that_fails_in_whatever_way_is_a_500() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(500, "check_failed");
+    world.pass(GRACE_MS).await;
     ask(&world, "paths/exists", &paths).reply().await.refuses(500, "check_failed");
 }
 

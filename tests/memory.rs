@@ -5,9 +5,9 @@
 mod support;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::memory::{MAX_HELD, MAX_HELD_BYTES};
+use session_gateway_hub::hub::memory::{MAX_HELD_BYTES, MAX_HELD_SESSIONS};
 use support::sqlite::On;
-use support::{World, quiet};
+use support::{GRACE_MS, World, quiet};
 
 /// How many bytes of metadata a large session has.
 const LARGE: usize = 590_000;
@@ -37,19 +37,19 @@ async fn holds(world: &World, session: &str) -> bool {
 async fn sessions_beyond_a_number_are_let_go_and_stay_in_the_list() {
     let world = World::new();
     let mut made = Vec::new();
-    for n in 0..MAX_HELD {
+    for n in 0..MAX_HELD_SESSIONS {
         made.push(world.session(&format!("/{n}")).await);
     }
     let [first, second, third] = [&made[0], &made[1], &made[2]];
     let list = world.get("/api/sessions").await;
-    assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_HELD);
+    assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_HELD_SESSIONS);
     let shown = world.shown(second).await;
     assert!(holds(&world, first).await && holds(&world, second).await);
     for n in 0..3 {
         world.session(&format!("/more/{n}")).await;
     }
     let grown = world.get("/api/sessions").await.ok();
-    assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_HELD + 3);
+    assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_HELD_SESSIONS + 3);
     assert!(holds(&world, first).await && holds(&world, second).await, "they were asked for just now");
     assert!(!holds(&world, third).await, "the one asked for the longest ago is gone, and comes back");
     assert!(holds(&world, third).await);
@@ -110,6 +110,7 @@ async fn what_somebody_is_at_work_on_stays() {
     drop(made);
     quiet().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept");
+    world.pass(GRACE_MS).await;
     world.sleep_and_wake().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept", "it was written before it was let go");
     for session in [&active, &connected] {

@@ -1,93 +1,18 @@
-//! A session that came back under another id: how two histories become one, and never half of one.
+//! A session that came back under another id: how two histories become one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;
 
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 use support::cli::Cli;
-use support::rest::Awaited;
+use support::merge::{Twins, begin_merge, history, lasting, resumable, resume, say, success, texts, twins};
 use support::sqlite::On;
 use support::{World, quiet};
-
-/// What a machine needs to bring a session of an agent back.
-fn resumable() -> Value {
-    json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
-}
-
-fn resume(world: &World, session: &str) -> Awaited {
-    world.start("POST", &format!("/api/sessions/{session}/resume"), "")
-}
-
-fn success(session: &str) -> Value {
-    json!({"success": true, "sessionId": session})
-}
 
 /// The runner is asked for nothing.
 async fn heard_nothing(runner: &mut Cli) {
     runner.socket.heard_nothing().await;
-}
-
-/// A message of a CLI with a local id.
-async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
-    let mut message = json!({"sid": session, "message": {"text": text}});
-    if let Some(local_id) = local_id {
-        message["localId"] = json!(local_id);
-    }
-    assert_eq!(cli.ask("message", &message).await["ok"], true);
-}
-
-/// The history of a session as text and local id, oldest first; its numbers must be gapless.
-async fn history(world: &World, session: &str) -> Vec<(String, Option<String>)> {
-    let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
-    let messages = page["messages"].as_array().unwrap();
-    let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "gapless");
-    let of = |m: &Value| {
-        let text = m["content"]["text"].as_str().or(m["content"]["content"]["text"].as_str());
-        (text.unwrap().to_owned(), m["localId"].as_str().map(str::to_owned))
-    };
-    messages.iter().map(of).collect()
-}
-
-async fn texts(world: &World, session: &str) -> Vec<String> {
-    history(world, session).await.into_iter().map(|(text, _)| text).collect()
-}
-
-/// A session with a history that ended, another that its machine came back with, and the resume that will merge them.
-struct Twins {
-    world: World,
-    old: String,
-    new: String,
-    cli: Cli,
-    runner: Cli,
-    reply: Awaited,
-}
-
-/// The old session has three messages (the second with the local id `b`), the new one two.
-async fn twins(old_metadata: Value, new_metadata: Value) -> Twins {
-    let world = World::new();
-    let mut runner = world.spawner("m", "box").await;
-    let mut metadata = resumable();
-    metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
-    let old = world.session_with("/code", metadata).await;
-    let mut before = world.live_cli(&old).await;
-    say(&mut before, &old, "one", None).await;
-    say(&mut before, &old, "two", Some("b")).await;
-    say(&mut before, &old, "three", Some("c")).await;
-    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
-    before.socket.close();
-    let reply = resume(&world, &old);
-    let call = runner.request().await;
-    world.rt.set_now(world.now() + 1_000);
-    let new = world.session_with("/work#2", new_metadata).await;
-    let mut cli = world.cli(&new).await;
-    say(&mut cli, &new, "two", Some("b")).await;
-    say(&mut cli, &new, "four", Some("d")).await;
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
-    Twins { world, old, new, cli, runner, reply }
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,27 +159,6 @@ async fn messages_in_parts_are_merged_whole() {
     assert!(all[4] == long, "the long message is whole");
 }
 
-/// Brings the merge on its way to the database, where its answer is held back. `fault`: what it meets there, and whether
-/// only its answer is lost.
-async fn begin_merge(twins: &mut Twins, fault: Option<(DbError, bool)>) {
-    let Twins { world, new, cli, .. } = twins;
-    world.db.hold(On::Writes);
-    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "that the session is active is written first");
-    match fault {
-        Some((error, true)) => world.db.lose_answer(error),
-        Some((error, false)) => world.db.fail(On::Writes, error),
-        None => {}
-    }
-    world.db.release();
-    world.db.hold(On::Writes);
-    quiet().await;
-    let batch = world.db.written().pop().unwrap();
-    assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge began");
-    assert_eq!(world.db.held(), 1);
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
     let mut twins = twins(json!({}), json!({})).await;
@@ -372,105 +276,6 @@ async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
         assert_eq!(shown["seq"], 4, "{round}");
         world.sleep_and_wake().await;
     }
-}
-
-/// Either both sessions are as they were, or they are merged with all that belongs to it; and what stands can be used.
-async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli) {
-    world.db.repair();
-    world.db.release();
-    quiet().await;
-    let merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
-    say(cli, new, "five", None).await;
-    if merged {
-        assert_eq!(texts(world, new).await, ["one", "two", "three", "four", "five"]);
-        assert_eq!(world.shown(new).await["metadata"]["name"], "Mine", "the history came along, the name did not");
-        return;
-    }
-    assert_eq!(texts(world, old).await, ["one", "two", "three"]);
-    assert_eq!(texts(world, new).await, ["two", "four", "five"]);
-    assert_eq!(world.shown(old).await["metadata"]["name"], "Mine");
-}
-
-fn lasting() -> DbError {
-    DbError::Refused("disk I/O error".into())
-}
-
-fn passing() -> DbError {
-    DbError::Retryable("Network connection lost".into())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_merge_that_the_database_refuses_is_not_half_done() {
-    for lost in [false, true] {
-        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
-        begin_merge(&mut twins, Some((lasting(), lost))).await;
-        let Twins { world, old, new, mut cli, reply, .. } = twins;
-        let late = cli.emit_asking("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
-        quiet().await;
-        world.db.release();
-        reply.reply().await.refuses(503, "hub_unavailable");
-        assert_eq!(cli.acknowledged(late).await["ok"], true, "whoever waited for it goes on");
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_passing_fault_of_the_database_does_not_stop_a_merge() {
-    for lost in [false, true] {
-        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
-        let mut web = twins.world.web("all=true").await;
-        begin_merge(&mut twins, Some((passing(), lost))).await;
-        let Twins { world, old, new, mut cli, reply, .. } = twins;
-        world.db.release();
-        world.pass(1_000).await;
-        assert_eq!(reply.reply().await.ok(), success(&new), "every other write is tried again");
-        assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str());
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
-        world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_written_after_the_merge_may_fail_and_nothing_is_half_done() {
-    for lost in [false, true] {
-        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
-        let mut web = twins.world.web("all=true").await;
-        begin_merge(&mut twins, None).await;
-        let Twins { world, old, new, mut cli, reply, .. } = twins;
-        match lost {
-            true => world.db.lose_answer(lasting()),
-            false => world.db.fail(On::Writes, lasting()),
-        }
-        world.db.release();
-        reply.reply().await;
-        nothing_is_half_done(&world, &old, &new, &mut cli).await;
-        assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str(), "whoever shows it must hear");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_of_a_merge_leaves_nothing_half_done() {
-    let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, old, new, mut cli, reply, .. } = twins;
-    reply.cut_off();
-    world.restart();
-    nothing_is_half_done(&world, &old, &new, &mut cli).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_fault_while_the_session_comes_back_does_not_leave_its_history_behind() {
-    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
-    let second = resume(&world, &old);
-    quiet().await;
-    world.db.fail(On::Writes, lasting());
-    assert_eq!(cli.ask("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
-    cli.alive(&world, &new).await;
-    for reply in [reply, second] {
-        assert_eq!(reply.reply().await.ok(), success(&new));
-    }
-    assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
-    world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
 }
 
 #[tokio::test(start_paused = true)]

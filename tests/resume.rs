@@ -9,7 +9,7 @@ use session_gateway_hub::store::DbError;
 use support::cli::{Cli, Request};
 use support::rest::Awaited;
 use support::sqlite::On;
-use support::{RPC_TIMEOUT_MS, World, quiet};
+use support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 
 /// What a machine needs to bring a session of an agent back.
 fn resumable() -> Value {
@@ -145,6 +145,7 @@ async fn the_machine_of_the_session_is_asked_else_one_of_its_host() {
         "one that spawns nothing is no help"
     );
     twin.socket.close();
+    world.pass(GRACE_MS).await;
     assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "none");
     own.register("m:spawnSession").await;
     assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "own");
@@ -245,6 +246,7 @@ async fn a_machine_that_does_not_answer_or_leaves_is_told_apart() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(503, "cli_unreachable");
+    world.pass(GRACE_MS).await;
     resume(&world, &session).reply().await.refuses(503, "no_machine_online");
 }
 

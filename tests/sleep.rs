@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use support::cli::{Cli, Heard, read};
 use support::runtime::{Frame, START};
 use support::sqlite::On;
-use support::{World, quiet};
+use support::{GRACE_MS, World, quiet};
 
 /// The first beats after the start: of heartbeats (every 30 s) and of pings (every 60 s), on the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
@@ -103,6 +103,7 @@ async fn a_method_whose_winner_is_gone_has_no_heir_after_a_sleep_either() {
     world.pass(1_000).await;
     second.register("gitStatus").await;
     second.socket.close();
+    world.pass(GRACE_MS).await;
     let before = served_by(&world, &session, &mut [("first", &mut first)]).await;
     world.sleep_and_wake().await;
     assert_eq!(served_by(&world, &session, &mut [("first", &mut first)]).await, before);

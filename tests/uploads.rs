@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::UploadFault;
 use support::cli::Cli;
-use support::{RPC_TIMEOUT_MS, World, quiet};
+use support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 
 async fn live() -> (World, String, Cli) {
     let world = World::new();
@@ -226,6 +226,7 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
         assert_eq!(world.post(&route, &bad).await.refuses(400, "invalid_field")["field"], "path");
     }
     cli.socket.close();
+    world.pass(GRACE_MS).await;
     let gone = world.post(&route, &json!({"path": "/x/a"})).await;
     assert!(gone.refuses(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
 }

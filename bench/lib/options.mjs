@@ -5,11 +5,12 @@ import { resolve } from 'node:path';
 import { parseCommandLine } from '../../scripts/lib/command-line.mjs';
 import { UserError } from '../../scripts/lib/errors.mjs';
 import { DEFAULT_BUILD } from './hub.mjs';
-import { scenarioNames } from './scenarios.mjs';
+import { scenarioNames, usualScenarioNames } from './scenarios.mjs';
 
 export const USAGE = `Usage: npm run bench -- [options]
 
   --only NAMES   comma list of scenarios: ${scenarioNames().join(', ')}
+                 (default: ${usualScenarioNames().join(', ')})
   --quick        short runs: a look, not a measurement
   --floor        the runtime's floor alone, without a hub
   --build DIR    the built hub to measure (default: build)
@@ -31,7 +32,7 @@ const TYPES = {
 /** The options as an object; throws an error that says what is wrong with them, and the usage. */
 export function readOptions(args) {
   const values = parseCommandLine(args, USAGE, TYPES);
-  const only = values.only?.split(',').map((name) => name.trim()) ?? scenarioNames();
+  const only = values.only?.split(',').map((name) => name.trim()) ?? usualScenarioNames();
   const unknown = only.filter((name) => !scenarioNames().includes(name));
   if (unknown.length > 0) throw new UserError(`--only: there is no scenario ${unknown.join(', ')}.`, USAGE);
   if (!['connect', 'header'].includes(values.way)) throw new UserError('--way is connect or header.', USAGE);

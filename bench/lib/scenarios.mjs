@@ -2,7 +2,15 @@
 
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'list', 'page', 'post', 'clis'];
 
+/** What runs only when it is named: load that lasts, with nothing to set beside it. */
+const LONG = ['load', 'tenants'];
+
 export function scenarioNames() {
+  return [...NAMES, ...LONG];
+}
+
+/** What runs when nothing is named. */
+export function usualScenarioNames() {
   return [...NAMES];
 }
 

@@ -103,6 +103,13 @@ class Hub {
     this.jwt = answer.json().token;
   }
 
+  /** The same hub, signed in to another namespace. */
+  async inNamespace(namespace) {
+    const side = new Hub(this);
+    await side.enter(namespace);
+    return side;
+  }
+
   newConnection(token = this.jwt) {
     return new Connection(this.url, { Authorization: `Bearer ${token}` });
   }

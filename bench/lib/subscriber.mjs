@@ -1,6 +1,20 @@
-/** A web client's event stream (SSE) over a plain HTTP connection. */
+/** A web client's events: the stream (SSE) over a plain HTTP connection, or the WebSocket. */
 
 import { get } from 'node:http';
+
+/** Opens the event socket; otherwise as `subscribe`. The connection names the host and the bearer. */
+export function subscribeSocket({ host, port, common }, path, listener) {
+  const bearer = /^Authorization: Bearer (.*)\r$/m.exec(common)[1];
+  const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
+  return new Promise((resolve, reject) => {
+    socket.addEventListener('error', () => reject(new Error(`the event socket ${path} broke`)));
+    socket.addEventListener('message', ({ data }) => {
+      const at = performance.now();
+      listener(JSON.parse(data), at);
+      resolve(() => socket.close());
+    });
+  });
+}
 
 /**
  * Opens the stream and resolves with a function that closes it, when its first bytes have come. `listener(event, at)`

@@ -29,6 +29,28 @@ for (const command of COMMANDS) {
   });
 }
 
+test('token prints its usage for --help, and a token for nothing but a namespace', () => {
+  const token = (...args) => {
+    const env = { ...process.env, CLI_API_TOKEN: 'a-secret-of-tests' };
+    return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
+  };
+  for (const option of ['--help', '-h']) assert.match(token(option).stdout, /^Usage: npm run token -- NAMESPACE/);
+  for (const mistake of [['--nope'], ['-x'], ['team-a', '--nope'], [], [''], ['team-a', 'team-b'], ['team a']]) {
+    const refused = token(...mistake);
+    assert.deepEqual([refused.status, refused.stdout], [1, ''], mistake.join(' '));
+    assert.match(refused.stderr, /npm run token -- /);
+  }
+  for (const good of [['team-a'], ['--', '-odd']]) assert.match(token(...good).stdout, /^\S+:(team-a|-odd)\n$/);
+});
+
+test('an option that npm took for its own is not passed over', () => {
+  // `npm run dev --port 9000`
+  const env = { ...process.env, npm_config_port: '9000' };
+  const refused = spawnSync(process.execPath, [inProject('scripts', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
+  assert.deepEqual([refused.status, refused.stdout], [1, '']);
+  assert.match(refused.stderr, /npm took --port for an option of its own\.\nTwo dashes .*\nUsage: npm run dev -- \[options\]/);
+});
+
 test('an option without its value is refused, and so is a value that is none', () => {
   for (const [command, ...args] of [
     ['dev', '--port'],

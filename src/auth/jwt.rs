@@ -5,7 +5,8 @@
 
 use jwt_compact::alg::{Hs256, Hs256Key};
 use jwt_compact::{AlgorithmExt as _, Claims, Header, UntrustedToken};
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::token::MAX_TOKEN_BYTES;
 use crate::model::namespace::Namespace;
@@ -51,6 +52,18 @@ pub enum IssueError {
 #[derive(Debug, Clone)]
 pub struct JwtKey(Option<Hs256Key>);
 
+/// What a token's header says besides the algorithm.
+#[derive(Clone, Deserialize)]
+struct Extensions {
+    /// Whether it names extensions that must be understood to read the token: none is (RFC 7515 section 4.1.11).
+    #[serde(default, rename = "crit", deserialize_with = "is_there")]
+    critical: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
 /// The claims as they are signed. Verification reads `exp` through [`Claims`], which takes it for itself.
 #[derive(Serialize)]
 struct Issued<'a> {
@@ -87,13 +100,16 @@ impl JwtKey {
     /// What a token says that this key signed and that is good at `now_secs` (Unix seconds), else `None`.
     ///
     /// A token without `exp` is refused, one with `exp` is refused from that second on (RFC 7519 section 4.1.4), and
-    /// one with `nbf` before that second. There is no leeway: the hub that verifies is the hub that issued.
+    /// one with `nbf` before that second. So is one whose header has `crit`. There is no leeway: the hub that verifies is the hub that issued.
     pub fn verify(&self, token: &str, now_secs: i64) -> Option<Verified> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let key = self.0.as_ref()?;
-        let untrusted = UntrustedToken::new(token).ok()?;
+        let untrusted = UntrustedToken::<Extensions>::try_from(token).ok()?;
+        if untrusted.header().other_fields.critical {
+            return None;
+        }
         let verified = Hs256.validator::<WebClaims>(key).validate(&untrusted).ok()?;
         let claims = verified.claims();
         let expires = claims.expiration?.timestamp();
@@ -223,6 +239,17 @@ mod tests {
             assert_eq!(verify(&format!("{data}."), NOW), None, "{header}, unsigned");
         }
         assert_eq!(verify(HS512, NOW), None, "the right key, another algorithm");
+    }
+
+    #[test]
+    fn a_header_with_extensions_that_must_be_understood_is_refused() {
+        let payload = r#"{"uid":7,"ns":"team-7","iat":1700000000,"exp":1700000900}"#;
+        let header = |more: &str| format!(r#"{{"alg":"HS256"{more}}}"#);
+        for crit in [r#"["b64"]"#, r#"["exp"]"#, r#"["x"]"#, "[]", "null", r#""x""#, "{}", "0"] {
+            let token = signed(&header(&format!(r#","crit":{crit},"b64":true,"x":1"#)), payload);
+            assert_eq!(verify(&token, NOW), None, "{crit}");
+        }
+        assert_eq!(verify(&signed(&header(r#","x":1,"b64":true"#), payload), NOW), Some(claims()), "nothing must");
     }
 
     #[test]

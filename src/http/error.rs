@@ -9,9 +9,13 @@ use crate::hub::error::{Error, Kind};
 /// An answer that refuses: `{"error": <sentence>, "code": <stable snake_case word>}`, and `field` where one is at fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
+    /// The status of the answer.
     pub status: StatusCode,
+    /// The stable word for programs.
     pub code: &'static str,
+    /// The sentence for a person.
     pub message: String,
+    /// The field or query parameter at fault.
     pub field: Option<String>,
     /// The value of `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
@@ -60,6 +64,11 @@ impl Refusal {
     pub fn hub_unavailable(message: impl Into<String>) -> Self {
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);
         Self { retry_after: Some(1), ..refusal }
+    }
+
+    /// The hub is not configured as it has to be; the sentence names the variable or binding.
+    pub fn not_configured(message: impl Into<String>) -> Self {
+        Self { code: "not_configured", ..Self::hub_unavailable(message) }
     }
 
     /// The body as JSON text.

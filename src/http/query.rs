@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
+
 use crate::hub::error::Error;
 
 /// The parameters of a query string.
@@ -12,8 +14,10 @@ impl Query {
     /// Reads a query string (without its `?`).
     pub fn parse(query: &str) -> Result<Self, Error> {
         let mut pairs = BTreeMap::new();
-        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            if value.contains('\u{fffd}') || key.contains('\u{fffd}') {
+        let raw = query.split('&').filter(|pair| !pair.is_empty());
+        for (raw, (key, value)) in raw.zip(form_urlencoded::parse(query.as_bytes())) {
+            // The parser puts U+FFFD in place of what is broken, which may as well stand there by right.
+            if percent_decode_str(raw).decode_utf8().is_err() {
                 return Err(Error::field(&key, format!("Query parameter `{key}` is not valid UTF-8.")));
             }
             if pairs.contains_key(key.as_ref()) {
@@ -87,7 +91,13 @@ mod tests {
 
     #[test]
     fn broken_utf_8_is_refused() {
-        assert!(Query::parse("path=%ff").is_err());
+        for (query, key) in [("path=%ff", "path"), ("a=1&&%c3=2", "\u{fffd}"), ("a=1&path=%ef%bf%bd%ff", "path")] {
+            assert!(Query::parse(query).unwrap_err().to_string().contains(&format!("`{key}`")), "{query}");
+        }
         assert_eq!(Query::parse("path=%C3%BC").unwrap().text("path"), Some("ü"));
+        // What stands for broken text elsewhere is a character like any other.
+        for genuine in ["path=%ef%bf%bd", "path=\u{fffd}", "&path=%EF%BF%BD&"] {
+            assert_eq!(Query::parse(genuine).unwrap().text("path"), Some("\u{fffd}"), "{genuine}");
+        }
     }
 }

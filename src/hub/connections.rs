@@ -148,13 +148,19 @@ pub enum Format {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subscription {
+    /// Its id, which the greeting tells.
     pub id: String,
+    /// Whether it hears of every session and machine.
     pub all: bool,
+    /// The session whose conversation it hears.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The machine that it hears of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// Whether somebody looks at it now.
     pub visible: bool,
+    /// How its events are written.
     pub format: Format,
     /// When the token that it showed is good no more, in Unix milliseconds; never for an access token.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +181,7 @@ impl Subscription {
 /// A socket.
 #[derive(Debug)]
 pub struct Connection {
+    /// Who is at the other end.
     pub peer: Peer,
     /// Frames that came while an earlier one was still waiting for something: a socket's frames take effect in order.
     pub inbox: VecDeque<String>,

@@ -13,7 +13,7 @@ use crate::model::summary::{Facts, Line};
 use crate::store::journal::Snapshot;
 
 /// How many sessions are held that nobody uses at the moment.
-pub const MAX_HELD: usize = 1_000;
+pub const MAX_HELD_SESSIONS: usize = 1_000;
 /// How many bytes the sessions held may have, as long as there are some among them that nobody uses.
 pub const MAX_HELD_BYTES: usize = 24_000_000;
 /// What a session costs in memory besides its texts, in bytes.
@@ -181,7 +181,7 @@ impl Memory {
     pub fn make_room(&mut self, is_idle: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
         let mut held = self.sessions.len();
-        if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+        if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
             return;
         }
         let idle = |e: &&Entry| e.used < self.uses && !e.session.active && is_idle(&e.session.id);
@@ -189,7 +189,7 @@ impl Memory {
         let mut idle: Vec<(u64, String)> = idle.map(|entry| (entry.used, entry.session.id.clone())).collect();
         idle.sort_unstable();
         for (_, id) in idle {
-            if held <= MAX_HELD && bytes <= MAX_HELD_BYTES {
+            if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
                 return;
             }
             if let Some(mut entry) = self.take_out(&id) {

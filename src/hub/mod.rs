@@ -1,7 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
-//! State machines without IO: [`connections`], [`rpc`], [`liveness`], [`fanout`], [`schedule`], [`memory`] with
-//! [`local_ids`] and [`record`].
+//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`schedule`], [`memory`]
+//! with [`local_ids`] and [`record`], [`claims`], [`watches`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
 //! [`registrations`] and [`pings`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write:
@@ -14,6 +14,7 @@ pub mod commit;
 pub mod connections;
 pub mod error;
 pub mod fanout;
+pub mod grace;
 pub mod lifecycle;
 pub mod liveness;
 pub mod local_ids;
@@ -37,10 +38,13 @@ pub mod subscribers;
 pub mod unread;
 pub mod updates;
 pub mod uploads;
+pub mod watches;
 pub mod workspace;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use futures::channel::oneshot;
 
 use crate::auth::token::AccessTokens;
 use crate::model::ids::uuid_v7;
@@ -54,19 +58,23 @@ use claims::Claims;
 use commit::Outcome;
 use connections::{Connections, Peer};
 use fanout::Fanout;
+use grace::GRACE_MS;
 use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
 use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use uploads::Room;
+use watches::Watches;
 
 /// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
 const ALARM_PAUSE_MS: u64 = 1_000;
 
 /// What a hub is told about itself.
 pub struct Config {
+    /// The namespace that the hub is for.
     pub namespace: Namespace,
+    /// Which access tokens are good.
     pub tokens: AccessTokens,
     /// How long a CLI may take to answer a call, in milliseconds.
     pub rpc_timeout_ms: u64,
@@ -76,6 +84,7 @@ pub struct Config {
 
 /// The hub of one namespace.
 pub struct Hub {
+    /// What it was told about itself.
     pub config: Config,
     db: Arc<dyn Database>,
     rt: Arc<dyn Runtime>,
@@ -95,7 +104,7 @@ struct State {
     journal: Journal<Outcome>,
     /// Whether the notebook keeps the namespace: somebody with a good token was here.
     noted: bool,
-    watches: Vec<resume::Watch>,
+    watches: Watches,
     claims: Claims,
     uploads: Room,
     /// Lives whose clock ran out and whose end is being written.
@@ -122,7 +131,7 @@ impl Hub {
             memory: Memory::default(),
             journal: Journal::default(),
             noted: !rt.notes(NOTE_NAMESPACE).is_empty(),
-            watches: Vec::new(),
+            watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
             ending: HashSet::new(),
@@ -136,7 +145,7 @@ impl Hub {
             if let Peer::Cli(cli) = &peer {
                 for name in &cli.methods {
                     if let Some((owner, method)) = cli.scope(name, &config.vocabulary) {
-                        state.rpc.register(owner, method, name, conn);
+                        state.rpc.register(owner, method, name, conn, now);
                     }
                 }
             }
@@ -155,6 +164,9 @@ impl Hub {
                 rt.note(&key, &now.to_string());
                 now
             });
+            if state.connections.of(&owner).is_empty() {
+                state.rpc.grace.cut_off(owner.clone(), left, now);
+            }
             state.liveness.restore(owner, sign, left.is_some() || sign == now);
         }
         let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
@@ -217,7 +229,7 @@ impl Hub {
             self.rt.note(NOTE_BEATEN, &now.to_string());
         }
         self.state().rpc.expire(now);
-        self.state().expire_watches(now);
+        self.expire_watches(now);
         self.expire_opening(now);
         if beats.ping {
             self.ping_clis();
@@ -252,19 +264,45 @@ impl Hub {
 
     /// Calls a method with a time limit of its own, in milliseconds.
     pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
-        let call = self.open_call(owner, method, limit)?;
+        let call = self.open_call(owner, method, limit).await?;
         self.rt.send(&[call.conn], &call.frame(params));
         call.answered().await
     }
 
-    /// Opens a call that the caller sends.
-    fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
+    /// Opens a call that the caller sends; waits a moment for a method whose CLI is on its way back.
+    async fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
+        let deadline = self.rt.now() + limit;
+        let patience = deadline.min(self.rt.now() + GRACE_MS);
+        loop {
+            let back = match self.try_call(owner, method, deadline, patience) {
+                Ok(call) => return Ok(call),
+                Err(Some(back)) => back.await,
+                Err(None) => Err(oneshot::Canceled),
+            };
+            back.map_err(|_| RpcError::NoHandler(method.as_str().to_owned()))?;
+        }
+    }
+
+    /// Opens a call, or tells where to wait until it may be tried again, if that can help.
+    fn try_call(
+        &self,
+        owner: &Owner,
+        method: Method,
+        deadline: u64,
+        patience: u64,
+    ) -> Result<Call, Option<oneshot::Receiver<()>>> {
         let mut state = self.state();
         let ack = self.fresh_ack_id(&state.rpc);
-        let deadline = self.rt.now() + limit;
-        let call = state.rpc.call(owner, method.as_str(), ack, deadline)?;
-        self.want_alarm(&mut state, Some(deadline));
-        Ok(call)
+        if let Some(call) = state.rpc.call(owner, method.as_str(), ack, deadline) {
+            self.want_alarm(&mut state, Some(deadline));
+            return Ok(call);
+        }
+        // Whoever said goodbye does not come back.
+        let alive = state.liveness.runs(owner);
+        let wait = |rpc: &mut Rpc| rpc.grace.wait(owner, method.as_str(), self.rt.now(), patience);
+        let back = alive.then(|| wait(&mut state.rpc)).flatten();
+        self.want_alarm(&mut state, back.is_some().then_some(patience));
+        Err(back)
     }
 
     /// Random, so that a late answer from before a restart never meets a new call.
@@ -290,7 +328,7 @@ impl State {
         let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
-        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.next_watch()]
+        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.watches.next_deadline()]
             .into_iter()
             .flatten()
             .min()

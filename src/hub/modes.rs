@@ -18,7 +18,9 @@ use crate::store::journal::Extent;
 /// Which of the two a client changes. The words are kept as the client wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
+    /// What the agent may do without asking.
     PermissionMode(String),
+    /// Which model it uses.
     Model(String),
 }
 

@@ -95,7 +95,7 @@ impl Hub {
                 state.journal.then(Outcome::Publish(event));
             }
             state.claims.expect_no_more(&alive.sid);
-            state.tell_active(&alive.sid, &alive.sid);
+            state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
             (changed, tell)
         };
         if tell {

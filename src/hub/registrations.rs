@@ -33,7 +33,7 @@ impl Hub {
         if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
         }
-        let lost = state.rpc.register(owner, method, name, conn);
+        let lost = state.rpc.register(owner, method, name, conn, self.rt.now());
         self.put_peer(&mut state, conn, peer);
         // The loser forgets it, so that it is not the loser's again after a sleep.
         if let Some((loser, name)) = lost {

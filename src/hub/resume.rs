@@ -3,19 +3,17 @@
 
 use std::sync::Arc;
 
-use futures::channel::oneshot;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::commit::{Outcome, is_doubtful};
 use super::error::{Error, Kind};
-use super::rpc::Owner;
+use super::rpc::{Owner, RpcError};
 use super::spawn::read_spawned;
 use super::updates::Changes;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
-use crate::model::machine::Machine;
 use crate::model::method::Method;
 use crate::model::mode::Flavor;
 use crate::model::session::Session;
@@ -41,21 +39,6 @@ struct ResumeParams {
     resume_session_id: String,
 }
 
-/// Somebody who waits for one of some sessions to be active.
-#[derive(Debug)]
-pub(super) struct Watch {
-    ids: Vec<String>,
-    deadline: Option<u64>,
-    active: oneshot::Sender<Result<String, Error>>,
-}
-
-impl Watch {
-    /// Whether it waits for a session.
-    pub(super) fn is_for(&self, id: &str) -> bool {
-        self.ids.iter().any(|watched| watched == id)
-    }
-}
-
 impl Hub {
     /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
     /// the first one started.
@@ -67,8 +50,9 @@ impl Hub {
                 return Ok(id.to_owned());
             }
             self.load_machines().await?;
-            // Memory may have let go of the session, or of everything, while the machines were read.
-            if self.state().memory.entry(id).is_some() {
+            // While the machines were read, memory may have let go of the session, or somebody else brought it back.
+            let active = self.state().memory.entry(id).map(|entry| entry.session.active);
+            if active == Some(false) {
                 break self.plan_resume(id)?;
             }
         };
@@ -78,7 +62,7 @@ impl Hub {
                 let resumed = self.start_again(id, &machine, &params).await;
                 self.state().claims.resumed(id);
                 if let Err(error) = &resumed {
-                    self.state().give_up(id, error);
+                    self.state().watches.tell(id, &Err(error.clone()));
                 }
                 resumed?
             }
@@ -91,14 +75,19 @@ impl Hub {
     fn plan_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let mut state = self.state();
         let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
-        let machine = choose_machine(&state, s).ok_or(Error::NoMachineOnline)?;
+        let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
         let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         Ok(state.claims.resume(id).then_some((machine, params)))
     }
 
     async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
         let text = serde_json::to_string(params).unwrap_or_default();
-        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await?;
+        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await;
+        let answer = answer.map_err(|error| match error {
+            // Its runner was on its way back, and did not come.
+            RpcError::NoHandler(_) => Error::NoMachineOnline,
+            error => error.into(),
+        })?;
         let spawned = read_spawned(&answer);
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
@@ -112,7 +101,7 @@ impl Hub {
         }
         let mut state = self.state();
         state.claims.expect_no_more(id);
-        state.tell_active(id, &active);
+        state.watches.tell(id, &Ok(active.clone()));
         drop(state);
         Ok(active)
     }
@@ -125,12 +114,17 @@ impl Hub {
             if let Some(id) = ids.iter().find(is_active) {
                 return Ok(id.clone());
             }
-            let (active, watched) = oneshot::channel();
-            state.watches.push(Watch { ids, deadline, active });
             self.want_alarm(&mut state, deadline);
-            watched
+            state.watches.watch(ids, deadline)
         };
         watched.await.unwrap_or(Err(Error::ResumeFailed))
+    }
+
+    /// Gives up on sessions that did not come back in time.
+    pub(super) fn expire_watches(&self, now: u64) {
+        let mut state = self.state();
+        state.claims.expire(now);
+        state.watches.expire(now);
     }
 
     /// Puts the history of `old` in front of `new`'s; `old` is gone then.
@@ -259,51 +253,26 @@ impl Hub {
     }
 }
 
-impl State {
-    /// Tells those who wait for the session `id` that `active` is what they waited for.
-    pub(super) fn tell_active(&mut self, id: &str, active: &str) {
-        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
-        self.watches = waiting;
-        for watch in told {
-            let _ = watch.active.send(Ok(active.to_owned()));
-        }
-    }
-
-    /// A resume came to nothing: whoever waits for it gives up.
-    fn give_up(&mut self, id: &str, error: &Error) {
-        let (told, waiting) = std::mem::take(&mut self.watches).into_iter().partition(|watch| watch.is_for(id));
-        self.watches = waiting;
-        for watch in told {
-            let _ = watch.active.send(Err(error.clone()));
-        }
-    }
-
-    /// Gives up waiting where the time is over.
-    pub(super) fn expire_watches(&mut self, now: u64) {
-        self.claims.expire(now);
-        self.watches.retain(|watch| watch.deadline.is_none_or(|deadline| deadline > now));
-    }
-
-    /// When the next one gives up.
-    pub(super) fn next_watch(&self) -> Option<u64> {
-        self.watches.iter().filter_map(|watch| watch.deadline).min()
-    }
-}
-
-/// The machine that the session ran on, else one of the same host; either way one whose runner is there.
-fn choose_machine(state: &State, session: &Session) -> Option<String> {
+/// The machine that the session ran on, else one of the same host; either way one whose runner is there, or else is on
+/// its way back.
+fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
-    let serves =
-        |m: &&Machine| m.active && state.rpc.serves(Owner::Machine(m.id.clone()), Method::SpawnSession.as_str());
-    let online = || state.memory.machines().into_iter().flat_map(|m| m.values()).filter(serves);
     let own = text(session.metadata.as_ref(), "machineId");
     let host = text(session.metadata.as_ref(), "host");
-    let same = online().find(|m| Some(&m.id) == own.as_ref());
-    let of_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
-    same.or_else(|| of_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
+    let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
+    let serves = |owner: &Owner| rpc.serves(owner.clone(), method);
+    let misses = |owner: &Owner| rpc.grace.misses(owner, method, now);
+    let runners: [&dyn Fn(&Owner) -> bool; 2] = [&serves, &misses];
+    runners.into_iter().find_map(|there| {
+        let all = state.memory.machines().into_iter().flat_map(|m| m.values());
+        let online = || all.clone().filter(|m| m.active && there(&Owner::Machine(m.id.clone())));
+        let same = online().find(|m| Some(&m.id) == own.as_ref());
+        let of_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
+        same.or_else(|| of_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
+    })
 }
 
 /// What the machine needs; `None` when the session does not know the agent's own id of its conversation.

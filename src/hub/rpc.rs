@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures::channel::oneshot;
 
+use super::grace::Grace;
 use super::ports::ConnId;
 use super::sockets::NAMESPACE;
 use crate::wire::cli::rpc_request;
@@ -24,21 +25,28 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 /// Whom a method concerns: names are scoped, so two sessions may serve the same method.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
+    /// The session of this id.
     Session(String),
+    /// The machine of this id.
     Machine(String),
 }
 
-/// Why a call brought no result.
+/// Why a call brought no result; each names the method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
+    /// No socket serves the method.
     #[error("No handler registered for {0}")]
     NoHandler(String),
+    /// The CLI did not answer in time.
     #[error("RPC timed out: {0}")]
     TimedOut(String),
+    /// The CLI's socket closed while the call was open.
     #[error("The CLI disconnected before it answered {0}")]
     Disconnected(String),
+    /// The CLI acknowledged with something else than a JSON object.
     #[error("The CLI's answer to {0} is not a JSON object")]
     BadAnswer(String),
+    /// The CLI acknowledged with a packet that can't be read.
     #[error("The CLI's answer to {0} could not be read: it must be text, not binary")]
     Unreadable(String),
 }
@@ -64,6 +72,7 @@ struct Pending {
 /// A call that is to be sent.
 #[derive(Debug)]
 pub struct Call {
+    /// The socket to send it to.
     pub conn: ConnId,
     /// The method's name as the CLI registered it.
     name: String,
@@ -90,12 +99,22 @@ impl Call {
 pub struct Rpc {
     routes: HashMap<(Owner, String), Route>,
     pending: BTreeMap<u64, Pending>,
+    /// The methods that may be served again in a moment, and the calls that wait for them.
+    pub grace: Grace,
 }
 
 impl Rpc {
     /// Registers a method for a socket. The last registration wins; answers which other socket lost it, and the name it
     /// had there.
-    pub fn register(&mut self, owner: Owner, method: &str, name: &str, conn: ConnId) -> Option<(ConnId, String)> {
+    pub fn register(
+        &mut self,
+        owner: Owner,
+        method: &str,
+        name: &str,
+        conn: ConnId,
+        now: u64,
+    ) -> Option<(ConnId, String)> {
+        self.grace.back(&owner, method, now);
         let lost = self.routes.insert((owner, method.to_owned()), Route { conn, name: name.to_owned() });
         lost.filter(|route| route.conn != conn).map(|route| (route.conn, route.name))
     }
@@ -113,13 +132,12 @@ impl Rpc {
         self.routes.contains_key(&(owner, method.to_owned()))
     }
 
-    /// Opens a call under an acknowledgement id that must be fresh; the caller sends it.
-    pub fn call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Result<Call, RpcError> {
-        let route = self.routes.get(&(owner.clone(), method.to_owned()));
-        let route = route.ok_or_else(|| RpcError::NoHandler(method.to_owned()))?;
+    /// Opens a call under an acknowledgement id that must be fresh; the caller sends it. `None`: nobody serves the method.
+    pub fn call(&mut self, owner: &Owner, method: &str, ack: u64, deadline: u64) -> Option<Call> {
+        let route = self.routes.get(&(owner.clone(), method.to_owned()))?;
         let (sender, answer) = oneshot::channel();
         self.pending.insert(ack, Pending { conn: route.conn, method: method.to_owned(), deadline, answer: sender });
-        Ok(Call { conn: route.conn, name: route.name.clone(), method: method.to_owned(), ack, answer })
+        Some(Call { conn: route.conn, name: route.name.clone(), method: method.to_owned(), ack, answer })
     }
 
     /// A CLI acknowledged. Late answers, and answers of another socket than the one that was asked, count for nothing.
@@ -142,16 +160,19 @@ impl Rpc {
         }
     }
 
-    /// A socket is gone: its methods go with it, its calls fail at once.
-    pub fn disconnect(&mut self, conn: ConnId) {
-        self.routes.retain(|_, route| route.conn != conn);
+    /// A socket is gone: its methods go with it and are missed for a moment, its calls fail at once.
+    pub fn disconnect(&mut self, conn: ConnId, now: u64) {
+        for ((owner, method), _) in self.routes.extract_if(|_, route| route.conn == conn) {
+            self.grace.left(owner, method, now);
+        }
         for pending in extract(&mut self.pending, |pending| pending.conn == conn) {
             let _ = pending.answer.send(Err(RpcError::Disconnected(pending.method)));
         }
     }
 
-    /// Fails the calls whose time is over.
+    /// Fails the calls whose time is over, and those that have waited long enough to be made.
     pub fn expire(&mut self, now: u64) {
+        self.grace.expire(now);
         for pending in extract(&mut self.pending, |pending| pending.deadline <= now) {
             let _ = pending.answer.send(Err(RpcError::TimedOut(pending.method)));
         }
@@ -159,7 +180,7 @@ impl Rpc {
 
     /// When the next call's time is over.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.pending.values().map(|pending| pending.deadline).min()
+        self.pending.values().map(|pending| pending.deadline).chain(self.grace.next_deadline()).min()
     }
 
     /// Whether an acknowledgement id is in use.
@@ -219,7 +240,7 @@ mod tests {
     #[test]
     fn an_answer_reaches_the_call_it_belongs_to() {
         let mut rpc = Rpc::default();
-        rpc.register(session("s"), "gitStatus", "s:gitStatus", 1);
+        rpc.register(session("s"), "gitStatus", "s:gitStatus", 1, 0);
         let mut call = rpc.call(&session("s"), "gitStatus", 77, 1000).unwrap();
         assert_eq!((call.conn, call.name.as_str()), (1, "s:gitStatus"));
         acknowledge(&mut rpc, 1, 77, r#""{\"success\":true}""#);
@@ -229,29 +250,26 @@ mod tests {
     #[test]
     fn a_method_is_known_only_to_the_session_or_machine_that_registered_it() {
         let mut rpc = Rpc::default();
-        rpc.register(session("s"), "readFile", "readFile", 1);
+        rpc.register(session("s"), "readFile", "readFile", 1, 0);
         for owner in [session("t"), Owner::Machine("s".into())] {
-            assert_eq!(
-                rpc.call(&owner, "readFile", 1, 9).unwrap_err().to_string(),
-                "No handler registered for readFile"
-            );
+            assert!(rpc.call(&owner, "readFile", 1, 9).is_none(), "{owner:?}");
         }
     }
 
     #[test]
     fn the_last_registration_wins_and_the_loser_cannot_take_it_back() {
         let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1);
-        rpc.register(session("s"), "m", "m", 2);
+        rpc.register(session("s"), "m", "m", 1, 0);
+        rpc.register(session("s"), "m", "m", 2, 0);
         rpc.unregister(session("s"), "m", 1);
-        rpc.disconnect(1);
+        rpc.disconnect(1, 0);
         assert_eq!(rpc.call(&session("s"), "m", 5, 9).unwrap().conn, 2);
     }
 
     #[test]
     fn another_socket_cannot_answer_a_call() {
         let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1);
+        rpc.register(session("s"), "m", "m", 1, 0);
         let mut call = rpc.call(&session("s"), "m", 5, 9).unwrap();
         acknowledge(&mut rpc, 2, 5, "{}");
         assert!(call.answer.try_recv().unwrap().is_none());
@@ -260,13 +278,13 @@ mod tests {
     #[test]
     fn calls_end_with_their_time_or_their_socket() {
         let mut rpc = Rpc::default();
-        rpc.register(session("s"), "m", "m", 1);
+        rpc.register(session("s"), "m", "m", 1, 0);
         let mut late = rpc.call(&session("s"), "m", 1, 100).unwrap();
         let mut cut = rpc.call(&session("s"), "m", 2, 200).unwrap();
         assert_eq!(rpc.next_deadline(), Some(100));
         rpc.expire(100);
         assert_eq!(late.answer.try_recv().unwrap().unwrap(), Err(RpcError::TimedOut("m".into())));
-        rpc.disconnect(1);
+        rpc.disconnect(1, 0);
         assert_eq!(cut.answer.try_recv().unwrap().unwrap(), Err(RpcError::Disconnected("m".into())));
         assert_eq!(rpc.next_deadline(), None);
     }
@@ -275,7 +293,7 @@ mod tests {
     fn an_answer_that_is_no_json_object_is_an_error_of_its_own() {
         for text in [r#""not json""#, "[]", "null", r#""[1]""#, r#""{""#] {
             let mut rpc = Rpc::default();
-            rpc.register(session("s"), "m", "m", 1);
+            rpc.register(session("s"), "m", "m", 1, 0);
             let mut call = rpc.call(&session("s"), "m", 1, 9).unwrap();
             acknowledge(&mut rpc, 1, 1, text);
             assert_eq!(call.answer.try_recv().unwrap().unwrap(), Err(RpcError::BadAnswer("m".into())), "{text}");

@@ -67,7 +67,9 @@ impl Schedule {
 /// Which beats are due.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Beats {
+    /// That of web clients.
     pub heartbeat: bool,
+    /// That of CLIs.
     pub ping: bool,
 }
 

@@ -264,8 +264,7 @@ impl State {
         let Self { memory, connections, liveness, ending, claims, watches, journal, .. } = self;
         memory.make_room(|id| {
             let owner = Owner::Session(id.to_owned());
-            let is_watched = || watches.iter().any(|watch| watch.is_for(id));
-            let is_at_work = claims.any(id) || is_watched() || journal.notes_session(id);
+            let is_at_work = claims.any(id) || watches.any(id) || journal.notes_session(id);
             connections.of_session(id).is_empty() && !liveness.runs(&owner) && !ending.contains(&owner) && !is_at_work
         });
     }

@@ -18,7 +18,7 @@ pub const NAMESPACE: &str = "/cli";
 /// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// How many bytes of one socket's frames may wait while an earlier one is being handled.
-const MAX_WAITING: usize = 48 * 1024 * 1024;
+const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 /// What a waiting frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
 
@@ -55,7 +55,7 @@ impl Hub {
             if connection.busy {
                 connection.waiting += text.len() + FRAME_OVERHEAD;
                 connection.inbox.push_back(text);
-                let flooded = connection.waiting > MAX_WAITING;
+                let flooded = connection.waiting > MAX_WAITING_FRAME_BYTES;
                 drop(state);
                 if flooded {
                     self.rt.close(conn, 1008, "Too many frames at once");
@@ -97,11 +97,11 @@ impl Hub {
     /// A socket is gone.
     pub fn on_close(&self, conn: ConnId) {
         let mut state = self.state();
-        state.rpc.disconnect(conn);
+        let now = self.rt.now();
+        state.rpc.disconnect(conn, now);
         if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
-            let now = self.rt.now();
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
                 match state.connections.of(&owner).last().copied() {
                     Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),

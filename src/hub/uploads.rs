@@ -26,9 +26,9 @@ pub const MAX_REST: usize = 64 * 1024;
 pub const STALL_MS: u64 = 60_000;
 /// How much of uploads a hub holds at once, in bytes: one of the largest, which is base64 and JSON around a file. The
 /// runtime gives an object 128 MB for everything.
-const MAX_HELD: u64 = 72 * 1024 * 1024;
+const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 /// How many uploads may wait for their turn.
-const MAX_WAITING: usize = 32;
+const MAX_WAITING_UPLOADS: usize = 32;
 /// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
 const BYTES_PER_MS: u64 = 256;
 
@@ -66,7 +66,7 @@ impl Room {
     /// Takes a share, at once or when the returned receiver hears so. `None`: too many wait already.
     fn enter(&mut self, bytes: u64) -> Option<oneshot::Receiver<()>> {
         let (sender, turn) = oneshot::channel();
-        if self.waiting.len() >= MAX_WAITING {
+        if self.waiting.len() >= MAX_WAITING_UPLOADS {
             return None;
         }
         self.waiting.push_back((bytes, sender));
@@ -82,7 +82,7 @@ impl Room {
     /// In the order of their coming, so that many small ones do not keep a large one out.
     fn admit(&mut self) {
         while let Some((bytes, _)) = self.waiting.front()
-            && self.held + bytes <= MAX_HELD
+            && self.held + bytes <= MAX_UPLOAD_BYTES
             && let Some((bytes, sender)) = self.waiting.pop_front()
         {
             if sender.send(()).is_ok() {
@@ -122,14 +122,14 @@ impl Drop for Share<'_> {
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let mut share = self.share(body.declared().unwrap_or(MAX_HELD)).await?;
+        let mut share = self.share(body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
         let rest = body.read().await?;
         share.shrink(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
         let limit = self.config.rpc_timeout_ms + share.bytes / BYTES_PER_MS;
-        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).map_err(failed)?;
+        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
         call.answered().await.map_err(failed)
@@ -145,7 +145,7 @@ impl Hub {
 
     /// Waits for a share of the room for uploads. What is too large for it will be refused unread.
     async fn share(&self, bytes: u64) -> Result<Share<'_>, Error> {
-        let bytes = bytes.min(MAX_HELD);
+        let bytes = bytes.min(MAX_UPLOAD_BYTES);
         let turn = self.state().uploads.enter(bytes).ok_or(Error::Overloaded)?;
         let mut share = Share { hub: self, bytes, turn: Some(turn) };
         if let Some(turn) = &mut share.turn {
@@ -226,30 +226,30 @@ mod tests {
     #[test]
     fn uploads_wait_for_their_turn_and_get_it_in_the_order_of_their_coming() {
         let mut room = Room::default();
-        let mut large = room.enter(MAX_HELD).unwrap();
-        let mut second = room.enter(MAX_HELD - 5).unwrap();
+        let mut large = room.enter(MAX_UPLOAD_BYTES).unwrap();
+        let mut second = room.enter(MAX_UPLOAD_BYTES - 5).unwrap();
         let mut small = room.enter(5).unwrap();
         let turns =
             |receivers: [&mut oneshot::Receiver<()>; 3]| receivers.map(|r| r.try_recv().ok().flatten().is_some());
         assert_eq!(turns([&mut large, &mut second, &mut small]), [true, false, false]);
-        room.leave(MAX_HELD);
+        room.leave(MAX_UPLOAD_BYTES);
         assert_eq!([&mut second, &mut small].map(|r| r.try_recv().unwrap().is_some()), [true, true]);
     }
 
     #[test]
     fn whoever_waits_in_vain_takes_no_room() {
         let mut room = Room::default();
-        let _first = room.enter(MAX_HELD).unwrap();
-        drop(room.enter(MAX_HELD).unwrap());
-        let mut third = room.enter(MAX_HELD).unwrap();
-        room.leave(MAX_HELD);
+        let _first = room.enter(MAX_UPLOAD_BYTES).unwrap();
+        drop(room.enter(MAX_UPLOAD_BYTES).unwrap());
+        let mut third = room.enter(MAX_UPLOAD_BYTES).unwrap();
+        room.leave(MAX_UPLOAD_BYTES);
         assert!(third.try_recv().unwrap().is_some());
     }
 
     #[test]
     fn only_so_many_uploads_may_wait() {
         let mut room = Room::default();
-        let turns: Vec<_> = (0..=MAX_WAITING).map(|_| room.enter(MAX_HELD)).collect();
+        let turns: Vec<_> = (0..=MAX_WAITING_UPLOADS).map(|_| room.enter(MAX_UPLOAD_BYTES)).collect();
         assert!(turns.iter().all(Option::is_some));
         assert!(room.enter(1).is_none());
     }

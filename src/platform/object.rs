@@ -215,7 +215,7 @@ impl DurableObject for NamespaceHub {
                 }
                 self.respond(&awake, &request, asked).await
             }
-            Err(message) => refuse(Refusal::hub_unavailable(message)).await,
+            Err(message) => refuse(Refusal::not_configured(message)).await,
         }
     }
 

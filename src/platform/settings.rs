@@ -48,6 +48,12 @@ pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     Ok(Arc::new(D1::new(db)))
 }
 
+/// Without its limit `POST /api/auth` would take any number of tries, and nobody would know.
+fn check_rate_limit(env: &Env) -> Result<(), String> {
+    let bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
+    if bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
+}
+
 /// The worker's side. What is wrong with any of the variables is told here already, not by the first object that needs it.
 pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
@@ -56,6 +62,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let edge = Edge::new(tokens(env)?, cors, routing, jwt, database(env)?);
     vocabulary(env)?;
     rpc_timeout_ms(env)?;
+    check_rate_limit(env)?;
     Ok(edge)
 }
 

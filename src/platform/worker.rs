@@ -59,7 +59,7 @@ async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<R
 async fn serve(request: Request, env: Env, context: &Context) -> Result<Response> {
     let edge = match edge(&env) {
         Ok(edge) => edge,
-        Err(message) => return Ok(respond(Refusal::hub_unavailable(message).into_response()).await),
+        Err(message) => return Ok(respond(Refusal::not_configured(message).into_response()).await),
     };
     let head = convert::head(&request);
     let cors = edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");

@@ -64,7 +64,9 @@ struct Noted<O> {
 /// What is written in one transaction, and what happens once it is durable.
 #[derive(Debug)]
 pub struct Batch<O> {
+    /// The transaction.
     pub statements: Vec<Statement>,
+    /// What happens then, in the order in which it was noted.
     pub outcomes: Vec<O>,
     bytes: usize,
 }
@@ -96,9 +98,13 @@ pub struct Journal<O> {
 /// A permission request that was answered, or whose entry changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedRequest {
+    /// The session that it belongs to.
     pub session_id: String,
+    /// The id that the agent gave it, unique in the session.
     pub request_id: String,
+    /// When it was answered, in Unix milliseconds: the record is in this order.
     pub completed_at: u64,
+    /// The whole entry, an object.
     pub value: Json,
 }
 

@@ -77,6 +77,25 @@ describe('a restart of the hub', { concurrency: true }, () => {
     });
   }
 
+  for (const way of WAYS) {
+    test(`is nothing that a call notices while its CLI is on its way back (token by ${way})`, async (t) => {
+      const hub = await startHub();
+      t.after(() => hub.stop());
+      const web = hub.web('unnoticed');
+      const { session, cli } = await liveSession(t, hub, { namespace: 'unnoticed', tag: 'called', way });
+      await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
+      const read = () => web.get(`/api/sessions/${session.id}/git-status`);
+      assert.equal((await read()).body.branch, 'main');
+      await hub.restart();
+      const call = read();
+      // The hub has read the request before the CLI begins to come back.
+      await web.get(`/api/sessions/${session.id}`);
+      const back = await connectCli(t, hub, { namespace: 'unnoticed', way, auth: { sessionId: session.id } });
+      await back.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
+      assert.deepEqual((await call).body, { success: true, branch: 'still main' });
+    });
+  }
+
   test('in the middle of a stream of messages keeps every acknowledged one, and the rest can be sent again', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());

@@ -21,12 +21,22 @@ for (const [name, values] of Object.entries(WRONG)) {
       t.after(() => hub.stop());
       for (const path of ['/health', '/api/sessions']) {
         const { status, body } = await hub.web().get(path);
-        assert.deepEqual([status, body.code], [503, 'hub_unavailable']);
+        assert.deepEqual([status, body.code], [503, 'not_configured']);
         assert.ok(body.error.includes(name), body.error);
       }
     });
   }
 }
+
+test('a hub without its rate limit does not serve as if it had one', async (t) => {
+  const hub = await startHub({ rateLimit: false, schema: false });
+  t.after(() => hub.stop());
+  for (const path of ['/health', '/api/sessions']) {
+    const { status, body } = await hub.web().get(path);
+    assert.deepEqual([status, body.code], [503, 'not_configured']);
+    assert.match(body.error, /AUTH_RATE_LIMIT.*wrangler\.toml/);
+  }
+});
 
 test('numbers and truth values may stand in wrangler.toml as such', async (t) => {
   const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true }, schema: false });

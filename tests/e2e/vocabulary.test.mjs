@@ -197,7 +197,7 @@ describe('a vocabulary that can’t be meant', () => {
       t.after(() => broken.stop());
       for (const path of ['/health', '/api/sessions']) {
         const { status, body } = await broken.web().get(path);
-        assert.deepEqual([status, body.code], [503, 'hub_unavailable'], path);
+        assert.deepEqual([status, body.code], [503, 'not_configured'], path);
         assert.match(body.error, sentence);
       }
     });

@@ -64,6 +64,15 @@ fn event(frame: &Frame, wanted: &str) -> Option<Value> {
     }
 }
 
+fn call(frame: &Frame) -> Option<Request> {
+    let Frame::Text(text) = frame else { return None };
+    let Heard::Event { name, arg, ack: Some(ack) } = read(text) else { return None };
+    (name == "rpc-request").then(|| {
+        let params = serde_json::from_str(arg["params"].as_str().expect("params is JSON inside a string")).unwrap();
+        Request { ack, method: arg["method"].as_str().unwrap().to_owned(), params }
+    })
+}
+
 /// A call of the hub.
 #[derive(Debug)]
 pub struct Request {
@@ -147,16 +156,12 @@ impl Cli {
 
     /// The next call of the hub.
     pub async fn request(&mut self) -> Request {
-        let heard = self.socket.find("a call", |frame| match frame {
-            Frame::Text(text) => match read(text) {
-                Heard::Event { name, arg, ack: Some(ack) } if name == "rpc-request" => Some((ack, arg)),
-                _ => None,
-            },
-            Frame::Closed { .. } => None,
-        });
-        let (ack, arg) = heard.await;
-        let params = serde_json::from_str(arg["params"].as_str().expect("params is JSON inside a string")).unwrap();
-        Request { ack, method: arg["method"].as_str().unwrap().to_owned(), params }
+        self.socket.find("a call", call).await
+    }
+
+    /// The same, if it comes.
+    pub async fn heard_request(&mut self) -> Option<Request> {
+        self.socket.heard(call).await
     }
 
     /// Answers a call: the result is JSON inside a JSON string.

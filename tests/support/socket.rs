@@ -86,6 +86,17 @@ impl Socket {
         Some(found)
     }
 
+    /// Shows every text heard and not yet read, once nobody has anything left to do. All stay.
+    pub async fn look(&mut self, mut show: impl FnMut(&str)) {
+        super::quiet().await;
+        self.collect();
+        for frame in &self.heard {
+            if let Frame::Text(text) = frame {
+                show(text);
+            }
+        }
+    }
+
     /// The next frame.
     pub async fn next(&mut self) -> Frame {
         self.find("a frame", |frame| Some(frame.clone())).await

@@ -36,7 +36,7 @@ struct Script {
     faults: VecDeque<Fault>,
     /// What meets every batch of its kind that no fault of the queue meets.
     broken: Option<(On, DbError)>,
-    held: Option<On>,
+    held: Vec<On>,
     waiting: Vec<oneshot::Sender<()>>,
     /// The statements of every batch that only read, in the order they came.
     reads: Vec<Vec<Statement>>,
@@ -118,13 +118,23 @@ impl Sqlite {
 
     /// Batches of this kind are run, but their answers wait for [`release`](Self::release).
     pub fn hold(&self, on: On) {
-        lock(&self.script).held = Some(on);
+        lock(&self.script).held = vec![on];
+    }
+
+    /// Batches of every kind are run, but their answers wait.
+    pub fn hold_everything(&self) {
+        lock(&self.script).held = vec![On::Reads, On::Writes];
+    }
+
+    /// Lets one answer go that was held back: the first is number 0.
+    pub fn release_one(&self, at: usize) {
+        let _ = lock(&self.script).waiting.remove(at).send(());
     }
 
     /// Lets the answers go that were held back, and holds none any more.
     pub fn release(&self) {
         let mut script = lock(&self.script);
-        script.held = None;
+        script.held.clear();
         for waiting in script.waiting.drain(..) {
             let _ = waiting.send(());
         }
@@ -132,7 +142,7 @@ impl Sqlite {
 
     /// Holds no further answers back; those that are stay.
     pub fn pass(&self) {
-        lock(&self.script).held = None;
+        lock(&self.script).held.clear();
     }
 
     /// How many answers are held back at the moment.
@@ -199,7 +209,7 @@ impl Database for Sqlite {
                     On::Reads => script.reads.push(statements.to_vec()),
                     On::Writes => script.writes.push(statements.to_vec()),
                 }
-                (script.held == Some(on)).then(|| {
+                script.held.contains(&on).then(|| {
                     let (sender, receiver) = oneshot::channel();
                     script.waiting.push(sender);
                     receiver

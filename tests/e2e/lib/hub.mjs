@@ -15,6 +15,9 @@ const BUILD = path.join(ROOT, 'build');
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
+/** As in wrangler.toml. */
+const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
+
 /** State folders of this process, removed when it ends however it ends. */
 const folders = new Set();
 process.once('exit', () => folders.forEach(removeFolder));
@@ -58,10 +61,12 @@ export class Hub {
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
+  #rateLimit;
 
-  /** @param {Record<string, unknown>} vars */
-  constructor(vars) {
+  /** @param {Record<string, unknown>} vars @param {boolean} rateLimit */
+  constructor(vars, rateLimit) {
     this.#vars = vars;
+    this.#rateLimit = rateLimit;
     folders.add(this.#state);
   }
 
@@ -119,7 +124,7 @@ export class Hub {
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
-          ratelimits: { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } },
+          ratelimits: this.#rateLimit ? RATE_LIMITS : {},
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -159,11 +164,11 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean}} [options] `vars` override those of wrangler.toml; without
- *   `schema` the database stays empty
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean}} [options] `vars` override those of
+ *   wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is missing
  */
-export async function startHub({ vars = {}, schema = true } = {}) {
-  const hub = new Hub(vars);
+export async function startHub({ vars = {}, schema = true, rateLimit = true } = {}) {
+  const hub = new Hub(vars, rateLimit);
   try {
     await hub.start();
     if (schema) await hub.migrate();

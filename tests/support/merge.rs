@@ -1,0 +1,114 @@
+//! Two sessions that a resume will make one, and their histories.
+
+use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
+
+use super::cli::Cli;
+use super::rest::Awaited;
+use super::sqlite::On;
+use super::{World, quiet};
+
+/// What a machine needs to bring a session of an agent back.
+pub fn resumable() -> Value {
+    json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
+}
+
+pub fn resume(world: &World, session: &str) -> Awaited {
+    world.start("POST", &format!("/api/sessions/{session}/resume"), "")
+}
+
+pub fn success(session: &str) -> Value {
+    json!({"success": true, "sessionId": session})
+}
+
+/// A message of a CLI with a local id.
+pub async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
+    let mut message = json!({"sid": session, "message": {"text": text}});
+    if let Some(local_id) = local_id {
+        message["localId"] = json!(local_id);
+    }
+    assert_eq!(cli.ask("message", &message).await["ok"], true);
+}
+
+/// The history of a session as text and local id, oldest first; its numbers must be gapless.
+pub async fn history(world: &World, session: &str) -> Vec<(String, Option<String>)> {
+    let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
+    let messages = page["messages"].as_array().unwrap();
+    let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "gapless");
+    let of = |m: &Value| {
+        let text = m["content"]["text"].as_str().or(m["content"]["content"]["text"].as_str());
+        (text.unwrap().to_owned(), m["localId"].as_str().map(str::to_owned))
+    };
+    messages.iter().map(of).collect()
+}
+
+pub async fn texts(world: &World, session: &str) -> Vec<String> {
+    history(world, session).await.into_iter().map(|(text, _)| text).collect()
+}
+
+/// A session with a history that ended, another that its machine came back with, and the resume that will merge them.
+pub struct Twins {
+    pub world: World,
+    pub old: String,
+    pub new: String,
+    pub cli: Cli,
+    pub runner: Cli,
+    pub reply: Awaited,
+}
+
+/// The old session has three messages (the second with the local id `b`), the new one two.
+pub async fn twins(old_metadata: Value, new_metadata: Value) -> Twins {
+    let world = World::new();
+    let mut runner = world.spawner("m", "box").await;
+    let mut metadata = resumable();
+    metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
+    let old = world.session_with("/code", metadata).await;
+    let mut before = world.live_cli(&old).await;
+    say(&mut before, &old, "one", None).await;
+    say(&mut before, &old, "two", Some("b")).await;
+    say(&mut before, &old, "three", Some("c")).await;
+    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
+    before.socket.close();
+    let reply = resume(&world, &old);
+    let call = runner.request().await;
+    world.rt.set_now(world.now() + 1_000);
+    let new = world.session_with("/work#2", new_metadata).await;
+    let mut cli = world.cli(&new).await;
+    say(&mut cli, &new, "two", Some("b")).await;
+    say(&mut cli, &new, "four", Some("d")).await;
+    runner.answer(&call, &json!({"success": true, "sessionId": new}));
+    quiet().await;
+    Twins { world, old, new, cli, runner, reply }
+}
+
+/// Brings the merge on its way to the database, where its answer is held back. `fault`: what it meets there, and whether
+/// only its answer is lost.
+pub async fn begin_merge(twins: &mut Twins, fault: Option<(DbError, bool)>) {
+    let Twins { world, new, cli, .. } = twins;
+    world.db.hold(On::Writes);
+    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "that the session is active is written first");
+    match fault {
+        Some((error, true)) => world.db.lose_answer(error),
+        Some((error, false)) => world.db.fail(On::Writes, error),
+        None => {}
+    }
+    world.db.release();
+    world.db.hold(On::Writes);
+    quiet().await;
+    let batch = world.db.written().pop().unwrap();
+    assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge began");
+    assert_eq!(world.db.held(), 1);
+}
+
+/// A fault that trying again does not help against.
+pub fn lasting() -> DbError {
+    DbError::Refused("disk I/O error".into())
+}
+
+/// A fault that is gone when it is tried again.
+pub fn passing() -> DbError {
+    DbError::Retryable("Network connection lost".into())
+}

@@ -1,0 +1,116 @@
+//! The store without a hub: sessions and messages that a journal writes, and what is read of them.
+
+use std::collections::HashMap;
+
+use session_gateway_hub::model::json::Json;
+use session_gateway_hub::model::machine::Machine;
+use session_gateway_hub::model::message::Message;
+use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::model::session::Session;
+use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
+use session_gateway_hub::store::sessions;
+use session_gateway_hub::store::{Database, DbError, Found};
+
+use super::sqlite::Sqlite;
+
+pub fn team() -> Namespace {
+    Namespace::parse("team").unwrap()
+}
+
+pub fn other() -> Namespace {
+    Namespace::parse("other").unwrap()
+}
+
+pub fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// What a hub holds in memory, as far as the journal is concerned.
+#[derive(Default)]
+pub struct Memory {
+    pub sessions: HashMap<String, Session>,
+    pub machines: HashMap<String, Machine>,
+}
+
+impl Snapshot for Memory {
+    fn session(&self, id: &str) -> Option<&Session> {
+        self.sessions.get(id)
+    }
+
+    fn machine(&self, id: &str) -> Option<&Machine> {
+        self.machines.get(id)
+    }
+}
+
+impl Memory {
+    pub fn with(session: &Session) -> Self {
+        Self { sessions: HashMap::from([(session.id.clone(), session.clone())]), ..Self::default() }
+    }
+}
+
+pub fn session(id: &str, tag: &str) -> Session {
+    let metadata = json(r#"{"path":"/code","host":"box"}"#);
+    Session::new(id.into(), team(), tag.into(), Some(metadata), 1_000)
+}
+
+pub fn message(seq: u64, local_id: Option<&str>) -> Message {
+    let (id, local_id) = (format!("m{seq}"), local_id.map(str::to_owned));
+    Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
+}
+
+/// These journals have nobody to tell.
+pub struct Nothing;
+
+impl Weigh for Nothing {
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Commits what a journal holds, as a hub of this namespace does.
+pub async fn commit_as(
+    db: &Sqlite,
+    namespace: &Namespace,
+    mut journal: Journal<Nothing>,
+    memory: &Memory,
+) -> Result<(), DbError> {
+    let batch = journal.take(namespace, memory).expect("something to write");
+    db.batch(&batch.statements).await.map(drop)
+}
+
+pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Memory) {
+    commit_as(db, &team(), journal, memory).await.unwrap();
+}
+
+pub async fn put(db: &Sqlite, session: &Session) {
+    let mut journal = Journal::default();
+    journal.session(&session.id, Extent::Whole);
+    commit_as(db, &session.namespace, journal, &Memory::with(session)).await.unwrap();
+}
+
+pub fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<Nothing> {
+    let mut journal = Journal::default();
+    messages.into_iter().for_each(|message| journal.message(session, message));
+    journal
+}
+
+pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIterator<Item = Message>) {
+    commit(db, of_messages(&session.id, messages), &Memory::with(session)).await;
+}
+
+pub async fn held(db: &Sqlite, id: &str) -> Session {
+    match sessions::by_id(db, &team(), id).await.unwrap() {
+        Found::Owned(session) => session,
+        odd => panic!("{odd:?}"),
+    }
+}
+
+/// The seqs of a page, and whether there is more.
+pub async fn seqs(db: &Sqlite, session: &str, range: Range, limit: u64) -> (Vec<u64>, bool) {
+    let Found::Owned(page) = page(db, &team(), session, range, limit).await.unwrap() else { panic!("no page") };
+    let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
+    let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
+    assert_eq!(page.last_seq, seqs.last().copied());
+    (seqs, page.has_more)
+}
