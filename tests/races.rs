@@ -164,6 +164,35 @@ async fn nobody_hears_of_a_session_that_is_gone_by_a_merge_and_the_other_one_tak
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_asks_for_the_tag_of_a_session_that_is_going_by_a_merge_gets_a_new_session() {
+    let world = World::new();
+    let mut runner = world.spawner("m", "box").await;
+    let metadata = json!({"alphaSessionId": "a", "machineId": "m", "lifecycleState": "archived"});
+    let old = world.session_with("/code", metadata).await;
+    let mut web = world.web("all=true").await;
+    let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
+    let call = runner.request().await;
+    let new = world.session("/code#2").await;
+    let _cli = world.live_cli(&new).await;
+    quiet().await;
+    world.db.hold(On::Writes);
+    runner.answer(&call, &json!({"success": true, "sessionId": new}));
+    quiet().await;
+    assert_eq!(world.db.held(), 1, "the merge is under way");
+    let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
+    let asked = world.start("POST", "/cli/sessions", body.to_string());
+    quiet().await;
+    world.db.release();
+    assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
+    let found = asked.reply().await.ok()["session"]["id"].clone();
+    assert_ne!(found, old.as_str());
+    assert_ne!(found, new.as_str());
+    let of_old = |event: &serde_json::Value| event["sessionId"] == old.as_str();
+    let last = web.events().await.into_iter().rfind(of_old).unwrap();
+    assert_eq!(last["type"], "session-removed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_may_have_missed_a_change_of_which_nobody_knows_whether_it_was_written_comes_back_and_reads_it() {
     let world = World::new();
     let session = world.session("/code").await;

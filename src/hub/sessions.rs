@@ -168,17 +168,7 @@ impl Hub {
         check_metadata(&new.metadata)?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
-        while self.state().memory.by_tag(&new.tag).is_none() {
-            let mark = self.state().memory.mark();
-            self.settled().await?;
-            let held = store::by_tag(&*self.db, &self.config.namespace, &new.tag).await?;
-            let mut state = self.state();
-            // What left memory meanwhile may be the very session that was read, or not yet there.
-            if mark == state.memory.mark() {
-                held.into_iter().for_each(|session| self.take_up(&mut state, session));
-                break;
-            }
-        }
+        self.load_tag(&new.tag).await?;
         let (id, waiter) = {
             let mut state = self.state();
             state.check_room()?;
@@ -191,6 +181,32 @@ impl Hub {
         };
         self.durable(waiter).await?;
         Ok(id)
+    }
+
+    /// Sees to it that the session of a tag is in memory, if there is one, and in no merge: the tag may be free after it.
+    async fn load_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
+        loop {
+            let held = self.state().memory.by_tag(tag).map(|entry| entry.session.id.clone());
+            if let Some(id) = held {
+                let peace = self.state().claims.peace(&id);
+                match peace {
+                    Some(peace) => peace.await.unwrap_or(()),
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            let mark = self.state().memory.mark();
+            self.settled().await?;
+            let found = store::by_tag(&*self.db, &self.config.namespace, tag).await?;
+            let mut state = self.state();
+            // What left memory meanwhile may be the very session that was read, or not yet there.
+            if mark == state.memory.mark() {
+                match found {
+                    Some(session) => self.take_up(&mut state, session),
+                    None => return Ok(()),
+                }
+            }
+        }
     }
 
     /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
