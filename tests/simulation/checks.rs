@@ -257,7 +257,7 @@ impl World {
         if row.is_active() {
             assert!(alarm.is_some_and(|at| at <= now + SESSION_MS), "{} is active, but its clock is not wound", row.id);
         }
-        let upheavals = self.upheavals(place, &row.id);
+        let upheavals = self.upheavals(place, &row.id, self.db.faults());
         let known = self.ledger(place).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(vital) = known.vital.filter(|vital| vital.upheavals == upheavals && !archived && !known.may_end) {

@@ -293,7 +293,8 @@ impl World {
                     alive["mode"] = json!(self.dice.pick(&["local", "remote"]));
                     alive["permissionMode"] = json!(self.dice.pick(&["default", "plan"]));
                 }
-                let vital = Vital { at: now, upheavals: self.upheavals(place, &session) };
+                // What changes nothing is acknowledged at once, also while what it repeats is being written and may fail.
+                let vital = Vital { at: now, upheavals: self.upheavals(place, &session, self.db.heard_faults()) };
                 self.cli_asks(at, "session-alive", &alive, Waiting::Alive { session, vital });
             }
             Role::Session { id: None, .. } => {}
@@ -356,7 +357,7 @@ impl World {
             Waiting::Registration => assert!(ack["ok"] == true || self.may_fail(ack), "{ack}"),
             Waiting::Alive { session, vital } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
-                let valid = ack["ok"] == true && vital.upheavals == self.upheavals(place, &session);
+                let valid = ack["ok"] == true && vital.upheavals == self.upheavals(place, &session, self.db.faults());
                 let known = self.ledger(place).session(&session);
                 known.vital = (valid && !known.may_end).then_some(vital);
             }

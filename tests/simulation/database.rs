@@ -109,6 +109,8 @@ struct Calls {
     outage: Option<(On, DbError)>,
     slow: Option<On>,
     faults: u64,
+    /// Whether somebody may not have heard yet of a fault.
+    unheard: bool,
 }
 
 /// The database.
@@ -163,6 +165,18 @@ impl Remote {
         lock(&self.calls).faults
     }
 
+    /// How many faults there were of which everybody has heard, or a few less.
+    pub fn heard_faults(&self) -> u64 {
+        let calls = lock(&self.calls);
+        calls.faults.saturating_sub(u64::from(calls.unheard))
+    }
+
+    /// Everything has come to rest: unless an answer is still on its way, everybody has heard of every fault.
+    pub fn come_to_rest(&self) {
+        let mut calls = lock(&self.calls);
+        calls.unheard &= !calls.under_way.is_empty();
+    }
+
     /// The calls that get on when their turn comes.
     pub fn movable(&self) -> Vec<CallId> {
         lock(&self.calls).under_way.iter().filter(|(_, call)| !call.stuck).map(|(id, _)| *id).collect()
@@ -207,6 +221,7 @@ impl Remote {
         let outage = calls.outage.clone().filter(|(of, _)| *of == on).map(|(_, error)| Fault::Before(error));
         let fault = planned.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
+        calls.unheard |= fault.is_some();
         call.asked.run(&self.sqlite, fault);
         call.stuck = calls.slow == Some(on);
         calls.under_way.insert(id, call);

@@ -218,8 +218,7 @@ impl World {
     pub fn ask(&mut self, place: usize, life: Life, purpose: Purpose) -> u64 {
         let number = self.fresh();
         // A fault of before may still be on its way, or on somebody's mind.
-        let at_rest = self.db.under_way() == 0 && self.scheduler.ready().is_empty();
-        let faults = self.db.faults().saturating_sub(u64::from(!at_rest));
+        let faults = self.db.heard_faults();
         self.asked.insert(number, Asked { place, life, purpose, faults });
         number
     }
@@ -350,11 +349,12 @@ impl World {
         self.answered(asked, Some(answer));
     }
 
-    /// Clients read what has come.
-    pub fn read_all(&mut self) {
+    /// Clients read what has come, on these sockets.
+    pub fn read_all(&mut self, on: impl Fn(&Link) -> bool) {
         let waiting = |turn: Turn| if let Turn::Reading(link) = turn { Some(link) } else { None };
         loop {
-            let links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
+            let mut links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
+            links.retain(|link| on(&self.links[link]));
             if links.is_empty() {
                 return;
             }
@@ -380,7 +380,7 @@ impl World {
                 continue;
             }
             if self.objects.iter().all(|object| object.rt.fake.sleeping() == 0) {
-                return;
+                return self.db.come_to_rest();
             }
             // Somebody waits a moment before he tries again.
             self.pass(50);
@@ -398,6 +398,8 @@ impl World {
 
     /// An object is torn down; its sockets are gone with it, except those of `keep`.
     pub fn tear_down(&mut self, place: usize, keep: impl Fn(&Link) -> bool) {
+        // What they hear of the old life is no news in the new one.
+        self.read_all(&keep);
         let life = self.objects[place].life();
         for link in self.links.values_mut().filter(|link| link.place == place && !keep(link)) {
             if let Some(conn) = self.objects[place].rt.fake.conn(link.key) {
@@ -421,10 +423,10 @@ impl World {
         }
     }
 
-    /// What makes a sign of life worthless, counted.
-    pub fn upheavals(&self, place: usize, session: &str) -> u64 {
+    /// What makes a sign of life worthless, counted: `faults` of the database, and the rest.
+    pub fn upheavals(&self, place: usize, session: &str, faults: u64) -> u64 {
         let ends = self.ledgers[place].sessions.get(session).map_or(0, |known| known.ends);
-        self.db.faults() + self.crashes + ends
+        faults + self.crashes + ends
     }
 
     /// A session that is surely there, or one that may be.
