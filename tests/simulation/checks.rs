@@ -40,6 +40,7 @@ impl Row {
 impl World {
     /// Everything comes to rest, and is checked.
     pub fn rest(&mut self) {
+        self.watchers_come_back();
         self.settle();
         for place in [TEAM, NEIGHBOUR] {
             self.check_place(place);
@@ -258,13 +259,14 @@ impl World {
             assert!(alarm.is_some_and(|at| at <= now + SESSION_MS), "{} is active, but its clock is not wound", row.id);
         }
         let upheavals = self.upheavals(place, &row.id, self.db.faults());
+        let watched = self.is_watched(place);
         let known = self.ledger(place).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(vital) = known.vital.filter(|vital| vital.upheavals == upheavals && !archived && !known.may_end) {
             let alive = now >= vital.at + SESSION_MS || row.is_active();
             assert!(alive, "{} gave a sign of life at {}, and is taken for dead", row.id, vital.at);
         }
-        if let Some(presence) = &known.presence {
+        if let Some(presence) = known.presence.as_ref().filter(|_| watched) {
             for (name, held) in row.presence.as_object().unwrap() {
                 assert!(
                     presence.get(name).unwrap_or(&Value::Null) == held,

@@ -9,7 +9,7 @@ use super::ledger::{Part, Stay};
 use super::replies::Purpose;
 use super::support::sqlite::On;
 use super::web::Web;
-use super::world::{End, NEIGHBOUR, TEAM, World};
+use super::world::{NEIGHBOUR, TEAM, World};
 
 /// Something that happens to the world.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +122,7 @@ impl World {
         let step = self.dice.weighted(&STEPS);
         let place = if self.dice.chance(90) { TEAM } else { NEIGHBOUR };
         self.step(format!("{step:?} in {}", self.objects[place].name));
+        self.watchers_come_back();
         self.take_step(step, place);
         let turns = match self.dice.below(10) {
             0..3 => 0,
@@ -175,7 +176,7 @@ impl World {
             Step::LateAlarm => self.late = !self.late,
             Step::Sleep => {
                 // An object is evicted some ten seconds after the last event.
-                self.read_all(|_| true);
+                self.read_all();
                 let ms = self.dice.between(10_000, 12_000);
                 self.pass(ms);
                 let slept = self.objects[place].sleep();
@@ -495,7 +496,7 @@ impl World {
 
     /// So much time passes that signs of life, calls or pings run out.
     pub fn long_time(&mut self) {
-        self.read_all(|_| true);
+        self.read_all();
         let ms = self.dice.pick(&[2_000, 6_000, 11_000, 16_000, 31_000, 46_000, 61_000]).unwrap();
         self.pass(ms);
     }
@@ -504,8 +505,6 @@ impl World {
         // The clock never stands still over a restart.
         let ms = self.dice.between(10, 500);
         self.pass(ms);
-        // The runtime drops every socket with the object; whoever watches stays, so that nothing goes unheard.
-        let watchers: Vec<bool> = self.webs.iter().map(|web| web.watches).collect();
-        self.tear_down(place, |link| matches!(link.end, End::Web(at) if watchers[at]));
+        self.tear_down(place);
     }
 }

@@ -104,6 +104,21 @@ impl World {
         self.objects[place].subscribe(number, query, last, format);
     }
 
+    /// Those who watch have lost their sockets with an object, or could not be let in again.
+    pub fn watchers_come_back(&mut self) {
+        for at in 0..self.webs.len() {
+            let web = &self.webs[at];
+            if web.watches && web.link.is_none() && !web.asking {
+                self.web_comes(at);
+            }
+        }
+    }
+
+    /// Whether those who watch a namespace have heard all that was told.
+    pub fn is_watched(&self, place: usize) -> bool {
+        self.webs.iter().filter(|web| web.place == place && web.watches).all(|web| web.link.is_some() && web.greeted)
+    }
+
     pub fn web_leaves(&mut self, at: usize) {
         if let Some(link) = self.webs[at].link.take() {
             self.cut(link);
@@ -127,16 +142,17 @@ impl World {
                 let session = self.webs[at].session.clone().unwrap_or_default();
                 assert!(matches!(error, Error::Missing(_)) && !self.is_there(place, &session), "{error}");
                 // It turns to all sessions.
-                self.webs[at] = Web::new(place, true, None, self.webs[at].format, false);
+                self.webs[at] = Web::new(place, true, None, self.webs[at].format, self.webs[at].watches);
             }
         }
     }
 
     pub fn web_hears(&mut self, at: usize, frame: Frame) {
         let Frame::Text(text) = frame else {
-            assert!(!self.webs[at].watches, "a watcher was sent away: {frame:?}");
+            let torn_down = matches!(frame, Frame::Closed { code: 1006, .. });
+            assert!(!self.webs[at].watches || torn_down, "a watcher was sent away: {frame:?}");
             self.webs[at].link = None;
-            return;
+            return self.watchers_come_back();
         };
         let (id, event) = self.webs[at].read(&text);
         let number: u64 = id.rsplit('-').next().unwrap().parse().unwrap();
@@ -169,11 +185,21 @@ impl World {
                     resumed || web.lives[1] > web.lives[0] || self.db.faults() > 0,
                     "a gap, though the object was there all the time: {greeting}"
                 );
-                web.heard.clear();
-                web.since = number;
+                self.web_missed(at, number);
             }
         }
+        let web = &mut self.webs[at];
         (web.greeted, web.lives[0]) = (true, web.lives[1]);
+    }
+
+    /// Somebody may have missed what there was up to this number.
+    fn web_missed(&mut self, at: usize, number: u64) {
+        let web = &mut self.webs[at];
+        web.heard.clear();
+        web.since = number;
+        let (place, watches) = (web.place, web.watches);
+        let sessions = self.ledger(place).sessions.values_mut().filter(|_| watches);
+        sessions.for_each(|known| known.presence = None);
     }
 
     /// Somebody who is connected hears that he may have missed something.
@@ -181,11 +207,7 @@ impl World {
         assert!(greeting["data"]["resume"] == "gap" && self.db.faults() > 0, "nothing was missed, and yet {greeting}");
         let web = &mut self.webs[at];
         assert!(number > web.last, "a gap does not stand behind what was heard before: {greeting}");
-        web.heard.clear();
-        web.since = number;
-        let (place, watches) = (web.place, web.watches);
-        let sessions = self.ledger(place).sessions.values_mut().filter(|_| watches);
-        sessions.for_each(|known| known.presence = None);
+        self.web_missed(at, number);
     }
 
     /// What an event says is true for everybody.

@@ -349,12 +349,11 @@ impl World {
         self.answered(asked, Some(answer));
     }
 
-    /// Clients read what has come, on these sockets.
-    pub fn read_all(&mut self, on: impl Fn(&Link) -> bool) {
+    /// Clients read what has come.
+    pub fn read_all(&mut self) {
         let waiting = |turn: Turn| if let Turn::Reading(link) = turn { Some(link) } else { None };
         loop {
-            let mut links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
-            links.retain(|link| on(&self.links[link]));
+            let links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
             if links.is_empty() {
                 return;
             }
@@ -396,12 +395,10 @@ impl World {
 
     // Upheavals.
 
-    /// An object is torn down; its sockets are gone with it, except those of `keep`.
-    pub fn tear_down(&mut self, place: usize, keep: impl Fn(&Link) -> bool) {
-        // What they hear of the old life is no news in the new one.
-        self.read_all(&keep);
+    /// An object is torn down; its sockets are gone with it.
+    pub fn tear_down(&mut self, place: usize) {
         let life = self.objects[place].life();
-        for link in self.links.values_mut().filter(|link| link.place == place && !keep(link)) {
+        for link in self.links.values_mut().filter(|link| link.place == place) {
             if let Some(conn) = self.objects[place].rt.fake.conn(link.key) {
                 self.objects[place].rt.close(conn, 1006, "");
             }
@@ -417,9 +414,6 @@ impl World {
             if let Some(asked) = self.asked.remove(&number) {
                 self.answered(asked, None);
             }
-        }
-        for known in self.ledgers[place].sessions.values_mut() {
-            known.presence = None;
         }
     }
 
