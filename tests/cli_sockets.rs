@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::{Cli, Heard, read};
 use support::runtime::Frame;
-use support::{World, quiet};
+use support::{GRACE_MS, World, quiet};
 
 /// A raw socket that has heard its open packet.
 async fn opened(world: &World, authenticated: bool) -> support::socket::Socket {
@@ -360,4 +360,64 @@ async fn a_socket_that_closes_while_its_connect_is_checked_leaves_nothing_behind
     world.db.release();
     world.pass(30_000).await;
     assert_eq!(world.rt.alarm(), None, "there is nobody to ping");
+}
+
+/// A CLI of the session says a megabyte to it.
+async fn megabyte(cli: &mut Cli, session: &str) {
+    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
+}
+
+/// The pings and the updates among frames.
+fn pings_and_updates(frames: &[Frame]) -> (usize, usize) {
+    let texts = || frames.iter().filter_map(|frame| if let Frame::Text(text) = frame { Some(text) } else { None });
+    let updates = texts().filter(|text| text.starts_with(r#"42/cli,["update","#));
+    (texts().filter(|text| *text == "2").count(), updates.count())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_reads_nothing_is_closed_before_more_than_sixteen_megabytes_of_updates_wait_for_it() {
+    let (world, session, mut cli) = live().await;
+    let mut silent = world.cli(&session).await;
+    silent.register("gitStatus").await;
+    silent.socket.rest().await;
+    for _ in 0..15 {
+        megabyte(&mut cli, &session).await;
+    }
+    assert!(silent.socket.is_open());
+    megabyte(&mut cli, &session).await;
+    assert_eq!(silent.socket.closed().await, 4408);
+    let (pings, updates) = pings_and_updates(&silent.socket.rest().await);
+    assert_eq!((pings, updates), (7, 15), "it was asked whether it reads");
+    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    world.pass(GRACE_MS).await;
+    assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
+    megabyte(&mut cli, &session).await;
+    assert!(cli.socket.is_open(), "who sends them is not concerned");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_pings_is_not_closed_however_much_it_hears() {
+    let (world, session, mut cli) = live().await;
+    let mut reader = world.cli(&session).await;
+    let mut heard = 0;
+    for _ in 0..20 {
+        megabyte(&mut cli, &session).await;
+        let (pings, updates) = pings_and_updates(&reader.socket.rest().await);
+        (0..pings).for_each(|_| reader.socket.send("3"));
+        heard += updates;
+    }
+    assert_eq!(heard, 20);
+    assert!(reader.socket.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_talks_without_answering_pings_does_not_say_that_it_reads() {
+    let (world, session, mut cli) = live().await;
+    let mut talker = world.cli(&session).await;
+    for _ in 0..16 {
+        megabyte(&mut cli, &session).await;
+        talker.socket.send(r#"42/cli,["ping"]"#);
+        quiet().await;
+    }
+    assert_eq!(talker.socket.closed().await, 4408);
 }

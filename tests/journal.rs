@@ -131,6 +131,25 @@ async fn a_life_that_begins_changes_or_ends_is_acknowledged_when_that_is_durable
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sign_that_repeats_what_is_being_written_is_acknowledged_with_it() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let thinking = json!({"sid": session, "time": world.now(), "thinking": true});
+    let machine = json!({"machineId": "m", "time": world.now()});
+    for (name, payload) in [("session-alive", &thinking), ("machine-alive", &machine)] {
+        world.db.hold(On::Writes);
+        let acks = [cli.emit_asking(name, payload), cli.emit_asking(name, payload)];
+        cli.socket.heard_nothing().await;
+        let writes = world.db.writes();
+        world.db.release();
+        for ack in acks {
+            assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
+        }
+        assert_eq!(world.db.writes(), writes, "it is written once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn acknowledgements_come_in_the_order_of_sending_whatever_was_sent() {
     let (_world, session, mut cli) = live().await;
     let mut sent = Vec::new();

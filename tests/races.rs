@@ -5,11 +5,9 @@
 mod support;
 
 use serde_json::json;
-use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::store::DbError;
 use support::cli::Cli;
 use support::sqlite::On;
-use support::web::Web;
 use support::{World, quiet};
 
 fn lasting() -> DbError {
@@ -221,48 +219,6 @@ async fn whoever_may_have_missed_a_change_of_which_nobody_knows_whether_it_was_w
     let mut other = world.cli(&session).await;
     sender.message(&session, "next").await;
     assert_eq!(other.event("update").await["body"]["message"]["seq"], 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn web_clients_that_may_have_missed_a_change_are_told_of_a_gap_at_once_and_when_they_come_back() {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    let mut web = world.web("all=true").await;
-    let last = says_that_it_thinks(&world, &mut cli, &mut web, &session).await;
-    // That it thinks no more is written, but the answer is lost, and then the database refuses.
-    world.db.lose_answer(DbError::Retryable("Network connection lost".into()));
-    world.db.break_down(On::Writes, lasting());
-    let lost = cli.emit_asking("session-alive", &json!({"sid": session, "time": world.now(), "thinking": false}));
-    quiet().await;
-    world.rt.set_now(world.now() + 1_000);
-    assert_eq!(cli.acknowledged(lost).await["code"], "unavailable");
-    let told = web.event().await;
-    assert_eq!((&told["type"], &told["data"]["resume"]), (&json!("connection-changed"), &json!("gap")));
-    let mut late = come_back(&world, &last).await;
-    assert_eq!(late.event().await["data"]["resume"], "gap");
-    let mut next = come_back(&world, told["eventId"].as_str().unwrap()).await;
-    assert_eq!(next.event().await["data"]["resume"], "ok");
-    world.db.repair();
-    assert_eq!(world.shown(&session).await["thinking"], false);
-    // Events go on for all of them.
-    says_that_it_thinks(&world, &mut cli, &mut web, &session).await;
-    assert_eq!(late.event().await["data"]["thinking"], true);
-    assert_eq!(next.event().await["data"]["thinking"], true);
-}
-
-/// A CLI says that its agent thinks; answers the id of the event that tells of it.
-async fn says_that_it_thinks(world: &World, cli: &mut Cli, web: &mut Web, session: &str) -> String {
-    let alive = json!({"sid": session, "time": world.now(), "thinking": true});
-    assert_eq!(cli.ask("session-alive", &alive).await["ok"], true);
-    let event = web.event_of("session-updated").await;
-    assert_eq!(event["data"]["thinking"], true);
-    event["eventId"].as_str().unwrap().to_owned()
-}
-
-/// A web client comes back with the id of the event that it heard last.
-async fn come_back(world: &World, last: &str) -> Web {
-    Web(world.try_subscribe("all=true", Some(last), Format::Json).await.unwrap())
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,6 +156,57 @@ async fn a_woken_hub_still_knows_what_its_subscribers_want() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sleep_takes_nothing_from_the_time_of_the_last_sign_of_life() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let mut runner = world.runner("m").await;
+    let all = async || {
+        let list = world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"].clone();
+        let machine = world.get("/api/machines").await.ok()["machines"][0]["activeAt"].clone();
+        [list, world.shown(&session).await["activeAt"].clone(), machine]
+    };
+    for wait in [0, 20_000, 5_000] {
+        world.pass(wait).await;
+        cli.alive(&world, &session).await;
+        runner.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    }
+    assert_eq!(all().await, [START + 25_000; 3]);
+    world.sleep_and_wake().await;
+    assert_eq!(all().await, [START + 25_000; 3]);
+    // Closing a socket is a last sign as well.
+    world.pass(3_000).await;
+    cli.socket.close();
+    runner.socket.close();
+    assert_eq!(all().await, [START + 28_000; 3]);
+    world.sleep_and_wake().await;
+    assert_eq!(all().await, [START + 28_000; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_life_in_a_sleep_keeps_the_time_of_its_last_sign() {
+    for leaves in [false, true] {
+        let (world, session, mut cli) = live().await;
+        world.pass(20_000).await;
+        cli.alive(&world, &session).await;
+        if leaves {
+            cli.socket.close();
+        }
+        world.sleep_and_wake().await;
+        world.pass(30_000).await;
+        let shown = world.shown(&session).await;
+        assert_eq!((&shown["active"], &shown["activeAt"]), (&json!(false), &json!(START + 20_000)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_no_sign_of_life() {
+    let (world, session, _cli) = live().await;
+    world.pass(5_000).await;
+    world.restart();
+    assert_eq!(world.shown(&session).await["activeAt"], START);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_visibility_survives_a_sleep() {
     let world = World::new();
     let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
@@ -280,6 +331,19 @@ async fn an_alarm_that_wakes_the_hub_sounds_the_beat_it_was_set_for_also_when_it
         assert_eq!(pings(&cli.socket.rest().await), 1, "{late} ms late");
         assert_eq!(web.types().await, ["heartbeat"], "{late} ms late");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_that_wakes_the_hub_sets_the_next_one_and_no_other_before_it() {
+    let world = World::new();
+    let _cli = world.bare_cli().await;
+    world.rt.set_now(FIRST_PING);
+    let set = world.rt.alarms_set();
+    world.sleep_and_wake().await;
+    world.rt.take_alarm();
+    world.hub().on_alarm();
+    quiet().await;
+    assert_eq!((world.rt.alarm(), world.rt.alarms_set() - set), (Some(FIRST_PING + 60_000), 1), "each is a write");
 }
 
 #[tokio::test(start_paused = true)]

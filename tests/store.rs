@@ -40,7 +40,8 @@ async fn a_session_is_read_back_as_it_was_written() {
     put(&db, &full).await;
     assert_eq!(held(&db, "s").await, full);
     assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
-    assert_eq!(sessions::lines(&db, &team()).await.unwrap(), [Line::of(Facts::of(&full))]);
+    let lines: Vec<Line> = sessions::facts(&db, &team()).await.unwrap().into_iter().map(Line::of).collect();
+    assert_eq!(lines, [Line::of(Facts::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
     put(&db, &changed).await;
@@ -178,7 +179,7 @@ async fn any_number_of_sessions_is_written_in_one_statement() {
     let statements = journal.take(&team(), &memory).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&statements).await.unwrap();
-    assert_eq!(sessions::lines(&db, &team()).await.unwrap().len(), 500);
+    assert_eq!(sessions::facts(&db, &team()).await.unwrap().len(), 500);
 }
 
 #[tokio::test]
@@ -242,7 +243,7 @@ async fn a_database_without_schema_says_so() {
     let errors = [
         secrets::keep(&db, "jwt", "x").await.unwrap_err(),
         sessions::by_id(&db, &team(), "s").await.unwrap_err(),
-        sessions::lines(&db, &team()).await.unwrap_err(),
+        sessions::facts(&db, &team()).await.unwrap_err(),
         machines::all(&db, &team()).await.unwrap_err(),
         page(&db, &team(), "s", Range::Before(None), 5).await.unwrap_err(),
     ];

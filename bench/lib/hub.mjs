@@ -66,6 +66,14 @@ export function hubWorker(build) {
   };
 }
 
+/** The hub's worker with a tally around it, which `GET /e2e/tally` tells: for what is counted, not for what is timed. */
+export function talliedHubWorker(build) {
+  const hub = hubWorker(build);
+  const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', 'tally.worker.js'), 'utf8');
+  const entry = { type: 'ESModule', path: join(build, 'tally.worker.js'), contents };
+  return { ...hub, name: 'tallied', modules: [entry, ...hub.modules] };
+}
+
 /** Applies every migration in order. D1 runs a text of several statements as a whole. */
 export async function migrate(database) {
   const folder = join(ROOT, 'migrations');

@@ -9,6 +9,8 @@ const FIGURES = {
   milliseconds: { better: 'less', text: (value) => `${Math.round(value)} ms` },
   megabytes: { better: 'less', text: (value) => `${Math.round(value)} MB` },
   kilobytes: { better: 'less', text: (value) => `${Math.round(value)} KB` },
+  perMinute: { better: 'less', text: (value) => `${value.toFixed(1)}/min` },
+  count: { better: 'less', text: rounded },
   percent: { better: 'less', text: (value) => `${value.toFixed(1)} %` },
 };
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { SCHEMA } from '../floor/journal.mjs';
-import { hubWorker, migrate } from './hub.mjs';
+import { hubWorker, migrate, talliedHubWorker } from './hub.mjs';
 import { load } from './packages.mjs';
 import { childrenOf } from './processes.mjs';
 
@@ -39,6 +39,10 @@ const KINDS = {
     worker: hubWorker,
     prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'hub')),
   },
+  tallied: {
+    worker: talliedHubWorker,
+    prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'tallied')),
+  },
 };
 
 /** Folders that must be gone when the process is, however it ends. */
@@ -59,9 +63,9 @@ export function newState() {
 }
 
 /**
- * Starts `kind` (`floor` or `hub`) on the state folder and resolves to `{url, pid, prepare, stop}`: the address of the
- * worker's own socket (not miniflare's front door, a worker of its own that costs more than the hub), the process id of
- * workerd, and what creates the schema in an empty database.
+ * Starts `kind` (`floor`, `hub`, or `tallied`: the hub with a tally) on the state folder and resolves to
+ * `{url, pid, prepare, stop}`: the address of the worker's own socket (not miniflare's front door, a worker of its own
+ * that costs more than the hub), the process id of workerd, and what creates the schema in an empty database.
  */
 export async function start(kind, build, state) {
   const { Miniflare } = load('miniflare');

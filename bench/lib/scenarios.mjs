@@ -2,8 +2,8 @@
 
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'list', 'page', 'post', 'clis'];
 
-/** What runs only when it is named: load that lasts, with nothing to set beside it. */
-const LONG = ['load', 'tenants'];
+/** What runs only when it is named: what lasts, with nothing to set beside it. */
+const LONG = ['load', 'tenants', 'idle'];
 
 export function scenarioNames() {
   return [...NAMES, ...LONG];

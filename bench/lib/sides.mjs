@@ -86,7 +86,7 @@ class Floor {
 }
 
 /** The hub, in a namespace of the scenario's own. */
-class Hub {
+export class Hub {
   name = 'hub';
 
   constructor({ url, pid, secret, way }) {

@@ -1,6 +1,8 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -12,7 +14,7 @@ use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::store::journal::{Batch, Weigh};
-use crate::store::{DbError, Statement};
+use crate::store::{DbError, Row, Statement};
 
 /// How many notes make a burst: more than one message and what follows from it.
 const BURST: usize = 6;
@@ -41,6 +43,22 @@ pub enum Outcome {
     Departed(Owner),
     /// Somebody who waits.
     Waiter(oneshot::Sender<Result<(), Error>>),
+}
+
+impl Outcome {
+    /// Whether web clients are told of it.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Self::Publish(_) | Self::Message { .. })
+    }
+
+    /// What web clients are told.
+    pub fn event(&self) -> Option<Cow<'_, Event>> {
+        match self {
+            Self::Publish(event) => Some(Cow::Borrowed(event)),
+            Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
+            Self::Reply { .. } | Self::Update { .. } | Self::Departed(_) | Self::Waiter(_) => None,
+        }
+    }
 }
 
 impl Weigh for Outcome {
@@ -101,23 +119,22 @@ impl Hub {
                 let State { journal, memory, .. } = &mut *state;
                 journal.take(&self.config.namespace, memory)
             };
-            let Some(Batch { statements, outcomes, .. }) = batch else { return };
-            match self.commit(&statements).await {
-                Ok(()) => self.settle(outcomes),
+            let Some(Batch { mut statements, outcomes, .. }) = batch else { return };
+            let committed = match self.log_events(&mut statements, &outcomes).await {
+                Ok(numbers) => self.commit(&statements).await.map(|()| numbers),
+                Err(error) => Err(error),
+            };
+            match committed {
+                Ok(numbers) => self.settle(outcomes, numbers),
                 Err(error) => {
                     let unheard = is_doubtful(&error).then(|| self.unheard(&outcomes));
-                    self.forget(outcomes, &error.into());
-                    unheard.into_iter().for_each(|clis| self.look_again(clis));
+                    self.forget(outcomes, &Error::from(error.clone()));
+                    // They come back, and read what stands.
+                    self.send_away(unheard.into_iter().flatten());
+                    self.untold(&error).await;
                 }
             }
         }
-    }
-
-    /// Something may have changed without anybody having heard of it: these CLIs come back and read what stands, and web
-    /// clients are told of a gap.
-    pub(super) fn look_again(&self, clis: BTreeSet<ConnId>) {
-        self.send_away(clis);
-        self.tell_gap();
     }
 
     /// The CLIs that would have heard of what a batch was to change.
@@ -158,39 +175,46 @@ impl Hub {
         }
     }
 
-    /// Runs a batch, again where the fault is a passing one. After such a fault a refusal says nothing of what became of
-    /// the attempts before: the fault is what is answered.
+    /// Commits a batch. When it fails with [`DbError::Retryable`], nobody knows whether it was committed; any other error
+    /// says that it was not.
     pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
+        self.attempt(statements).await.map(|_| ())
+    }
+
+    /// Runs a batch, again where the fault is a passing one. After such a fault a refusal says nothing of what became of
+    /// the attempts before: the fault is what is answered.
+    pub(super) async fn attempt(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
         let mut pause = FIRST_PAUSE_MS;
         let mut fault = None;
         for _ in 1..ATTEMPTS {
             match self.db.batch(statements).await {
                 Err(error) if is_doubtful(&error) => fault = Some(error),
-                result => return result.map(|_| ()).map_err(|error| fault.unwrap_or(error)),
+                result => return result.map_err(|error| fault.unwrap_or(error)),
             }
             self.rt.sleep(pause).await;
             pause *= 2;
         }
-        self.db.batch(statements).await.map(|_| ()).map_err(|error| fault.unwrap_or(error))
+        self.db.batch(statements).await.map_err(|error| fault.unwrap_or(error))
     }
 
-    fn settle(&self, outcomes: Vec<Outcome>) {
+    fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
         let mut state = self.state();
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
                 Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
-                Outcome::Publish(event) => self.publish(&mut state, event),
+                Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
-                    self.rt.send(&to, &frame);
+                    self.send_update(&mut state, &to, &frame);
                 }
                 Outcome::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);
+                    self.publish(&mut state, numbers.next(), || Event::message_received(&session, &message));
                 }
                 Outcome::Departed(owner) => {
                     if !state.liveness.runs(&owner) {
@@ -203,6 +227,7 @@ impl Hub {
                 }
             }
         }
+        self.keep_told(&mut state);
         if ended {
             state.make_room();
         }

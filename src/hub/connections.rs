@@ -162,6 +162,9 @@ pub struct Subscription {
     pub visible: bool,
     /// How its events are written.
     pub format: Format,
+    /// The number of the last event that was told to anybody, when this was last written: on every change of the first
+    /// subscriber's.
+    pub told: u64,
     /// When the token that it showed is good no more, in Unix milliseconds; never for an access token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
@@ -189,7 +192,7 @@ pub struct Connection {
     pub waiting: usize,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
-    /// What a web client was sent and may not have read yet.
+    /// What it was sent and may not have read yet.
     pub unread: Unread,
 }
 
@@ -198,9 +201,9 @@ impl Connection {
         Self { peer, inbox: VecDeque::new(), waiting: 0, busy: false, unread: Unread::default() }
     }
 
-    /// Whether a client that does not read could fill the object's memory. A stream's could not: the worker is its reader.
-    fn may_stall(&self) -> bool {
-        matches!(self.peer, Peer::Web(Subscription { format: Format::Json, .. }))
+    /// Whether it is a stream's: the worker is its reader, so its client cannot fill the object's memory.
+    fn is_stream(&self) -> bool {
+        matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
     }
 }
 
@@ -314,14 +317,15 @@ impl Connections {
         })
     }
 
-    /// A frame is to go to a web client. Answers whether it may.
+    /// A frame is to go to a client. Answers whether it may: whether the client reads.
     pub fn reads(&mut self, conn: ConnId, bytes: usize) -> bool {
-        self.all.get_mut(&conn).is_some_and(|connection| !connection.may_stall() || connection.unread.send(bytes))
+        self.all.get_mut(&conn).is_some_and(|connection| connection.is_stream() || connection.unread.send(bytes))
     }
 
     /// All web clients were sent a heartbeat.
     pub fn beat(&mut self) {
-        self.all.values_mut().filter(|connection| connection.may_stall()).for_each(|c| c.unread.beat());
+        let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_stream());
+        web_sockets.for_each(|connection| connection.unread.beat());
     }
 
     /// The sockets still without CONNECT.

@@ -1,48 +1,41 @@
-//! Events on their way to web clients: numbering, the log that a returning client replays, and frames.
+//! Events on their way to web clients: numbers, ids and frames.
 //!
-//! Event numbers grow with the clock (microseconds by scale), so they go on growing after a restart without being
-//! stored; an id also carries a mark of its namespace and is worth nothing in another.
+//! Numbers grow with the clock (microseconds by scale). Those of events are reserved before the events' changes are
+//! committed, and told after. An id also carries a mark of its namespace and is worth nothing in another.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::connections::{Format, Subscription};
-use crate::model::event::Event;
+use super::connections::Format;
 use crate::model::namespace::Namespace;
 
-/// How many events the log holds at most.
-const MAX_EVENTS: usize = 1_000;
-/// How many bytes of events the log holds at most.
-const MAX_BYTES: usize = 2_000_000;
-
-/// What a returning client gets.
-#[derive(Debug, PartialEq)]
-pub enum Replay<'a> {
-    /// All that it missed, from the event after `from`.
-    Held { from: u64, missed: Vec<(u64, &'a Event)> },
-    /// What it missed is no longer held: it must fetch again. Live events go on after `from`.
-    Gap { from: u64 },
-}
-
-/// The numbered log of a namespace's events.
+/// The numbers of a namespace's events.
 #[derive(Debug)]
 pub struct Fanout {
     mark: String,
+    /// The last number of all.
     last: u64,
-    /// Events up to this number are not in the log.
-    floor: u64,
-    log: VecDeque<(u64, Event)>,
-    bytes: usize,
+    /// The last number that was reserved for an event.
+    reserved: u64,
+    /// The number of the last event that was told.
+    told: u64,
 }
 
 impl Fanout {
-    /// An empty log.
+    /// A namespace in which no event was told yet.
     pub fn new(namespace: &Namespace, now: u64) -> Self {
         let digest = Sha256::digest(namespace.as_ref().as_bytes());
         let mark = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         let last = now * 1000;
-        Self { mark, last, floor: last, log: VecDeque::new(), bytes: 0 }
+        Self { mark, last, reserved: last, told: last }
+    }
+
+    /// Goes on after this number, which stands for an event that was told.
+    pub fn go_on_after(&mut self, number: u64) {
+        self.last = self.last.max(number);
+        (self.reserved, self.told) = (number, number);
     }
 
     /// A number above all given before.
@@ -51,44 +44,39 @@ impl Fanout {
         self.last
     }
 
-    /// The number given last.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// Numbers an event and keeps it for those who come back.
-    pub fn publish(&mut self, event: Event, now: u64) -> u64 {
-        let number = self.number(now);
-        self.bytes += event.body.len();
-        self.log.push_back((number, event));
-        while self.log.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
-            let Some((number, event)) = self.log.pop_front() else { break };
-            self.bytes -= event.body.len();
-            self.floor = number;
+    /// Numbers for events, above all given before.
+    pub fn reserve(&mut self, events: usize, now: u64) -> Range<u64> {
+        let first = (self.last + 1).max(now * 1000);
+        let end = first + events as u64;
+        if events > 0 {
+            (self.last, self.reserved) = (end - 1, end - 1);
         }
-        number
+        first..end
     }
 
-    /// Whoever comes back with the id of an event before the number that this answers is told of a gap.
-    pub fn lose(&mut self, now: u64) -> u64 {
-        self.log.clear();
-        self.bytes = 0;
-        self.floor = self.number(now);
-        self.floor
+    /// The events up to this number are told.
+    pub fn tell(&mut self, number: u64) {
+        self.told = number;
     }
 
-    /// What a subscriber missed since the event id that it heard last.
-    pub fn replay(&self, last_event_id: Option<&str>, subscription: &Subscription) -> Replay<'_> {
-        let Some(id) = last_event_id else { return Replay::Held { from: self.last, missed: Vec::new() } };
-        let number = id.strip_prefix(self.mark.as_str()).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-        match number {
-            Some(from) if (self.floor..=self.last).contains(&from) => {
-                let after = self.log.iter().filter(|(number, _)| *number > from);
-                let heard = after.filter(|(_, event)| subscription.hears(&event.audience));
-                Replay::Held { from, missed: heard.map(|(number, event)| (*number, event)).collect() }
-            }
-            _ => Replay::Gap { from: self.last },
-        }
+    /// The numbers that are reserved stay free: their events never happened.
+    pub fn withdraw(&mut self) {
+        self.reserved = self.told;
+    }
+
+    /// The number of the last event that was told.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// The last number that was reserved for an event; the last event's own when all are told.
+    pub fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// The number of the event with this id; none when it is no id of this namespace.
+    pub fn number_of(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(self.mark.as_str())?.strip_prefix('-')?.parse().ok()
     }
 
     /// An event's body as a frame of the subscriber's format. The body is a JSON object with at least one member.
@@ -99,78 +87,70 @@ impl Fanout {
                 let members = body.strip_prefix('{').unwrap_or(body);
                 format!(r#"{{"eventId":"{mark}-{number}",{members}"#)
             }
-            // In valid JSON a line break stands only between tokens (opaque parts keep theirs), where a space says the same.
-            Format::Sse => format!("id: {mark}-{number}\ndata: {}\n\n", body.replace(['\n', '\r'], " ")),
+            Format::Sse => format!("id: {mark}-{number}\ndata: {}\n\n", one_line(body)),
         }
+    }
+}
+
+/// JSON on one line: in valid JSON a line break stands only between tokens (opaque parts keep theirs), where a space says
+/// the same.
+pub fn one_line(json: &str) -> Cow<'_, str> {
+    // Byte by byte: a text of many kilobytes is looked through in a fraction of the time that its characters take.
+    match json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        true => Cow::Owned(json.replace(['\n', '\r'], " ")),
+        false => Cow::Borrowed(json),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::Audience;
-
-    fn event(session: &str, size: usize) -> Event {
-        Event { audience: Audience::Session(session.into()), body: format!("{{{}}}", "x".repeat(size)) }
-    }
-
-    fn of_session(id: &str) -> Subscription {
-        Subscription { session: Some(id.into()), ..Default::default() }
-    }
 
     fn fanout(namespace: &str) -> Fanout {
         Fanout::new(&Namespace::parse(namespace).unwrap(), 1_000)
     }
 
-    fn id(fanout: &Fanout, number: u64) -> String {
-        format!("{}-{number}", fanout.mark)
-    }
-
     #[test]
     fn numbers_grow_even_when_the_clock_stands_or_goes_back() {
         let mut fanout = fanout("a");
-        let numbers = [fanout.number(1_000), fanout.number(1_000), fanout.number(900), fanout.number(2_000)];
+        let mut numbers = vec![fanout.number(1_000), fanout.number(1_000)];
+        numbers.extend(fanout.reserve(2, 1_000));
+        numbers.push(fanout.number(900));
+        numbers.extend(fanout.reserve(0, 900));
+        numbers.extend(fanout.reserve(3, 900));
+        numbers.extend(fanout.reserve(1, 2_000));
+        assert_eq!(numbers.len(), 9);
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     }
 
     #[test]
-    fn a_returning_client_gets_what_it_missed_in_order_and_only_what_concerns_it() {
+    fn numbers_go_on_where_they_were_although_the_clock_went_back() {
         let mut fanout = fanout("a");
-        let heard = fanout.publish(event("s", 1), 1_001);
-        let missed = [
-            fanout.publish(event("s", 2), 1_002),
-            fanout.publish(event("t", 3), 1_002),
-            fanout.publish(event("s", 4), 1_003),
-        ];
-        let Replay::Held { from, missed: got } = fanout.replay(Some(&id(&fanout, heard)), &of_session("s")) else {
-            panic!()
-        };
-        assert_eq!(from, heard);
-        assert_eq!(got.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [missed[0], missed[2]]);
+        fanout.go_on_after(5_000_000);
+        assert_eq!((fanout.told(), fanout.reserved()), (5_000_000, 5_000_000));
+        assert_eq!(fanout.reserve(2, 1_000), 5_000_001..5_000_003);
+        assert_eq!((fanout.told(), fanout.reserved()), (5_000_000, 5_000_002));
     }
 
     #[test]
-    fn an_id_that_is_no_longer_held_or_of_another_namespace_is_a_gap() {
+    fn what_is_reserved_is_told_or_withdrawn() {
         let mut fanout = fanout("a");
-        let first = fanout.publish(event("s", 1), 1_001);
-        for _ in 0..MAX_EVENTS + 1 {
-            fanout.publish(event("s", 1), 1_001);
-        }
-        let other = Fanout::new(&Namespace::parse("b").unwrap(), 1_000);
-        for odd in
-            [id(&fanout, first), id(&other, fanout.last()), id(&fanout, fanout.last() + 1), String::new(), "x-1".into()]
-        {
-            assert!(matches!(fanout.replay(Some(&odd), &of_session("s")), Replay::Gap { .. }), "{odd}");
-        }
+        let numbers = fanout.reserve(2, 1_000);
+        fanout.tell(numbers.start);
+        fanout.withdraw();
+        assert_eq!((fanout.told(), fanout.reserved()), (numbers.start, numbers.start));
+        assert_eq!(fanout.reserve(1, 1_000).start, numbers.end, "no number is given twice");
     }
 
     #[test]
-    fn the_log_is_bounded_by_its_bytes() {
-        let mut fanout = fanout("a");
-        for _ in 0..10 {
-            fanout.publish(event("s", MAX_BYTES / 4), 1_001);
+    fn an_id_is_worth_something_in_its_namespace_only() {
+        let (a, b) = (fanout("a"), fanout("b"));
+        let id = format!("{}-7", a.mark);
+        assert_eq!(a.number_of(&id), Some(7));
+        assert_eq!(b.number_of(&id), None);
+        for odd in ["", "7", "-7", "x-1", &a.mark, &format!("{}-", a.mark), &format!("{}-x", a.mark), "'; --"] {
+            assert_eq!(a.number_of(odd), None, "{odd}");
         }
-        assert!(fanout.bytes <= MAX_BYTES && fanout.log.len() == 3);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub fn is_fresh(time: f64, now: u64) -> bool {
 #[derive(Debug)]
 struct Life {
     last_sign: u64,
+    /// When it was last heard of, which is what clients are told: only real signs count.
+    heard: u64,
     /// Whether the notebook says that its socket is gone.
     departed: bool,
 }
@@ -43,25 +45,43 @@ impl Liveness {
         match self.lives.get_mut(&owner) {
             Some(life) => {
                 life.last_sign = life.last_sign.max(at);
+                life.heard = life.heard.max(at);
                 std::mem::take(&mut life.departed)
             }
             None => {
-                self.lives.insert(owner, Life { last_sign: at, departed: false });
+                self.lives.insert(owner, Life { last_sign: at, heard: at, departed: false });
                 true
             }
         }
     }
 
-    /// Takes a clock up again after a sleep or a restart. `departed`: whether the notebook holds its time.
-    pub fn restore(&mut self, owner: Owner, last_sign: u64, departed: bool) {
-        self.lives.insert(owner, Life { last_sign, departed });
+    /// Starts the clock of what is said to be active, without a sign. Answers as [`sign`](Self::sign) does.
+    pub fn start(&mut self, owner: Owner, at: u64) -> bool {
+        if let Some(life) = self.lives.get_mut(&owner) {
+            life.last_sign = life.last_sign.max(at);
+            return std::mem::take(&mut life.departed);
+        }
+        self.lives.insert(owner, Life { last_sign: at, heard: 0, departed: false });
+        true
+    }
+
+    /// Takes a clock up again after a sleep or a restart: since its last sign, or since now when that was lost.
+    /// `departed`: whether the notebook holds its time.
+    pub fn restore(&mut self, owner: Owner, last_sign: Option<u64>, now: u64, departed: bool) {
+        let life = Life { last_sign: last_sign.unwrap_or(now), heard: last_sign.unwrap_or(0), departed };
+        self.lives.insert(owner, life);
+    }
+
+    /// When what is active was last heard of, in Unix milliseconds; 0 when nobody knows.
+    pub fn heard(&self, owner: &Owner) -> u64 {
+        self.lives.get(owner).map_or(0, |life| life.heard)
     }
 
     /// Starts a running clock anew because its socket is gone. Answers whether it runs.
     pub fn depart(&mut self, owner: &Owner, at: u64) -> bool {
         let life = self.lives.get_mut(owner);
         if let Some(life) = life {
-            *life = Life { last_sign: at, departed: true };
+            *life = Life { last_sign: at, heard: at, departed: true };
             return true;
         }
         false
@@ -77,11 +97,11 @@ impl Liveness {
         self.lives.remove(owner);
     }
 
-    /// Takes out the clocks that ran out.
-    pub fn take_expired(&mut self, now: u64) -> Vec<Owner> {
+    /// Takes out the clocks that ran out. Answers whose they were, and when each was last heard of.
+    pub fn take_expired(&mut self, now: u64) -> Vec<(Owner, u64)> {
         let over = self.lives.iter().filter(|(owner, life)| deadline(owner, life) <= now);
-        let expired: Vec<Owner> = over.map(|(owner, _)| owner.clone()).collect();
-        expired.iter().for_each(|owner| self.stop(owner));
+        let expired: Vec<(Owner, u64)> = over.map(|(owner, life)| (owner.clone(), life.heard)).collect();
+        expired.iter().for_each(|(owner, _)| self.stop(owner));
         expired
     }
 
@@ -112,9 +132,9 @@ mod tests {
         liveness.sign(session.clone(), 2_000);
         assert_eq!(liveness.next_deadline(), Some(32_000));
         assert!(liveness.take_expired(31_999).is_empty());
-        assert_eq!(liveness.take_expired(32_000), vec![session]);
+        assert_eq!(liveness.take_expired(32_000), vec![(session, 2_000)]);
         assert_eq!(liveness.next_deadline(), Some(46_000));
-        assert_eq!(liveness.take_expired(46_000), vec![machine]);
+        assert_eq!(liveness.take_expired(46_000), vec![(machine, 1_000)]);
         assert_eq!(liveness.next_deadline(), None);
     }
 
@@ -129,6 +149,19 @@ mod tests {
         assert_eq!(liveness.next_deadline(), Some(40_000));
         assert!(liveness.sign(session.clone(), 11_000), "it is back");
         assert!(!liveness.sign(session, 12_000));
+    }
+
+    #[test]
+    fn a_clock_that_starts_without_a_sign_runs_as_long_but_is_no_sign() {
+        let (told, lost) = (Owner::Session("told".into()), Owner::Session("lost".into()));
+        let mut liveness = Liveness::default();
+        assert!(liveness.start(told.clone(), 1_000));
+        liveness.restore(lost.clone(), None, 1_000, false);
+        assert_eq!((liveness.heard(&told), liveness.heard(&lost)), (0, 0));
+        assert_eq!(liveness.next_deadline(), Some(31_000));
+        liveness.sign(told.clone(), 2_000);
+        liveness.depart(&lost, 3_000);
+        assert_eq!((liveness.heard(&told), liveness.heard(&lost)), (2_000, 3_000));
     }
 
     #[test]

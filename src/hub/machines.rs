@@ -53,7 +53,7 @@ struct Changes<'a> {
 impl Hub {
     /// Sees to it that the namespace's machines are in memory.
     pub(super) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
-        let (machines, mut state) = loop {
+        let (mut machines, mut state) = loop {
             if self.state().memory.machines().is_some() {
                 return Ok(());
             }
@@ -65,8 +65,10 @@ impl Hub {
                 break (machines, state);
             }
         };
-        for machine in machines.iter().filter(|machine| machine.active) {
-            self.start_clock(&mut state, Owner::Machine(machine.id.clone()));
+        for machine in machines.iter_mut().filter(|machine| machine.active) {
+            let owner = Owner::Machine(machine.id.clone());
+            machine.active_at = machine.active_at.max(state.heard(&owner));
+            self.start_clock(&mut state, owner);
         }
         state.memory.take_up_machines(machines);
         Ok(())
@@ -171,7 +173,7 @@ impl Hub {
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
-                return Ok(Effect::None);
+                return Ok(Effect::of(&state, false));
             }
             note_change(&mut state, &alive.machine_id, now);
         }

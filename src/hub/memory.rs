@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::local_ids::LocalIds;
 use super::record::Record;
+use super::rpc::Owner;
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::session::Session;
@@ -120,6 +121,18 @@ impl Memory {
     /// A session that is held, to be changed where its line in the list does not show it.
     pub fn unlisted_mut(&mut self, id: &str) -> Option<&mut Entry> {
         self.sessions.get_mut(id)
+    }
+
+    /// Somebody was heard of: nothing else about a session or machine changed.
+    pub fn heard(&mut self, owner: &Owner, now: u64) {
+        let active_at = match owner {
+            Owner::Session(id) => self.entry_mut(id).map(|entry| &mut entry.session.active_at),
+            Owner::Machine(id) => {
+                let machine = self.machines.as_mut().and_then(|machines| machines.get_mut(id));
+                machine.map(|machine| &mut machine.active_at)
+            }
+        };
+        active_at.into_iter().for_each(|at| *at = now);
     }
 
     /// Whether a session is held; it is in use then.

@@ -150,7 +150,7 @@ impl Hub {
         Ok(found)
     }
 
-    /// Tells of a message that is durable, also those who came while it was written.
+    /// Tells the CLIs of a session of a message that is durable, also those who came while it was written.
     pub(super) fn tell_message(
         &self,
         state: &mut State,
@@ -163,9 +163,8 @@ impl Hub {
         let to: Vec<ConnId> = of_session.filter(|conn| Some(*conn) != except).collect();
         if !to.is_empty() {
             let body = UpdateBody::NewMessage { sid: session, message };
-            self.rt.send(&to, &update_frame(&self.new_id(), number, message.created_at, &body));
+            self.send_update(state, &to, &update_frame(&self.new_id(), number, message.created_at, &body));
         }
-        self.publish(state, Event::message_received(session, message));
     }
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {

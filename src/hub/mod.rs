@@ -1,11 +1,11 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
-//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`schedule`], [`memory`]
-//! with [`local_ids`] and [`record`], [`claims`], [`watches`].
+//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
+//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
-//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] for web clients. [`commit`] is the way of every write:
-//! nobody hears of a change before it is durable.
+//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients. [`commit`] is the way of
+//! every write: nobody hears of a change before it is durable.
 
 pub mod admission;
 pub mod claims;
@@ -13,6 +13,7 @@ pub mod cli;
 pub mod commit;
 pub mod connections;
 pub mod error;
+pub mod event_log;
 pub mod fanout;
 pub mod grace;
 pub mod lifecycle;
@@ -28,6 +29,7 @@ pub mod ports;
 pub mod presence;
 pub mod record;
 pub mod registrations;
+pub mod replay;
 pub mod resume;
 pub mod rpc;
 pub mod schedule;
@@ -41,7 +43,7 @@ pub mod uploads;
 pub mod watches;
 pub mod workspace;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::channel::oneshot;
@@ -57,6 +59,7 @@ use admission::OPENING_MS;
 use claims::Claims;
 use commit::Outcome;
 use connections::{Connections, Peer};
+use event_log::EventLog;
 use fanout::Fanout;
 use grace::GRACE_MS;
 use liveness::Liveness;
@@ -99,6 +102,8 @@ struct State {
     rpc: Rpc,
     liveness: Liveness,
     fanout: Fanout,
+    /// What web clients that come back may ask for; none while nobody can come back.
+    log: Option<EventLog>,
     schedule: Schedule,
     memory: Memory,
     journal: Journal<Outcome>,
@@ -107,8 +112,8 @@ struct State {
     watches: Watches,
     claims: Claims,
     uploads: Room,
-    /// Lives whose clock ran out and whose end is being written.
-    ending: HashSet<Owner>,
+    /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
+    ending: HashMap<Owner, u64>,
 }
 
 impl Hub {
@@ -127,6 +132,7 @@ impl Hub {
             rpc: Rpc::default(),
             liveness: Liveness::default(),
             fanout: Fanout::new(&config.namespace, now),
+            log: None,
             schedule: Schedule::beaten_until(beaten),
             memory: Memory::default(),
             journal: Journal::default(),
@@ -134,7 +140,7 @@ impl Hub {
             watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
-            ending: HashSet::new(),
+            ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
             let Ok(peer) = serde_json::from_str(&attachment) else {
@@ -160,17 +166,20 @@ impl Hub {
             // The note tells when the socket left; while it is there, the sign stands in its attachment. Without either
             // all sockets were lost at once, and whoever comes back gets a whole clock to do so, but only once.
             let left = note.parse().ok();
-            let sign = signs.max().or(left).unwrap_or_else(|| {
+            let sign = signs.max().or(left);
+            if sign.is_none() {
                 rt.note(&key, &now.to_string());
-                now
-            });
+            }
             if state.connections.of(&owner).is_empty() {
                 state.rpc.grace.cut_off(owner.clone(), left, now);
             }
-            state.liveness.restore(owner, sign, left.is_some() || sign == now);
+            state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
         let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
-        hub.arm();
+        hub.wake_log();
+        // An alarm that woke it sets the next one before this does: each setting is a write.
+        let woken = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { woken.arm() }));
         hub
     }
 
@@ -236,9 +245,11 @@ impl Hub {
         }
         if beats.heartbeat {
             self.send_heartbeats();
+            self.resolve_doubt();
             // After it, so that whoever has to come back has an id that the hub still knows, whatever it slept through.
             self.close_expired(now);
         }
+        self.end_log(now);
         // Beside the alarm: a slow database must not hold up the next beats.
         let expired = self.take_expired(now);
         if !expired.is_empty() {
@@ -324,11 +335,18 @@ impl State {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
+    /// When something active was last heard of, in Unix milliseconds; 0 when only the database knows. Signs of life are
+    /// not written, so after a sleep this is newer than what was read.
+    fn heard(&self, owner: &Owner) -> u64 {
+        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.heard(owner))
+    }
+
     fn next_deadline(&self) -> Option<u64> {
         let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
-        [clis, web, opening, self.rpc.next_deadline(), self.liveness.next_deadline(), self.watches.next_deadline()]
+        let log = self.log.as_ref().and_then(EventLog::ends_at);
+        [clis, web, opening, log, self.rpc.next_deadline(), self.liveness.next_deadline(), self.watches.next_deadline()]
             .into_iter()
             .flatten()
             .min()

@@ -1,8 +1,8 @@
-//! Pings to CLIs, and their answers.
+//! Pings to CLIs, and their answers: whether a CLI is there, and whether it reads what it is sent.
 
-use super::Hub;
 use super::connections::Peer;
 use super::ports::ConnId;
+use super::{Hub, State};
 use crate::wire::engineio;
 
 impl Hub {
@@ -16,6 +16,7 @@ impl Hub {
             for conn in conns {
                 let Some(connection) = state.connections.get_mut(conn) else { continue };
                 let Peer::Cli(cli) = &mut connection.peer else { continue };
+                connection.unread.beat();
                 if std::mem::replace(&mut cli.unanswered, true) {
                     dead.push(conn);
                 } else {
@@ -31,7 +32,31 @@ impl Hub {
         }
     }
 
-    /// A frame came in: any one answers a ping.
+    /// Sends an update to CLIs, and hangs up on those who do not read.
+    pub(super) fn send_update(&self, state: &mut State, to: &[ConnId], frame: &str) {
+        let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
+            to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
+        self.rt.send(&ready, frame);
+        for conn in ready {
+            if let Some(connection) = state.connections.get_mut(conn).filter(|connection| connection.unread.asks()) {
+                connection.unread.beat();
+                self.rt.send(&[conn], &engineio::Packet::Ping("").encode());
+            }
+        }
+        for conn in stalled {
+            self.rt.close(conn, 4408, "Too much is unread: reconnect");
+            self.gone(state, conn);
+        }
+    }
+
+    /// A pong came in: what was sent before its ping was read.
+    pub(super) fn ponged(&self, conn: ConnId) {
+        if let Some(connection) = self.state().connections.get_mut(conn) {
+            connection.unread.answered();
+        }
+    }
+
+    /// A frame came in: any one answers a ping, as far as it asks who is there.
     pub(super) fn seen(&self, conn: ConnId) {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };

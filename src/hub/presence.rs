@@ -25,6 +25,13 @@ pub enum Effect {
     Noted,
 }
 
+impl Effect {
+    /// What followed from a sign that says what is kept already may still be on its way to the database, too.
+    pub(super) fn of(state: &State, changed: bool) -> Self {
+        if changed || state.journal.busy() { Self::Noted } else { Self::None }
+    }
+}
+
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
 /// How often at most a socket's attachment is written for a sign of life, in milliseconds.
@@ -32,10 +39,14 @@ const REMEMBER_EVERY_MS: u64 = 1_000;
 
 impl Hub {
     /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
-    /// sign: its attachment remembers it, so that a keep-alive costs no write.
+    /// sign: its attachment remembers it, so that a keep-alive costs no write. Without one it is no sign: a clock starts.
     pub(super) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
         let now = self.rt.now();
-        if state.liveness.sign(owner.clone(), now) {
+        let is_news = match from {
+            Some(_) => state.liveness.sign(owner.clone(), now),
+            None => state.liveness.start(owner.clone(), now),
+        };
+        if is_news {
             self.rt.note(&note_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
@@ -56,7 +67,7 @@ impl Hub {
 
     /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
     pub(super) fn start_clock(&self, state: &mut State, owner: Owner) {
-        if !state.liveness.runs(&owner) && !state.ending.contains(&owner) {
+        if !state.liveness.runs(&owner) && !state.ending.contains_key(&owner) {
             self.sign(state, owner, None);
         }
     }
@@ -68,7 +79,7 @@ impl Hub {
             return Ok(Effect::None);
         }
         self.load_session(&alive.sid).await?;
-        let (changed, tell) = {
+        let (effect, tell) = {
             let mut state = self.state();
             let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let in_use = entry.session.facts().archived().then(|| entry.session.metadata_in_use(now));
@@ -96,12 +107,12 @@ impl Hub {
             }
             state.claims.expect_no_more(&alive.sid);
             state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
-            (changed, tell)
+            (Effect::of(&state, changed), tell)
         };
         if tell {
             self.flush();
         }
-        Ok(if changed { Effect::Noted } else { Effect::None })
+        Ok(effect)
     }
 
     /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.
@@ -145,8 +156,9 @@ impl Hub {
     pub(super) fn take_expired(&self, now: u64) -> Vec<Owner> {
         let mut state = self.state();
         let expired = state.liveness.take_expired(now);
-        state.ending.extend(expired.iter().cloned());
-        expired
+        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
+        state.ending.extend(expired);
+        owners
     }
 
     /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.

@@ -21,7 +21,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
 use crate::store::rows::{SessionRow, Writer};
 use crate::store::sessions as store;
-use crate::store::{Found, Statement, sql};
+use crate::store::{DbError, Found, Statement, sql};
 
 /// How long a resumed session may take to be active, in milliseconds (decisions.md).
 const ACTIVE_WITHIN_MS: u64 = 15_000;
@@ -192,6 +192,8 @@ impl Hub {
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
         let mut batch = self.carry_over(&gone, new)?;
         batch.extend(store::merge(namespace, old, new));
+        // Seqs that were told before say nothing any more.
+        let (number, after) = self.log_gap(&mut batch).await?;
         let committed = self.commit(&batch).await;
         let may_be_done = committed.as_ref().err().is_none_or(is_doubtful);
         let merged = match committed {
@@ -203,13 +205,13 @@ impl Hub {
             Ok(_) => return Err(Error::Missing(Kind::Session)),
             Err(error) => {
                 // Nothing that memory holds of the two is to be trusted, nor what anybody was told of them.
-                let error = Error::from(error);
-                self.forget(Vec::new(), &error);
+                self.forget(Vec::new(), &Error::from(error.clone()));
                 if may_be_done {
                     let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
-                    self.look_again(clis.into_iter().flatten().collect());
+                    self.send_away(clis.into_iter().flatten());
                 }
-                return Err(error);
+                self.untold(&DbError::Retryable(error.to_string())).await;
+                return Err(error.into());
             }
         };
         let mut state = self.state();
@@ -220,7 +222,10 @@ impl Hub {
         state.liveness.stop(&owner);
         self.rt.unnote(&note_key(&owner));
         // The merge is durable already, whatever becomes of what is noted after it.
-        self.publish(&mut state, Event::session_removed(old));
+        self.publish(&mut state, Some(number), || Event::session_removed(old));
+        if let Some(log) = &mut state.log {
+            log.lose(after);
+        }
         state.memory.outdate(new);
         let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;

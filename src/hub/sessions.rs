@@ -77,9 +77,11 @@ impl Hub {
     }
 
     /// What was active keeps its state until the clock, started again, runs out.
-    fn take_up(&self, state: &mut State, session: Session) {
+    fn take_up(&self, state: &mut State, mut session: Session) {
         if session.active {
-            self.start_clock(state, Owner::Session(session.id.clone()));
+            let owner = Owner::Session(session.id.clone());
+            session.active_at = session.active_at.max(state.heard(&owner));
+            self.start_clock(state, owner);
         }
         state.memory.take_up(session);
         state.make_room();
@@ -148,8 +150,12 @@ impl Hub {
         while !self.state().memory.is_listed() {
             let mark = self.state().memory.mark();
             self.settled().await?;
-            let lines = store::lines(&*self.db, &self.config.namespace).await?;
+            let mut facts = store::facts(&*self.db, &self.config.namespace).await?;
             let mut state = self.state();
+            for one in facts.iter_mut().filter(|one| one.active) {
+                one.active_at = one.active_at.max(state.heard(&Owner::Session(one.id.clone())));
+            }
+            let lines: Vec<Line> = facts.into_iter().map(Line::of).collect();
             let is_active = |line: &&Line| line.active && state.memory.entry(&line.id).is_none();
             let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
             if state.memory.take_up_lines(mark, lines) {
@@ -281,7 +287,10 @@ impl State {
         memory.make_room(|id| {
             let owner = Owner::Session(id.to_owned());
             let is_at_work = claims.any(id) || watches.any(id) || journal.notes_session(id);
-            connections.of_session(id).is_empty() && !liveness.runs(&owner) && !ending.contains(&owner) && !is_at_work
+            connections.of_session(id).is_empty()
+                && !liveness.runs(&owner)
+                && !ending.contains_key(&owner)
+                && !is_at_work
         });
     }
 }

@@ -96,21 +96,32 @@ impl Hub {
 
     /// A socket is gone.
     pub fn on_close(&self, conn: ConnId) {
-        let mut state = self.state();
+        self.gone(&mut self.state(), conn);
+    }
+
+    /// Forgets a socket and what hung on it.
+    pub(super) fn gone(&self, state: &mut State, conn: ConnId) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
-        if let Some(Peer::Cli(cli)) = state.connections.remove(conn) {
+        let gone = state.connections.remove(conn);
+        if let Some(Peer::Web(_)) = gone {
+            self.leave_log(state);
+        }
+        if let Some(Peer::Cli(cli)) = gone {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                if state.liveness.runs(&owner) {
+                    state.memory.heard(&owner, now);
+                }
                 match state.connections.of(&owner).last().copied() {
-                    Some(other) if state.liveness.runs(&owner) => self.sign(&mut state, owner, Some(other)),
+                    Some(other) if state.liveness.runs(&owner) => self.sign(state, owner, Some(other)),
                     None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
                     _ => {}
                 }
             }
             let next = state.liveness.next_deadline();
-            self.want_alarm(&mut state, next);
+            self.want_alarm(state, next);
         }
     }
 
@@ -134,7 +145,8 @@ impl Hub {
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
             Ok(engineio::Packet::Close) => self.hang_up(conn),
-            // Pongs, and packets without meaning here.
+            Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
+            // Packets without meaning here.
             Ok(_) => {}
             Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
         }

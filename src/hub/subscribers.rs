@@ -1,10 +1,9 @@
-//! Web clients: subscribing, replay of what was missed, events, heartbeats, visibility.
+//! Web clients: subscribing, events, heartbeats, visibility.
 
 use serde::Serialize;
 
 use super::connections::{Format, Peer, Subscription};
 use super::error::{Error, Kind};
-use super::fanout::Replay;
 use super::ports::ConnId;
 use super::schedule::{HEARTBEAT_MS, next_beat};
 use super::{Hub, State};
@@ -37,13 +36,18 @@ impl Hub {
         subscription.id = self.new_id();
         let now = self.rt.now();
         let mut state = self.state();
-        let (resume, from, missed) = match state.fanout.replay(last_event_id, &subscription) {
-            Replay::Held { from, missed } => ("ok", from, missed),
-            Replay::Gap { from } => ("gap", from, Vec::new()),
+        subscription.told = state.fanout.told();
+        let (from, resume) = match last_event_id.map(|id| state.held_after(id)) {
+            None => (subscription.told, "ok"),
+            Some(Some(number)) => (number, "ok"),
+            Some(None) => (subscription.told, "gap"),
         };
+        let missed = state.log.iter().flat_map(|log| log.after(from));
+        let missed = missed.filter(|(_, event)| subscription.hears(&event.audience));
         // The greeting stands where the client left off: whoever is cut off right after it misses nothing.
         let mut frames = vec![state.fanout.frame(subscription.format, from, &greeting(&subscription, resume))];
-        frames.extend(missed.iter().map(|(n, event)| state.fanout.frame(subscription.format, *n, &event.body)));
+        frames.extend(missed.map(|(number, event)| state.fanout.frame(subscription.format, *number, &event.body)));
+        self.join_log(&mut state);
         self.begin_beats(&mut state);
         self.put_peer(&mut state, conn, Peer::Web(subscription));
         for frame in frames {
@@ -52,24 +56,20 @@ impl Hub {
         self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_MS)));
     }
 
-    /// Numbers an event and sends it to those it concerns.
-    pub(super) fn publish(&self, state: &mut State, event: Event) {
-        let audience = event.audience.clone();
-        let body = event.body.clone();
-        let number = state.fanout.publish(event, self.rt.now());
-        self.send_formatted(state, number, &body, |subscription| subscription.hears(&audience));
+    /// Sends an event to those it concerns.
+    pub(super) fn send_event(&self, state: &mut State, event: &Event) {
+        self.send_formatted(state, &event.body, |subscription| subscription.hears(&event.audience));
     }
 
-    /// Tells every web client that it may have missed something: those who are there, and those who come back.
-    pub(super) fn tell_gap(&self) {
-        let mut state = self.state();
-        let number = state.fanout.lose(self.rt.now());
+    /// Tells every subscriber that it has missed something.
+    pub(super) fn tell_gap(&self, state: &mut State) {
+        let number = state.fanout.told();
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             (conn, state.fanout.frame(subscription.format, number, &greeting(subscription, "gap")))
         };
         let frames: Vec<(ConnId, String)> = state.connections.subscriptions().map(frame).collect();
         for (conn, frame) in frames {
-            self.send_events(&mut state, &[conn], &frame);
+            self.send_events(state, &[conn], &frame);
         }
     }
 
@@ -88,16 +88,18 @@ impl Hub {
     fn drop_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         state.connections.remove(conn);
         self.rt.close(conn, code, reason);
+        self.leave_log(state);
     }
 
     pub(super) fn send_heartbeats(&self) {
         let mut state = self.state();
-        let last = state.fanout.last();
-        self.send_formatted(&mut state, last, HEARTBEAT, |_| true);
+        self.send_formatted(&mut state, HEARTBEAT, |_| true);
         state.connections.beat();
     }
 
-    fn send_formatted(&self, state: &mut State, number: u64, body: &str, to: impl Fn(&Subscription) -> bool) {
+    /// Sends a body under the number of the last event that was told.
+    fn send_formatted(&self, state: &mut State, body: &str, to: impl Fn(&Subscription) -> bool) {
+        let number = state.fanout.told();
         for format in [Format::Json, Format::Sse] {
             let heard = state.connections.subscriptions().filter(|(_, s)| s.format == format && to(s));
             let conns: Vec<ConnId> = heard.map(|(conn, _)| conn).collect();

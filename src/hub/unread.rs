@@ -1,20 +1,23 @@
-//! How much of what a web client was sent over its WebSocket it may not have read yet. A state machine without IO.
+//! How much of what a client was sent over its WebSocket it may not have read yet. A state machine without IO.
 //!
 //! The runtime does not say: it has no `bufferedAmount`, and keeps whatever it is given in memory for a client that does
-//! not read (measured). So the client says it: each frame that it sends answers one heartbeat, the oldest unanswered
-//! one, and what was sent before that was read.
+//! not read (measured). So the client says it: each frame of a web client answers one heartbeat, each pong of a CLI one
+//! ping, the oldest unanswered one, and what was sent before that was read.
 
 use std::collections::VecDeque;
 
 /// How much may be unread, in bytes: twice the largest event.
 pub const MAX_UNREAD_BYTES: usize = 16 * 1024 * 1024;
 
+/// After how many bytes a CLI is asked whether it reads: its usual pings are too far apart for that.
+pub const ASK_AFTER_BYTES: usize = 2 * 1024 * 1024;
+
 /// What a client was sent and has not answered.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// Bytes before each unanswered heartbeat, from the one before it.
+    /// Bytes before each unanswered heartbeat or ping, from the one before it.
     before: VecDeque<usize>,
-    /// Bytes since the last heartbeat.
+    /// Bytes since the last one.
     since: usize,
     /// All of these together.
     bytes: usize,
@@ -28,12 +31,17 @@ impl Unread {
         self.bytes <= MAX_UNREAD_BYTES
     }
 
-    /// The frame that went out last was a heartbeat.
+    /// Whether so much went out since the last ping that it is time for another one.
+    pub fn asks(&self) -> bool {
+        self.since >= ASK_AFTER_BYTES
+    }
+
+    /// The frame that went out last was a heartbeat or a ping.
     pub fn beat(&mut self) {
         self.before.push_back(std::mem::take(&mut self.since));
     }
 
-    /// A frame came in.
+    /// A frame came in that answers one.
     pub fn answered(&mut self) {
         self.bytes -= self.before.pop_front().unwrap_or_default();
     }

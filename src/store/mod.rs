@@ -1,6 +1,7 @@
 //! The durable record behind one port: [`Database`] runs statements, everything above it is plain Rust over rows.
 //! `migrations/` is the only schema; every statement is a constant of [`sql`].
 
+pub mod events;
 pub mod history;
 pub mod journal;
 pub mod machines;

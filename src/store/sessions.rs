@@ -4,7 +4,7 @@ use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
-use crate::model::summary::Line;
+use crate::model::summary::Facts;
 
 /// Where a message stands that was seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +35,11 @@ pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Resu
     Ok(row.map(|row| from_row(namespace, row)))
 }
 
-/// The lines of all sessions of the namespace.
-pub async fn lines(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Line>, DbError> {
+/// What the lines of all sessions of the namespace are made of.
+pub async fn facts(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Facts>, DbError> {
     let rows = super::query(db, Statement::new(sql::LINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
-    let line = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok().map(Line::of);
-    Ok(rows.into_iter().filter_map(line).collect())
+    let facts = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok();
+    Ok(rows.into_iter().filter_map(facts).collect())
 }
 
 /// The newest `limit` local ids of a session, with the messages they stand for.

@@ -83,6 +83,32 @@ FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
 
+/// A row of the log of events; again when its batch is sent again.
+/// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: how many, `?5`: bytes, `?6`: the events.
+pub const UPSERT_EVENTS: &str = "
+INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (namespace, last) DO UPDATE SET
+  floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
+
+/// Deletes rows of the log that are followed by enough others. `?1`: namespace, `?2`: how many events are enough,
+/// `?3`: how many bytes, `?4`: number up to which none is kept.
+pub const TRIM_EVENTS: &str = "
+DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
+  SELECT max(last) FROM (
+    SELECT last, sum(events) OVER newer - events AS events_after, sum(bytes) OVER newer - bytes AS bytes_after
+    FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
+  WHERE events_after >= ?2 OR bytes_after >= ?3), 0))";
+
+/// `?1`: namespace, `?2`: the largest last number of a row that goes.
+pub const DELETE_EVENTS: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
+
+/// Rows of the log, oldest first. `?1`: namespace, `?2`: number above which the last one is, `?3`: at most this.
+pub const EVENTS: &str = "
+SELECT last, floor, events, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
+
+/// The number of the last event of the log, or NULL. `?1`: namespace.
+pub const LAST_EVENT: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
+
 /// `?1`: id, `?2`: namespace.
 pub const SESSION_BY_ID: &str = session_by!("id");
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
+import { CHANNELS, comeBack, follow } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -16,23 +17,6 @@ function jwt(ns, seconds) {
   const now = Math.floor(Date.now() / 1000);
   const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat: now, exp: now + seconds })}`;
   return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
-}
-
-/** The two channels, which carry the same events. */
-const CHANNELS = { stream: 'sse', socket: 'socket' };
-
-/** Opens a feed that ends with the test, and waits until it stands. */
-async function follow(t, web, channel, query, options) {
-  const feed = await web[CHANNELS[channel]](query, options);
-  t.after(() => feed.close());
-  await feed.greeting();
-  return feed;
-}
-
-/** Comes back to a channel after the event that was heard last. */
-function comeBack(t, web, channel, query, lastEventId) {
-  const inHeader = channel === 'stream';
-  return follow(t, web, channel, inHeader ? query : { ...query, lastEventId }, inHeader ? { lastEventId } : {});
 }
 
 const types = (feed) => feed.all.map(({ type }) => type);

@@ -53,6 +53,16 @@ pub struct Vital {
     pub upheavals: u64,
 }
 
+/// Who heard an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Somebody who heard something else under the same number just before.
+    Again,
+    /// Somebody who hears all that is told under this number, in the order in which it is told.
+    InOrder,
+    Once,
+}
+
 /// A session as its clients know it.
 #[derive(Debug, Clone)]
 pub struct Known {
@@ -93,6 +103,8 @@ pub struct Ledger {
     pub messages: BTreeMap<String, Sent>,
     /// Events for web clients by number.
     pub events: BTreeMap<u64, Value>,
+    /// How many merges there may have been.
+    pub merges: u64,
     versions: BTreeMap<(String, Part), BTreeMap<u64, Value>>,
     /// The number of the event that tells of a session's end.
     removals: BTreeMap<String, u64>,
@@ -260,9 +272,26 @@ impl Ledger {
     }
 
     /// Somebody heard an event.
-    pub fn event(&mut self, number: u64, event: &Value) {
-        let known = self.events.entry(number).or_insert_with(|| event.clone());
-        assert!(known == event, "event {number} is {known} for one and {event} for another");
+    pub fn event(&mut self, number: u64, event: &Value, heard: Heard) {
+        match (heard, self.events.get(&number)) {
+            // What tells of no change goes out under the number of the event before it, and is told once.
+            (Heard::Again, known) => {
+                assert!(is_sign_of_life(event), "two events of one number: {event}");
+                if known == Some(event) {
+                    self.events.remove(&number);
+                }
+                return;
+            }
+            (_, None) => drop(self.events.insert(number, event.clone())),
+            (_, Some(known)) if known == event => {}
+            (_, Some(known)) => {
+                let contradict = !is_sign_of_life(event) && !is_sign_of_life(known);
+                assert!(!contradict, "event {number} is {known} for one and {event} for another");
+                if heard == Heard::InOrder || is_sign_of_life(known) {
+                    self.events.insert(number, event.clone());
+                }
+            }
+        }
         let session = event["sessionId"].as_str().unwrap_or_default();
         if event["type"] == "session-removed" {
             let before = self.removals.insert(session.to_owned(), number);
@@ -297,4 +326,11 @@ fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) 
         changes.dedup();
         assert!(changes.len() <= 2, "request {id} of {session} was answered, and waits again: {versions:?}");
     }
+}
+
+/// Whether an event may tell of nothing but that something is still alive.
+fn is_sign_of_life(event: &Value) -> bool {
+    let data = &event["data"];
+    let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
+    data["active"] == true && (updated || event["type"] == "machine-updated")
 }

@@ -187,6 +187,7 @@ impl World {
             self.ledger(place).session(id).shifting = true;
         }
         self.ledger(place).session(old).stay = Stay::Doubtful;
+        self.ledger(place).merges += 1;
         self.shifts.push(Shift { place, old: old.to_owned(), new: new.to_owned() });
     }
 

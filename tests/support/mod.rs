@@ -11,6 +11,7 @@ pub mod door;
 pub mod faults;
 pub mod merge;
 pub mod race;
+pub mod replay;
 pub mod rest;
 pub mod route;
 pub mod routes;
@@ -141,6 +142,16 @@ impl World {
         let sockets = self.rt.evict();
         drop(hub);
         self.object.wake(sockets);
+    }
+
+    /// The same, and every socket is gone with it, as when a new version is deployed.
+    pub fn redeploy(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for (conn, _) in self.rt.evict() {
+            self.rt.forget(conn);
+        }
+        drop(hub);
+        self.object.wake(Vec::new());
     }
 
     /// Time passes; the alarm rings whenever it is due.

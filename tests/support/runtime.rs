@@ -36,6 +36,7 @@ struct Inner {
     sockets: BTreeMap<ConnId, Socket>,
     alarm: Option<u64>,
     broken_alarms: usize,
+    alarms_set: usize,
     notes: BTreeMap<String, String>,
     noted: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
@@ -111,6 +112,11 @@ impl FakeRuntime {
     /// What the alarm is set to.
     pub fn alarm(&self) -> Option<u64> {
         self.inner().alarm
+    }
+
+    /// How often the alarm was set.
+    pub fn alarms_set(&self) -> usize {
+        self.inner().alarms_set
     }
 
     /// The alarm goes off: it is set no more.
@@ -197,6 +203,7 @@ impl Runtime for FakeRuntime {
             inner.broken_alarms -= 1;
         } else {
             inner.alarm = Some(at);
+            inner.alarms_set += 1;
         }
         Box::pin(std::future::ready(!broken))
     }

@@ -1,17 +1,33 @@
-//! A web client that listens to events.
+//! A web client that listens to events, over WebSocket or the event stream.
 
 use serde_json::Value;
 
 use super::runtime::Frame;
 use super::socket::Socket;
 
-/// A subscriber over WebSocket: one JSON event a frame.
+/// A subscriber: one JSON event a frame, or one event of the event stream.
 pub struct Web(pub Socket);
+
+/// An event as both kinds of subscriber understand it, with its id as `eventId`.
+pub fn read(text: &str) -> Value {
+    let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
+    let Some(streamed) = text.strip_prefix("id: ") else { return json(text) };
+    let lines: Vec<&str> = streamed.split('\n').collect();
+    let [id, data, "", ""] = lines[..] else { panic!("a stream does not understand {text}") };
+    let mut event: Value = json(data.strip_prefix("data: ").unwrap());
+    event["eventId"] = id.into();
+    event
+}
+
+/// The number in an event's id.
+pub fn number(event: &Value) -> u64 {
+    event["eventId"].as_str().unwrap().rsplit('-').next().unwrap().parse().unwrap()
+}
 
 impl Web {
     /// The next event.
     pub async fn event(&mut self) -> Value {
-        serde_json::from_str(&self.0.text().await).unwrap()
+        read(&self.0.text().await)
     }
 
     /// The next event of this type; the others stay.
@@ -20,7 +36,7 @@ impl Web {
         self.0
             .find(&what, |frame| match frame {
                 Frame::Text(text) => {
-                    let event: Value = serde_json::from_str(text).unwrap();
+                    let event = read(text);
                     (event["type"] == wanted).then_some(event)
                 }
                 Frame::Closed { .. } => None,
@@ -36,7 +52,7 @@ impl Web {
     /// All events that were not yet read.
     pub async fn events(&mut self) -> Vec<Value> {
         let read = |frame| match frame {
-            Frame::Text(text) => serde_json::from_str(&text).unwrap(),
+            Frame::Text(text) => read(&text),
             closed => panic!("expected events, but heard {closed:?}"),
         };
         self.0.rest().await.into_iter().map(read).collect()

@@ -28,12 +28,14 @@ export class ShellAgent {
   /**
    * @param {{shell: import('./shell-state.mjs').ShellState, uploads: string,
    *   settings: {permissionMode: string, mode: string, autoApprove: boolean},
-   *   say: (record: object) => Promise<unknown>, permissions: import('./permissions.mjs').Permissions,
+   *   say: (record: object, localId?: string) => Promise<unknown>, permissions: import('./permissions.mjs').Permissions,
    *   todos: import('./todos.mjs').Todos, catalog: import('./catalog.mjs').Catalog,
    *   onThinking?: (thinking: boolean) => void, onHandled?: (seq: number, minor: boolean) => void,
+   *   onCall?: (call: import('./state.mjs').Call, seq?: number) => void,
    *   echo?: (text: string) => void, log: {warn: (text: string) => void, info: (text: string) => void}}} parts
-   *   `say` sends a message and waits when too many are under way; `onHandled` is told the seq of each message that needs
-   *   no more work (`minor`: it never needed any); `echo` shows output of commands typed at the terminal
+   *   `say` sends a message, under a local id if one is given, and waits when too many are under way; `onHandled` is told
+   *   the seq of each message that needs no more work (`minor`: it never needed any), `onCall` each call before it begins;
+   *   `echo` shows output of commands typed at the terminal
    */
   constructor({
     shell,
@@ -45,11 +47,27 @@ export class ShellAgent {
     catalog,
     onThinking = () => {},
     onHandled = () => {},
+    onCall = () => {},
     echo = () => {},
     log,
   }) {
-    Object.assign(this, { shell, uploads, settings, say, permissions, todos, catalog, onThinking, onHandled, echo, log });
+    Object.assign(this, { shell, uploads, settings, say, permissions, todos, catalog, log });
+    Object.assign(this, { onThinking, onHandled, onCall, echo });
     this.thinking = false;
+  }
+
+  /**
+   * Closes calls that an earlier process of this session began. What it said of them itself stays as it is.
+   * @param {import('./state.mjs').Call[]} calls
+   */
+  async close(calls) {
+    for (const { id, name, input } of calls) {
+      const as = records.localIds(id);
+      await this.say(records.toolUse(id, name, input), as.use);
+      await this.say(records.toolResult(id, 'The agent was restarted while this ran.', true), as.result);
+      await this.say(records.text('What came of it is not known, and it is not run again.'), as.end);
+      await this.say(records.ready(), as.ready);
+    }
   }
 
   /** A message from the session's history or from a live update; what is not a user's message is only noted. */
@@ -135,7 +153,7 @@ export class ShellAgent {
     const ended = new Promise((resolve) => {
       end = resolve;
     });
-    this.#current = { item, aborted: false, running: null, ended };
+    this.#current = { item, aborted: false, running: null, call: null, ended };
     try {
       await this.#handle(item);
     } catch (error) {
@@ -144,7 +162,9 @@ export class ShellAgent {
     }
     this.#setThinking(false);
     if (!this.#stopped) {
-      await this.say(records.ready()).catch((error) => this.log.warn(error.message));
+      const { call } = this.#current;
+      const localId = call ? records.localIds(call.id).ready : undefined;
+      await this.say(records.ready(), localId).catch((error) => this.log.warn(error.message));
     }
     this.#current = null;
     end();
@@ -189,31 +209,42 @@ export class ShellAgent {
     const current = this.#current;
     if (current.aborted) return;
     // From here on it must not run a second time, even if this process ends now.
-    this.#done(item);
+    const call = { id: randomUUID(), name: TOOL, input };
+    this.onCall(call, item.seq);
+    current.call = call;
     this.#setThinking(true);
-    const id = randomUUID();
+    const as = records.localIds(call.id);
     const notice = this.shell.begin();
     if (notice) await this.say(records.text(notice));
-    await this.say(records.toolUse(id, TOOL, input));
-    const running = startCommand({
-      command,
-      args,
-      cwd: this.shell.cwd,
-      env: { ...this.shell.environment, ATTACHMENTS: attachments.join('\n') },
-      stateFile: this.shell.file,
-      onOutput: async (piece) => {
-        if (item.local) this.echo(piece);
-        await this.say(records.toolResult(id, piece));
-      },
-    });
-    current.running = running;
-    if (current.aborted || this.#stopped) running.kill();
-    const { code, signal, rest } = await running.done;
+    await this.say(records.toolUse(call.id, TOOL, input), as.use);
+    const { rest, failed, how } = await this.#run(item, call, { command, args, attachments });
     const change = this.shell.end();
     if (item.local) this.echo(rest);
-    await this.say(records.toolResult(id, rest, code !== 0));
-    const how = signal ? `Ended by ${signal}` : `Exit code ${code}`;
-    await this.say(records.text([current.aborted && 'Aborted.', `${how}.`, change].filter(Boolean).join(' ')));
+    await this.say(records.toolResult(call.id, rest, failed), as.result);
+    await this.say(records.text([current.aborted && 'Aborted.', `${how}.`, change].filter(Boolean).join(' ')), as.end);
+  }
+
+  /** Runs a command; answers the last of its output, and how it ended. */
+  async #run(item, call, { command, args, attachments }) {
+    const current = this.#current;
+    try {
+      current.running = startCommand({
+        command,
+        args,
+        cwd: this.shell.cwd,
+        env: { ...this.shell.environment, ATTACHMENTS: attachments.join('\n') },
+        stateFile: this.shell.file,
+        onOutput: async (piece) => {
+          if (item.local) this.echo(piece);
+          await this.say(records.toolResult(call.id, piece));
+        },
+      });
+      if (current.aborted || this.#stopped) current.running.kill();
+      const { code, signal, rest } = await current.running.done;
+      return { rest, failed: code !== 0, how: signal ? `Ended by ${signal}` : `Exit code ${code}` };
+    } catch (error) {
+      return { rest: error.message, failed: true, how: 'It could not be run' };
+    }
   }
 
   /** Why a command was not run, in words. */

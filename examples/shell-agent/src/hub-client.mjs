@@ -1,5 +1,7 @@
 /** The hub's REST interface for command-line processes, under `/cli`. */
 
+import { TOKEN_ADVICE } from './token.mjs';
+
 /** An answer of the hub that is not a success, or no answer at all (`status` 0). */
 export class HubError extends Error {
   constructor(message, { status = 0, code = 'unreachable', reason = message } = {}) {
@@ -74,7 +76,7 @@ export class HubClient {
     if (!response.ok) {
       throw new HubError(
         response.status === 401
-          ? 'The hub does not accept the token. Compare it with the CLI_API_TOKEN of the hub.'
+          ? `The hub does not accept the token. ${TOKEN_ADVICE}`
           : `The hub answered ${response.status} to ${method} ${path}: ${answer?.error ?? text.slice(0, 200)}`,
         { status: response.status, code: answer?.code ?? 'http_error', reason: `it answers ${response.status}` },
       );

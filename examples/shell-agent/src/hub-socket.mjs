@@ -7,16 +7,21 @@
 
 import { EventEmitter } from 'node:events';
 import { io } from 'socket.io-client';
+import { TOKEN_ADVICE } from './token.mjs';
 
 /** The hub refused the connection or the session for good. */
 export class RefusedError extends Error {}
 
-/** Reasons of CONNECT_ERROR that no second try can change. */
+/** Reasons of CONNECT_ERROR that a second try does not change. */
 const FINAL = /invalid (token|namespace)|namespace/i;
+
+/** How many times longer than after a loss the next try waits when the hub refuses the token. */
+const REFUSED_FACTOR = 20;
 
 export class HubSocket extends EventEmitter {
   #socket;
   #closed = false;
+  #accepted = false;
   #retry = null;
   #reported = '';
 
@@ -42,10 +47,12 @@ export class HubSocket extends EventEmitter {
       autoConnect: false,
       forceNew: true,
       reconnectionDelay: reconnectMs,
-      reconnectionDelayMax: 10_000,
+      reconnectionDelayMax: Math.max(10_000, reconnectMs),
     });
     const socket = this.#socket;
+    outage.on('back', this.#hurry);
     socket.on('connect', () => {
+      this.#accepted = true;
       outage.back(this.name);
       this.#reported = '';
       this.emit('connect');
@@ -58,8 +65,9 @@ export class HubSocket extends EventEmitter {
     });
     socket.on('connect_error', (error) => {
       if (!socket.active && FINAL.test(error.message)) {
-        this.fail(`The hub refused the connection: ${error.message}.`);
-        return;
+        if (!this.#accepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
+        outage.refused(this.name, error.message);
+        return this.#connectLater(REFUSED_FACTOR * reconnectMs);
       }
       outage.lost(this.name, error.message);
       if (!socket.active) this.#connectLater(2000);
@@ -94,6 +102,7 @@ export class HubSocket extends EventEmitter {
   close() {
     this.#closed = true;
     clearTimeout(this.#retry);
+    this.outage.off('back', this.#hurry);
     this.#socket.disconnect();
     this.outage.forget(this.name);
     this.emit('ended');
@@ -164,6 +173,13 @@ export class HubSocket extends EventEmitter {
     else this.log.warn(text);
     this.#reported = text;
   }
+
+  /** The hub is there again, as another connection found: what waits for its next try tries now. */
+  #hurry = () => {
+    if (this.connected || !this.outage.misses(this.name)) return;
+    clearTimeout(this.#retry);
+    this.#socket.disconnect().connect();
+  };
 
   #connectLater(ms) {
     if (this.#closed) return;

@@ -75,6 +75,8 @@ export class Machine {
       value: machine.runnerState,
       version: machine.runnerStateVersion,
     });
+    // A session whose process died cannot say so itself, and would be thought alive until the hub misses its signs of life.
+    spawner.onDied = (sid) => this.socket.send('session-end', { sid, time: Date.now() });
     this.rpc = new RpcServer({
       socket: this.socket,
       scopeId: this.id,

@@ -2,8 +2,9 @@
  * Messages on their way to the hub: in order, none lost, none twice.
  *
  * Each has a `localId`, by which the hub recognizes one that it already has. What is not acknowledged when the connection
- * ends goes out again on the next one. Memory is bounded: when the outbox is full, `push` waits, and with it whoever
- * produces the messages.
+ * ends goes out again on the next one. After a refusal that passes nothing new goes out until all that was under way is
+ * answered: then what was refused goes first, so that only what the hub took beside it can stand before it. Memory is
+ * bounded: when the outbox is full, `push` waits, and with it whoever produces the messages.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -20,6 +21,7 @@ export class Outbox {
   #bytes = 0;
   #inFlight = 0;
   #epoch = 0;
+  #refused = false;
   #pause = null;
   #pauseMs = 0;
   #patience;
@@ -30,8 +32,8 @@ export class Outbox {
   /**
    * @param {{socket: {connected: boolean, ask: Function, cycle: () => void}, sid: string,
    *   log: {warn: (text: string) => void}, maxBytes?: number, window?: number, retryMs?: number,
-   *   ackMs?: number, onStored?: (seq: number) => void}} options `window`: how many messages may be unacknowledged at a
-   *   time; `onStored` is told the seq of each message that the hub has stored
+   *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: how many messages may be
+   *   unacknowledged at a time; `onStored` is told the seq and the local id of each message that the hub has stored
    */
   constructor({
     socket,
@@ -67,13 +69,13 @@ export class Outbox {
   /**
    * Hands a message over. Waits for room when the outbox is full.
    * @param {object} message the content, opaque to the hub
+   * @param {string} [localId] under which the hub may have it already
    * @returns {Promise<string>} its `localId`
    */
-  push(message) {
+  push(message, localId = randomUUID()) {
     const turn = this.#turn.then(async () => {
       while (this.#bytes >= this.maxBytes && !this.#closed) await this.#change();
       if (this.#closed) throw new Error('The session has ended; the message was not sent.');
-      const localId = randomUUID();
       const bytes = Buffer.byteLength(JSON.stringify(message));
       this.#items.set(localId, { payload: { sid: this.sid, message, localId }, bytes, sent: false, tries: 0 });
       this.#bytes += bytes;
@@ -120,7 +122,7 @@ export class Outbox {
 
   /** Sends what may be sent. */
   pump() {
-    if (this.#pause || this.#closed || !this.socket.connected) return;
+    if (this.#refused || this.#closed || !this.socket.connected) return;
     const epoch = this.#epoch;
     for (const [localId, item] of this.#items) {
       if (this.#inFlight >= this.window) return;
@@ -151,25 +153,29 @@ export class Outbox {
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
       this.#patience = this.ackMs;
-      this.onStored(answer.ack.seq);
+      this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
     } else {
-      this.#refused(localId, item, answer.ack ?? {});
+      this.#refuse(localId, item, answer.ack ?? {});
     }
+    if (this.#refused && this.#inFlight === 0) this.#pumpLater();
     this.pump();
   }
 
-  #refused(localId, item, { code = '', error, reason }) {
+  #refuse(localId, item, { code = '', error, reason }) {
     item.tries += 1;
     if (FINAL.test(code) || (item.tries >= TRIES && !PASSING.test(code))) {
       this.log.warn(`the hub did not take a message, it is dropped: ${error ?? reason ?? (code || 'no reason given')}`);
       this.#remove(localId, item);
       return;
     }
+    this.#refused = true;
+  }
+
+  #pumpLater() {
     this.#pauseMs = Math.min(Math.max(this.retryMs, this.#pauseMs * 2), 15_000);
-    clearTimeout(this.#pause);
     this.#pause = setTimeout(() => {
-      this.#pause = null;
+      this.#refused = false;
       this.pump();
     }, this.#pauseMs);
   }
@@ -184,7 +190,7 @@ export class Outbox {
     this.#epoch += 1;
     this.#inFlight = 0;
     clearTimeout(this.#pause);
-    this.#pause = null;
+    this.#refused = false;
     for (const item of this.#items.values()) item.sent = false;
   }
 

@@ -22,10 +22,12 @@ export class SessionProcesses {
   #running = new Map();
 
   /**
-   * @param {{token: string, home: string, verbose?: boolean, log: {info: (text: string) => void}}} options
+   * @param {{token: string, home: string, verbose?: boolean, onDied?: (sessionId: string) => void,
+   *   log: {info: (text: string) => void, warn: (text: string) => void}}} options `onDied`: the process of this session
+   *   ended without having been asked to, and could not tell the hub
    */
-  constructor({ token, home, verbose = false, log }) {
-    Object.assign(this, { token, home, verbose, log });
+  constructor({ token, home, verbose = false, onDied = () => {}, log }) {
+    Object.assign(this, { token, home, verbose, onDied, log });
   }
 
   /** Number of processes that run. */
@@ -63,6 +65,7 @@ export class SessionProcesses {
     }).then(() => {
       this.#running.delete(child);
     });
+    let up = false;
     served.answer = new Promise((resolve) => {
       const fail = (error) => {
         served.ending = true;
@@ -74,17 +77,18 @@ export class SessionProcesses {
       }, readyMs);
       child.once('error', (error) => fail(`Cannot start a process: ${error.message}`));
       child.once('close', (code, signal) => {
-        const why = last.trim().split('\n').pop();
-        fail(`The new session ended at once (${signal ?? `exit code ${code}`}). ${why}`.trim());
+        const how = `(${signal ?? `exit code ${code}`}). ${last.trim().split('\n').pop()}`.trim();
+        if (up) this.#ended(child, served, how);
+        else fail(`The new session ended at once ${how}`);
       });
       child.on('message', (message) => {
         if (message?.type === 'failed') fail(message.error);
         if (message?.type === 'ending') served.ending = true;
         if (message?.type !== 'session') return;
         clearTimeout(timer);
+        up = true;
         served.id = message.sessionId;
         this.log.info(`session ${served.id} started (process ${child.pid})`);
-        served.gone.then(() => this.log.info(`session ${served.id} ended (process ${child.pid})`));
         resolve({ success: true, sessionId: served.id });
       });
       served.gone.then(() => clearTimeout(timer));
@@ -92,10 +96,18 @@ export class SessionProcesses {
     return served.answer;
   }
 
+  /** A session that was up is over. @param {string} how its process ended, and what that said last */
+  #ended(child, served, how) {
+    if (served.ending) return this.log.info(`session ${served.id} ended (process ${child.pid})`);
+    this.log.warn(`session ${served.id} died (process ${child.pid}) ${how}`);
+    this.onDied(served.id);
+  }
+
   /** Ends all processes and waits for them. */
   async end() {
     await Promise.all(
       [...this.#running].map(async ([child, served]) => {
+        served.ending = true;
         child.kill('SIGTERM');
         const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
         await served.gone;

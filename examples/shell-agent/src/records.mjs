@@ -21,6 +21,13 @@ export const toolResult = (id, content, isError = false) =>
     },
   });
 
+/**
+ * Local ids of what is said of a call of a tool. Who says it again after a restart says the same messages: the hub stores
+ * none of them twice.
+ * @param {string} id the call's
+ */
+export const localIds = (id) => ({ use: `${id}-use`, result: `${id}-result`, end: `${id}-end`, ready: `${id}-ready` });
+
 /** The agent waits for the next message. */
 export const ready = () => ({ role: 'agent', content: { id: randomUUID(), type: 'event', data: { type: 'ready' } } });
 

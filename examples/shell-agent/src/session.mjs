@@ -106,7 +106,10 @@ export class Session {
       sid: this.id,
       log,
       ackMs: options.ackMs,
-      onStored: (seq) => this.inbox.own(seq),
+      onStored: (seq, localId) => {
+        this.inbox.own(seq);
+        state.stored(localId);
+      },
     });
     this.permissions = new Permissions({
       state: this.agentState,
@@ -128,12 +131,13 @@ export class Session {
       shell: this.shell,
       uploads,
       settings: this.settings,
-      say: (record) => this.outbox.push(record),
+      say: (record, localId) => this.outbox.push(record, localId),
       permissions: this.permissions,
       todos: new Todos(session.todos),
       catalog,
       onThinking: () => this.#alive(),
       onHandled: (seq, minor) => state.handled(seq, minor),
+      onCall: (call, seq) => state.began(call, seq),
       echo: options.echo,
       log,
     });
@@ -179,6 +183,7 @@ export class Session {
   /** Connects, and stays connected until `end`. Settled at the first connection. */
   async connect() {
     this.#timer = setInterval(() => this.#alive(), this.aliveMs);
+    await this.agent.close(this.state.calls);
     if (this.greeting) await this.outbox.push(records.text(this.greeting));
     this.socket.connect();
     await this.socket.whenConnected();

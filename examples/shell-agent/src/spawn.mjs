@@ -19,15 +19,17 @@ export class Spawner {
    * @type {import('./processes.mjs').Served | null}
    */
   own = null;
+  /** Called with the id of a session whose process ended without having been asked to. */
+  onDied = (_sessionId) => {};
 
   /**
    * @param {{directories: string[], hub: string, token: string, home: string, machineId: string, bridged?: boolean,
-   *   verbose?: boolean, log: {info: (text: string) => void}, readyMs?: number}} options `directories`: resolved paths
-   *   inside which sessions may be started
+   *   verbose?: boolean, log: {info: (text: string) => void, warn: (text: string) => void}, readyMs?: number}} options
+   *   `directories`: resolved paths inside which sessions may be started
    */
   constructor({ directories, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS }) {
     Object.assign(this, { directories, hub, machineId, bridged, verbose, readyMs });
-    this.processes = new SessionProcesses({ token, home, verbose, log });
+    this.processes = new SessionProcesses({ token, home, verbose, log, onDied: (id) => this.onDied(id) });
   }
 
   /**
@@ -79,7 +81,7 @@ export class Spawner {
   }
 
   #serving(id) {
-    return this.own?.id === id && !this.own.ended ? this.own : this.processes.serving(id);
+    return this.own?.id === id ? this.own : this.processes.serving(id);
   }
 
   #worktree({ directory, name }, until) {

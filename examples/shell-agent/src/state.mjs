@@ -1,14 +1,18 @@
 /**
  * What survives a restart, in small files under one folder: the machine's id of each served directory; and of each
- * session the agent's own id, the last message it handled, and what its shell keeps.
+ * session the agent's own id, the last message it handled, the calls that it began and may not have closed, and what its
+ * shell keeps.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { HeldError, acquire } from './lock.mjs';
+import { localIds } from './records.mjs';
 
 const SAVE_MS = 1000;
+
+/** @typedef {{id: string, name: string, input: object}} Call a call of a tool, as it is said in the conversation */
 
 export class StateStore {
   /** @param {{home: string, hub: string, namespace: string}} options ids are kept apart per hub and namespace */
@@ -80,10 +84,12 @@ class SessionState {
     /** Where a command leaves what its shell hands on to the next one. */
     this.shellFile = `${base}.shell`;
     this.#unlock = this.#acquire();
-    const { agentId, sessionId, lastSeq, shell } = readJson(this.file);
+    const { agentId, sessionId, lastSeq, calls, shell } = readJson(this.file);
     this.agentId = agentId ?? randomUUID();
     this.sessionId = sessionId;
     this.lastSeq = lastSeq;
+    /** @type {Call[]} */
+    this.calls = calls ?? [];
     this.shell = shell;
   }
 
@@ -96,6 +102,7 @@ class SessionState {
     // A session that was deleted and made anew under the same tag has a history of its own.
     if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') {
       this.lastSeq = currentSeq;
+      this.calls = [];
       this.shell = undefined;
     }
     this.sessionId = sessionId;
@@ -114,6 +121,25 @@ class SessionState {
     else this.later ??= setTimeout(() => this.#saveIfPossible(), SAVE_MS);
   }
 
+  /**
+   * Notes that a call begins: its message must not be worked on again, and the call is to be closed whatever happens.
+   * @param {Call} call
+   * @param {number | undefined} seq the message's, unless it was typed at the terminal
+   */
+  began(call, seq = 0) {
+    this.lastSeq = Math.max(this.lastSeq, seq);
+    this.calls.push(call);
+    this.#save();
+  }
+
+  /** The hub has stored the message of this local id: when it is the last one of a call, that call is closed. */
+  stored(localId) {
+    const open = this.calls.filter(({ id }) => localIds(id).ready !== localId);
+    if (open.length === this.calls.length) return;
+    this.calls = open;
+    this.#saveIfPossible();
+  }
+
   /** Notes what the shell keeps. @param {import('./shell-state.mjs').Kept} shell */
   keepShell(shell) {
     this.shell = shell;
@@ -125,7 +151,7 @@ class SessionState {
     this.#unlock();
   }
 
-  /** For what may be lost: the messages would only be looked at again. */
+  /** For what may be lost: it would only be looked at, or said, again. */
   #saveIfPossible() {
     try {
       this.#save();
@@ -137,9 +163,9 @@ class SessionState {
   #save() {
     clearTimeout(this.later);
     this.later = null;
-    const { agentId, sessionId, lastSeq, shell } = this;
+    const { agentId, sessionId, lastSeq, calls, shell } = this;
     const fresh = `${this.file}.${process.pid}`;
-    writeFileSync(fresh, JSON.stringify({ agentId, sessionId, lastSeq, shell }), { mode: 0o600 });
+    writeFileSync(fresh, JSON.stringify({ agentId, sessionId, lastSeq, calls, shell }), { mode: 0o600 });
     renameSync(fresh, this.file);
   }
 

@@ -7,6 +7,11 @@ import { UsageError } from './args.mjs';
 /** `.dev.vars` of the project this example is part of; `npm run dev` writes it. */
 const DEV_VARS = fileURLToPath(new URL('../../../.dev.vars', import.meta.url));
 
+/** What to do about a token that the hub does not take. */
+export const TOKEN_ADVICE =
+  'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS takes only the token of a' +
+  ' namespace: `npm run token -- NAMESPACE` prints it.';
+
 /**
  * Finds the access token: the option, else the environment, else the project's `.dev.vars`.
  * @param {string | undefined} option value of `--token`
@@ -25,7 +30,11 @@ export function findToken(option, env, file = DEV_VARS) {
   return token;
 }
 
-/** One variable of a dotenv-like file; undefined when the file or the line is not there. */
+/**
+ * One variable of a dotenv-like file; undefined when the file or the line is not there. Read as wrangler does, so that
+ * agent and hub find the same: the last line of a name counts, quotes are taken off, and what follows a `#` outside of
+ * quotes is a comment.
+ */
 function readVariable(file, name) {
   let text;
   try {
@@ -33,17 +42,12 @@ function readVariable(file, name) {
   } catch {
     return undefined;
   }
-  for (const line of text.split(/\r?\n/)) {
-    const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line);
-    if (match?.[1] !== name) continue;
-    return (
-      /^"(.*)"$|^'(.*)'$/
-        .exec(match[2])
-        ?.slice(1)
-        .find((part) => part !== undefined) ?? match[2]
-    );
-  }
-  return undefined;
+  const line = /^[ \t]*(?:export\s+)?([\w.-]+)[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`|([^#\n]*))/gm;
+  const found = [...text.replace(/\r\n?/g, '\n').matchAll(line)].findLast(([, key]) => key === name);
+  return found
+    ?.slice(2)
+    .find((value) => value !== undefined)
+    .trim();
 }
 
 /** The namespace a token names: what follows its last colon, else `default`. */

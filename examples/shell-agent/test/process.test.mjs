@@ -95,6 +95,63 @@ test('a hub that goes away is told of once, with what to do, and its return as w
   assert.match(collected.err, /warning: The hub at .* is away \(transport close\)\. Is it running\? `npm run dev`/);
 });
 
+test('an agent that is killed closes what it had begun when it is back, and runs what came meanwhile once', async (t) => {
+  const world = await hubAndFolders(t);
+  const { hub, dir } = world;
+  const args = ['--auto-approve', '--no-machine'];
+  const first = await agent(t, world, args);
+  const sid = first.ids.session;
+  const commands = ['echo before >> log', 'echo $$ > pid; echo begun >> log; exec sleep 60', 'echo waited >> log'];
+  for (const command of commands) hub.say(sid, command);
+  await hub.until(() => hub.heard(sid).includes(`> ${commands[1]}`), 'the second command to begin');
+  const started = () => readFileSync(path.join(dir, 'log'), 'utf8').includes('begun');
+  // Its output says nothing, so only the file tells that it runs.
+  while (!started()) await new Promise((resolve) => setTimeout(resolve, 10));
+  first.child.kill('SIGKILL');
+  await first.exit;
+  // Nobody ends what an agent leaves behind that had no time to end it.
+  process.kill(Number(readFileSync(path.join(dir, 'pid'), 'utf8')));
+  hub.say(sid, 'echo away >> log');
+
+  const second = await agent(t, world, args);
+  await hub.ready(sid, 4);
+  const ran = (command) => [`> ${command}`, '', 'Exit code 0.', '(ready)'];
+  const expected = [
+    ...ran(commands[0]),
+    `> ${commands[1]}`,
+    '! The agent was restarted while this ran.',
+    'What came of it is not known, and it is not run again.',
+    '(ready)',
+    ...ran(commands[2]),
+    ...ran('echo away >> log'),
+  ];
+  assert.deepEqual(hub.heard(sid), expected);
+  assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'before\nbegun\nwaited\naway\n');
+
+  // What is closed is not closed again.
+  second.child.kill('SIGKILL');
+  await second.exit;
+  await agent(t, world, args);
+  hub.say(sid, 'echo last >> log');
+  await hub.ready(sid, 5);
+  assert.deepEqual(hub.heard(sid), [...expected, ...ran('echo last >> log')]);
+});
+
+test('a command that ends with its agent gets no second end', async (t) => {
+  const world = await hubAndFolders(t);
+  const { hub } = world;
+  const args = ['--auto-approve', '--no-machine'];
+  const first = await agent(t, world, args);
+  const sid = first.ids.session;
+  hub.say(sid, 'echo begun; sleep 60');
+  await hub.until(() => hub.heard(sid).includes('begun\n'), 'the command to say something');
+  first.child.kill('SIGTERM');
+  await first.exit;
+  await agent(t, world, args);
+  await hub.ready(sid, 1);
+  assert.deepEqual(hub.heard(sid), ['> echo begun; sleep 60', '! begun\n', 'Ended by SIGTERM.', '(ready)']);
+});
+
 test('the state holds no secret of the hub', async (t) => {
   const world = await hubAndFolders(t);
   const { hub } = world;

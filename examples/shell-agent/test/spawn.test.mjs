@@ -147,6 +147,19 @@ test('a session that was archived is resumed where it was: the same session, its
   assert.equal(stored.metadata.hostPid, served);
 });
 
+test('a session whose process dies is ended at the hub at once, and the log says how it died', async (t) => {
+  const { hub, dir, spawn, says, run, resume } = await running(t);
+  const { sessionId } = await spawn({ directory: dir, yolo: true });
+  const stored = hub.sessions.get(sessionId);
+  const pid = stored.metadata.hostPid;
+  assert.equal(stored.active, true);
+  process.kill(pid, 'SIGKILL');
+  await says(new RegExp(`session ${sessionId} died \\(process ${pid}\\) \\(SIGKILL\\)`));
+  await hub.until(() => !stored.active, 'the session to be ended');
+  assert.deepEqual(await resume(sessionId), { success: true, sessionId });
+  assert.ok((await run(sessionId, 'echo again')).includes('again\n'));
+});
+
 test('two who resume at once get the one process that was started', async (t) => {
   const { hub, dir, spawn, resume } = await running(t);
   const { sessionId } = await spawn({ directory: dir });

@@ -80,6 +80,31 @@ test('a session is served by one process at a time, and a dead one does not coun
   store.openSession('/dir').release();
 });
 
+test('a call that began is open until its last message is stored, over restarts and not over another session', (t) => {
+  const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
+  const open = (sessionId) => {
+    const state = store.openSession('/dir');
+    state.attach(sessionId, 5);
+    return state;
+  };
+  const [first, second] = ['one', 'two'].map((id) => ({ id, name: 'Bash', input: { command: `echo ${id}` } }));
+  const begun = open('s');
+  begun.began(first, 6);
+  begun.began(second);
+  begun.stored('one-result');
+  begun.release();
+  const back = open('s');
+  assert.deepEqual([back.calls, back.lastSeq], [[first, second], 6]);
+  back.stored('one-ready');
+  back.release();
+  const later = open('s');
+  assert.deepEqual(later.calls, [second]);
+  later.release();
+  const anew = open('another');
+  assert.deepEqual(anew.calls, []);
+  anew.release();
+});
+
 test('an id from the hub cannot lead uploads elsewhere', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   for (const id of ['..', '../x', 'a/b', '']) assert.throws(() => store.uploads(id), /cannot name a folder/);
@@ -90,6 +115,16 @@ test('the token comes from the option, the environment or .dev.vars', (t) => {
   assert.throws(() => findToken(undefined, {}, file), /npm run dev/);
   writeFileSync(file, '# made\nJWT_SECRET=x\nCLI_API_TOKEN="from file"\n');
   assert.equal(findToken(undefined, {}, file), 'from file');
+  for (const [line, token] of [
+    ['CLI_API_TOKEN=first\nCLI_API_TOKEN=the last', 'the last'],
+    ['export CLI_API_TOKEN = plain # a comment', 'plain'],
+    ["CLI_API_TOKEN='with # in it' # a comment", 'with # in it'],
+    ['CLI_API_TOKEN=`quoted`\r\nOTHER=x', 'quoted'],
+    ['#CLI_API_TOKEN=out\nCLI_API_TOKEN=in', 'in'],
+  ]) {
+    writeFileSync(file, line);
+    assert.equal(findToken(undefined, {}, file), token, line);
+  }
   assert.equal(findToken(undefined, { CLI_API_TOKEN: 'env' }, file), 'env');
   assert.equal(findToken('option', { CLI_API_TOKEN: 'env' }, file), 'option');
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);

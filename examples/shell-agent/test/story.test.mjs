@@ -1,11 +1,15 @@
 /** The agent as a whole, against a hub in memory. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { HubSocket } from '../src/hub-socket.mjs';
+import { Outage } from '../src/outage.mjs';
 import { TOKEN } from './support/fake-hub.mjs';
 import { approve, place } from './support/place.mjs';
+import { turn } from './support/wait.mjs';
 
 test('a message is asked about, approved, run, and its output comes back', async (t) => {
   const { hub, start } = await place(t);
@@ -188,6 +192,19 @@ test('a restarted agent goes on where it stopped, and asks again what was not an
   assert.equal(stored.metadata.lifecycleState, 'running');
 });
 
+test('a command that cannot be started is closed like any other', async (t) => {
+  const { hub, start } = await place(t);
+  const { session } = await start({ autoApprove: true });
+  // More than the system takes as an argument.
+  const command = `: ${'x'.repeat(3_000_000)}`;
+  hub.say(session.id, command);
+  await hub.ready(session.id, 1);
+  const [use, result, ...rest] = hub.heard(session.id);
+  assert.equal(use, `> ${command}`);
+  assert.match(result, /^! .*E2BIG/);
+  assert.deepEqual(rest, ['It could not be run.', '(ready)']);
+});
+
 test('an agent without a past does not run the history', async (t) => {
   const { hub, dir, start, home } = await place(t);
   const first = await start({ autoApprove: true });
@@ -208,11 +225,47 @@ test('a second agent on the same session is turned away', async (t) => {
 
 test('a bad token and a session that is gone are final, with a reason', async (t) => {
   const { hub, start } = await place(t);
-  await assert.rejects(start({ token: 'wrong' }), /does not accept the token/);
+  await assert.rejects(start({ token: 'wrong' }), /does not accept the token.*npm run token -- NAMESPACE/);
   const app = await start();
   hub.sessions.delete(app.session.id);
   hub.cut();
   assert.match((await app.ended).message, /session is gone|Session not found/);
+});
+
+test('a token that is refused later gives up nothing: what was said goes out when it is taken again', async (t) => {
+  const { hub, dir, log, start } = await place(t);
+  const { session } = await start({ autoApprove: true, machine: true });
+  hub.say(session.id, 'until [ -e go ]; do sleep 0.05; done; echo done');
+  await hub.until(() => hub.heard(session.id).length === 1, 'the command to begin');
+  hub.token = 'another';
+  hub.cut();
+  while (log.warnings.length < 2) await turn();
+  assert.match(log.warnings[0], /is away/);
+  assert.match(log.warnings[1], /does not take the token any more \(Invalid token\).*npm run token -- NAMESPACE/);
+  writeFileSync(path.join(dir, 'go'), '');
+  while (session.outbox.size < 3) await turn();
+  hub.token = TOKEN;
+  await hub.ready(session.id, 1);
+  assert.deepEqual(hub.heard(session.id).slice(1), ['done\n', 'Exit code 0.', '(ready)']);
+  assert.equal(log.warnings.length, 2, 'each is told once');
+});
+
+test('of two connections the one that is back first brings the other back', async (t) => {
+  const { hub, log } = await place(t);
+  const outage = new Outage({ hub: hub.url, log });
+  const sockets = ['first', 'second'].map((clientType, i) => {
+    // The second one would not try again before the test has given up.
+    const reconnectMs = i === 0 ? 10 : 3_600_000;
+    const socket = new HubSocket({ hub: hub.url, token: TOKEN, auth: { clientType }, log, outage, reconnectMs });
+    t.after(() => socket.close());
+    socket.connect();
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => socket.whenConnected()));
+  const back = sockets.map((socket) => once(socket, 'connect'));
+  hub.cut();
+  await Promise.all(back);
+  assert.deepEqual(log.infos, ['The hub is back.']);
 });
 
 test('without a hub the error says where it was looked for, and what to do is said once', async (t) => {

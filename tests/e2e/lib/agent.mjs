@@ -14,13 +14,13 @@ const START_MS = 60_000;
  * Starts the agent and waits until it is connected and serves its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
- * @param {{dir: string, namespace?: string, args?: string[]}} options
+ * @param {{dir: string, home?: string, namespace?: string, args?: string[]}} options `home`: what an earlier one kept
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('./await.mjs').Recorder<string>,
- *   end: () => Promise<[number | null, string | null]>}>}
+ *   end: () => Promise<[number | null, string | null]>, kill: () => Promise<[number | null, string | null]>}>}
  */
-export async function startAgent(t, hub, { dir, namespace, args = [] }) {
-  const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: temporaryFolder(t) };
-  const { lines, end } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
+export async function startAgent(t, hub, { dir, home = temporaryFolder(t), namespace, args = [] }) {
+  const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home };
+  const { lines, end, kill } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
   const idOf = async (kind) => {
     const line = await lines.first((one) => one.startsWith(`${kind} `), `its ${kind}`, START_MS);
     return line.split(' ')[1];
@@ -30,6 +30,7 @@ export async function startAgent(t, hub, { dir, namespace, args = [] }) {
     machineId: args.includes('--no-machine') ? undefined : await idOf('machine'),
     lines,
     end,
+    kill,
   };
 }
 

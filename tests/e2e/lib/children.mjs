@@ -41,5 +41,7 @@ export function start(t, name, command, args, { cwd, env = {} } = {}) {
     exited,
     /** Asks the program to end, as a service manager does; answers exit code and signal. */
     end: () => end('SIGTERM'),
+    /** Ends the program in the middle of whatever it does. */
+    kill: () => end('SIGKILL'),
   };
 }

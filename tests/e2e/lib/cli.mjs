@@ -19,6 +19,8 @@ export class Cli {
   events = new Recorder('what the CLI heard');
   /** Frames as they came over the wire. */
   frames = new Recorder('the frames of the CLI');
+  /** When the hub pinged, in Unix milliseconds. The client answers by itself. */
+  pings = new Recorder('the pings of the CLI');
   #handlers = new Map();
 
   /**
@@ -44,6 +46,7 @@ export class Cli {
       ...(label === undefined ? {} : { agent: new http.Agent({ lookup: loopback }) }),
     });
     this.socket.onAny((name, payload, ack) => this.#heard(name, payload, ack));
+    this.socket.io.on('ping', () => this.pings.push(Date.now()));
     this.socket.io.on('open', () => {
       this.socket.io.engine.on('packet', ({ type, data }) => type === 'message' && this.frames.push(data));
     });

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder } from './await.mjs';
+import { Recorder, deferred, within } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -39,14 +39,18 @@ function settings() {
   };
 }
 
-function modules() {
+/** The modules of the built hub, its entry first; with `tally` that is `tally.worker.js`. */
+function modules(tally) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  return [
+  const built = [
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
+  if (!tally) return built;
+  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
+  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 function migrations() {
@@ -62,11 +66,17 @@ export class Hub {
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
+  #tally;
+  #revived = deferred();
 
-  /** @param {Record<string, unknown>} vars @param {boolean} rateLimit */
-  constructor(vars, rateLimit) {
+  /**
+   * @param {Record<string, unknown>} vars
+   * @param {{rateLimit: boolean, tally: boolean}} options
+   */
+  constructor(vars, { rateLimit, tally }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
+    this.#tally = tally;
     folders.add(this.#state);
   }
 
@@ -114,11 +124,12 @@ export class Hub {
           this.complaints.push(String(bytes));
         });
       },
+      unsafeHandleRuntimeRestart: () => this.#revived.resolve(),
       workers: [
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(),
+          modules: modules(this.#tally),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -145,15 +156,58 @@ export class Hub {
   }
 
   /**
+   * Puts the object of a namespace to sleep as the runtime does by itself when nothing happens for ten seconds: it drops
+   * the object's memory and keeps its sockets. Answers whether it was awake.
+   * @param {string} namespace
+   */
+  async sleep(namespace) {
+    try {
+      const options = { name: namespace, webSockets: 'hibernate' };
+      await this.#miniflare.unsafeEvictDurableObject('hub', 'NamespaceHub', options);
+      return true;
+    } catch (error) {
+      if (/not currently running/.test(error.message)) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * What the object of a namespace did, of a hub that was started with `tally`: how often it woke, the events that it
+   * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
+   * @param {string} namespace
+   * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
+   *   statements: string[]}>}
+   */
+  async tally(namespace) {
+    return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
+  }
+
+  /**
+   * Kills the runtime of this process's only hub with SIGKILL. Settled when it runs again, on the same port with what was
+   * stored. Linux only.
+   */
+  async kill() {
+    this.#revived = deferred();
+    process.kill(this.#runtime(), 'SIGKILL');
+    await within(this.#revived.promise, 'the runtime to run again', 60_000);
+  }
+
+  /**
    * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
    * @returns {{now: number, peak: number}}
    */
   memory() {
-    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-    const runtime = children.find((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
-    const status = readFileSync(`/proc/${runtime}/status`, 'utf8');
+    const status = readFileSync(`/proc/${this.#runtime()}/status`, 'utf8');
     const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
     return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+  }
+
+  /** The process id of the runtime. */
+  #runtime() {
+    const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+    const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
+    if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
+    return Number(runtimes[0]);
   }
 
   async stop() {
@@ -164,11 +218,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean}} [options] `vars` override those of
- *   wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is missing
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, tally?: boolean}} [options] `vars`
+ *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is
+ *   missing; with `tally` one can see what the objects do
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true } = {}) {
-  const hub = new Hub(vars, rateLimit);
+export async function startHub({ vars = {}, schema = true, rateLimit = true, tally = false } = {}) {
+  const hub = new Hub(vars, { rateLimit, tally });
   try {
     await hub.start();
     if (schema) await hub.migrate();

@@ -13,6 +13,8 @@ export const TOKEN = 'secret:tests';
 export class FakeHub extends EventEmitter {
   sessions = new Map();
   machines = new Map();
+  /** The one token that it takes. */
+  token = TOKEN;
   #registered = new Map();
   #emitted = new Map();
 
@@ -22,7 +24,7 @@ export class FakeHub extends EventEmitter {
     hub.http = createServer((request, response) => hub.#rest(request, response));
     hub.io = new Server(hub.http, { path: '/socket.io/', transports: ['websocket'], maxHttpBufferSize: 1e8 });
     hub.cli = hub.io.of('/cli');
-    hub.cli.use((socket, next) => next(socket.handshake.auth.token === TOKEN ? undefined : new Error('Invalid token')));
+    hub.cli.use((socket, next) => next(socket.handshake.auth.token === hub.token ? undefined : new Error('Invalid token')));
     hub.cli.on('connection', (socket) => hub.#connection(socket));
     hub.http.listen(0, '127.0.0.1');
     await once(hub.http, 'listening');
@@ -157,7 +159,7 @@ export class FakeHub extends EventEmitter {
       response.writeHead(status, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(body));
     };
-    if (request.headers.authorization !== `Bearer ${TOKEN}`)
+    if (request.headers.authorization !== `Bearer ${this.token}`)
       return answer(401, { error: 'Bad token', code: 'unauthorized' });
     let text = '';
     for await (const chunk of request) text += chunk;
