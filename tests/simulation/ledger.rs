@@ -53,16 +53,6 @@ pub struct Vital {
     pub upheavals: u64,
 }
 
-/// Who heard an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// Somebody who heard something else under the same number just before.
-    Again,
-    /// Somebody who hears all that is told under this number, in the order in which it is told.
-    InOrder,
-    Once,
-}
-
 /// A session as its clients know it.
 #[derive(Debug, Clone)]
 pub struct Known {
@@ -271,26 +261,16 @@ impl Ledger {
         }
     }
 
-    /// Somebody heard an event.
-    pub fn event(&mut self, number: u64, event: &Value, heard: Heard) {
-        match (heard, self.events.get(&number)) {
-            // What tells of no change goes out under the number of the event before it, and is told once.
-            (Heard::Again, known) => {
-                assert!(is_sign_of_life(event), "two events of one number: {event}");
-                if known == Some(event) {
-                    self.events.remove(&number);
-                }
-                return;
-            }
-            (_, None) => drop(self.events.insert(number, event.clone())),
-            (_, Some(known)) if known == event => {}
-            (_, Some(known)) => {
-                let contradict = !is_sign_of_life(event) && !is_sign_of_life(known);
-                assert!(!contradict, "event {number} is {known} for one and {event} for another");
-                if heard == Heard::InOrder || is_sign_of_life(known) {
-                    self.events.insert(number, event.clone());
-                }
-            }
+    /// Somebody heard an event; `again` when it had the number of what he heard just before.
+    pub fn event(&mut self, number: u64, event: &Value, again: bool) {
+        // What tells of no change goes out once, under the number of the event before it.
+        let sign = is_sign_of_life(event);
+        assert!(sign || !again, "two events of one number: {event}");
+        match self.events.get(&number) {
+            Some(known) if is_sign_of_life(known) && !sign => drop(self.events.insert(number, event.clone())),
+            Some(known) => assert!(sign || known == event, "event {number} is {known} for one and {event} for another"),
+            None if again => {}
+            None => drop(self.events.insert(number, event.clone())),
         }
         let session = event["sessionId"].as_str().unwrap_or_default();
         if event["type"] == "session-removed" {
@@ -329,7 +309,7 @@ fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) 
 }
 
 /// Whether an event may tell of nothing but that something is still alive.
-fn is_sign_of_life(event: &Value) -> bool {
+pub fn is_sign_of_life(event: &Value) -> bool {
     let data = &event["data"];
     let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
     data["active"] == true && (updated || event["type"] == "machine-updated")

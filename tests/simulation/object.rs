@@ -11,7 +11,7 @@ use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::{events, router};
-use session_gateway_hub::hub::connections::{Format, Subscription, Upgrade};
+use session_gateway_hub::hub::connections::{Format, Upgrade};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::{Config, Hub};
@@ -212,16 +212,6 @@ impl Object {
             lock(&mail).push_back((number, Answer::Channel(channel)));
         };
         self.scheduler.spawn(self.life(), open.boxed());
-    }
-
-    /// A channel for somebody who watches from within: it needs no request and no database.
-    pub fn watch(&mut self, session: Option<&str>) -> Opened {
-        let (hub, _) = self.awake();
-        let (key, conn, frames) = self.rt.fake.open();
-        let subscription =
-            Subscription { all: session.is_none(), session: session.map(str::to_owned), ..Subscription::default() };
-        hub.subscribe(conn, subscription, None);
-        (key, frames)
     }
 
     /// Whether the alarm is due.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::hub::error::Error;
 
-use super::ledger::{Heard, Part, Stay};
+use super::ledger::{Part, Stay, is_sign_of_life};
 use super::object::Opened;
 use super::replies::Purpose;
 use super::support::runtime::Frame;
@@ -83,10 +83,8 @@ impl Web {
 impl World {
     /// Somebody watches a namespace, or one of its sessions, from now on.
     pub fn watch(&mut self, place: usize, session: Option<&str>) {
-        let mut web = Web::new(place, session.is_none(), session.map(str::to_owned), Format::Json, true);
-        let (key, frames) = self.objects[place].watch(session);
-        web.link = Some(self.add_link(place, End::Web(self.webs.len()), key, frames));
-        self.webs.push(web);
+        self.webs.push(Web::new(place, session.is_none(), session.map(str::to_owned), Format::Json, true));
+        self.web_comes(self.webs.len() - 1);
     }
 
     /// A web client comes, or comes back.
@@ -161,14 +159,10 @@ impl World {
             let web = &mut self.webs[at];
             assert!(number >= web.last, "events do not grow: {} and then {text}", web.last);
             assert!(web.hears(&event), "a client of {} hears {text}", web.query());
-            let heard = match number == web.last {
-                true => Heard::Again,
-                false if web.watches && web.all && event["type"] != "message-received" => Heard::InOrder,
-                false => Heard::Once,
-            };
+            let again = number == web.last;
             web.heard.push(number);
             let place = web.place;
-            self.ledger(place).event(number, &event, heard);
+            self.ledger(place).event(number, &event, again);
             self.event_heard(at, &event);
         }
         let web = &mut self.webs[at];
@@ -257,7 +251,9 @@ impl World {
     pub fn check_events(&mut self) {
         for web in self.webs.iter().filter(|web| web.link.is_some() && web.greeted) {
             let events = &self.ledgers[web.place].events;
-            let all = events.range(web.since + 1..).filter(|(_, event)| web.hears(event)).map(|(number, _)| *number);
+            // A sign of life may be no event that is replayed; whether all know who is alive is checked elsewhere.
+            let concern = |event: &Value| web.hears(event) && !is_sign_of_life(event);
+            let all = events.range(web.since + 1..).filter(|(_, event)| concern(event)).map(|(number, _)| *number);
             let missed: Vec<u64> = all.filter(|number| !web.heard.contains(number)).collect();
             let what: Vec<&Value> = missed.iter().map(|number| &events[number]).collect();
             assert!(missed.is_empty(), "a client of {} has missed {missed:?}: {what:?}", web.query());
