@@ -171,7 +171,8 @@ impl World {
 
     fn web_greeted(&mut self, at: usize, id: &str, number: u64, greeting: &Value) {
         assert!(greeting["type"] == "connection-changed", "a client is greeted with {greeting}");
-        let may_miss = self.may_miss(self.webs[at].place);
+        // The log begins with the first client: what was being written at that moment is not in it.
+        let may_miss = self.may_miss(self.webs[at].place) || self.webs[at].heard.is_empty();
         let web = &mut self.webs[at];
         let resumed = greeting["data"]["resume"] == "ok";
         match &web.last_id {
