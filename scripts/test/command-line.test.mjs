@@ -7,7 +7,7 @@ import { parseCommandLine } from '../lib/command-line.mjs';
 import { UserError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
-const COMMANDS = ['bench', 'build', 'dev', 'kills', 'setup', 'simulate', 'test'];
+const COMMANDS = ['bench', 'build', 'dev', 'fuzz', 'kills', 'setup', 'simulate', 'test'];
 
 const call = (command, ...args) =>
   spawnSync(process.execPath, [inProject('scripts', `${command}.mjs`), ...args], { cwd: ROOT, encoding: 'utf8' });

@@ -81,16 +81,6 @@ pub fn response(answer: &http::Response<Bytes>) -> Response {
     glue::answer(answer.status().as_u16(), &headers, answer.body())
 }
 
-/// An answer of the object, which the `worker` crate has to carry out: as it takes it with the fewest steps.
-pub fn object_response(answer: http::Response<Bytes>) -> worker::Result<worker::Response> {
-    let headers = worker::Headers::new();
-    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
-        headers.append(name.as_str(), value.to_str().unwrap_or_default())?;
-    }
-    let builder = worker::Response::builder().with_status(answer.status().as_u16()).with_headers(headers);
-    Ok(builder.fixed(answer.into_body().into()))
-}
-
 /// Adds headers to an answer.
 pub fn add_headers(response: Response, added: &HeaderMap) -> Result<Response> {
     if added.is_empty() {

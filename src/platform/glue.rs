@@ -122,7 +122,7 @@ const CONSTANTS: [&str; 8] = [
     crate::platform::convert::JSON_HEADERS,
 ];
 
-/// Keeps the constants on the JavaScript side. To be called once in each isolate.
+/// Keeps the constants on the JavaScript side. To be called once in each instance.
 pub fn intern_constants() {
     for text in CONSTANTS {
         wasm_bindgen::intern(text);

@@ -39,18 +39,20 @@ function settings() {
   };
 }
 
-/** The modules of the built hub, its entry first; with `tally` that is `tally.worker.js`. */
-function modules(tally) {
+/** The modules of the built hub; `around` names files of this folder that stand around it, the entry first. */
+function modules(around) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  const built = [
+  const laid = (name) => {
+    const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
+    return { type: 'ESModule', path: path.join(BUILD, name), contents };
+  };
+  return [
+    ...around.map(laid),
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
-  if (!tally) return built;
-  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
-  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 function migrations() {
@@ -66,17 +68,17 @@ export class Hub {
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
-  #tally;
+  #around;
   #revived = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {{rateLimit: boolean, tally: boolean}} options
+   * @param {{rateLimit: boolean, around: string[]}} options
    */
-  constructor(vars, { rateLimit, tally }) {
+  constructor(vars, { rateLimit, around }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
-    this.#tally = tally;
+    this.#around = around;
     folders.add(this.#state);
   }
 
@@ -129,7 +131,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(this.#tally),
+          modules: modules(this.#around),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -172,7 +174,7 @@ export class Hub {
   }
 
   /**
-   * What the object of a namespace did, of a hub that was started with `tally`: how often it woke, the events that it
+   * What the object of a namespace did, of a hub with `tally.worker.js` around it: how often it woke, the events that it
    * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
@@ -218,12 +220,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, tally?: boolean}} [options] `vars`
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[]}} [options] `vars`
  *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is
- *   missing; with `tally` one can see what the objects do
+ *   missing; `around` names files of this folder that stand around the built worker, the entry first
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, tally = false } = {}) {
-  const hub = new Hub(vars, { rateLimit, tally });
+export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [] } = {}) {
+  const hub = new Hub(vars, { rateLimit, around });
   try {
     await hub.start();
     if (schema) await hub.migrate();
