@@ -1,6 +1,7 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -118,7 +119,10 @@ impl Hub {
             match self.write(&mut batch).await {
                 Ok(numbers) => self.settle(batch.outcomes, numbers),
                 Err(error) => {
+                    let unheard = error.leaves_doubt().then(|| self.unheard(&batch.outcomes));
                     self.forget(batch.outcomes, &Error::from(error.clone()));
+                    // They come back, and read what stands.
+                    self.send_away(unheard.into_iter().flatten());
                     self.untold(&error).await;
                 }
             }
@@ -133,6 +137,17 @@ impl Hub {
         let numbers = self.log_events(&mut batch.statements, &batch.outcomes).await?;
         self.commit(&batch.statements).await?;
         Ok(numbers)
+    }
+
+    /// The CLIs that would have heard of what a batch was to change.
+    fn unheard(&self, outcomes: &[Outcome]) -> BTreeSet<ConnId> {
+        let state = self.state();
+        let told = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
+            Outcome::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
+            Outcome::Reply { .. } | Outcome::Publish(_) | Outcome::Departed(_) | Outcome::Waiter(_) => None,
+        });
+        told.flat_map(|(conns, except)| conns.iter().copied().filter(move |conn| Some(*conn) != *except)).collect()
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
@@ -162,8 +177,7 @@ impl Hub {
         }
     }
 
-    /// Commits a batch. When it fails with [`DbError::Retryable`], nobody knows whether it was committed; any other error
-    /// says that it was not.
+    /// Commits a batch. After an error that leaves no doubt ([`DbError::leaves_doubt`]) it was not committed.
     pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());

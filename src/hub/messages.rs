@@ -179,8 +179,8 @@ impl Hub {
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
-        self.settled().await?;
         let mark = self.state().memory.mark();
+        self.settled().await?;
         let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
         if state.memory.has_left_since(mark, session) {

@@ -24,7 +24,7 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 }
 
 /// Whom a method concerns: names are scoped, so two sessions may serve the same method.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// The session of this id.
     Session(String),

@@ -50,6 +50,14 @@ impl Hub {
         admitted
     }
 
+    /// Hangs up on CLIs for the database's sake.
+    pub(super) fn send_away(&self, conns: impl IntoIterator<Item = ConnId>) {
+        for conn in conns {
+            self.rt.close(conn, 1013, "The hub can't reach its database, try again");
+            self.on_close(conn);
+        }
+    }
+
     /// A text frame came in.
     pub async fn on_text(self: &Arc<Self>, conn: ConnId, text: String) {
         if !self.admits_frame(conn, text.len()) {

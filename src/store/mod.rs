@@ -87,6 +87,11 @@ pub enum DbError {
 const SILENT: &str = "D1 did not answer in time";
 
 impl DbError {
+    /// Whether nobody knows what became of the batch that met it.
+    pub fn leaves_doubt(&self) -> bool {
+        matches!(self, Self::Retryable(_) | Self::Silent(_))
+    }
+
     /// Sorts an error message of D1 (or SQLite) by who must act. The passing faults are those that the D1
     /// documentation lists as retryable.
     pub fn from_message(message: String) -> Self {
