@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::rows::{MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
 use support::cli::Cli;
 use support::faults::{Field, Length, Opaque, Refused, good, twice, with, without};
+use support::runtime::Frame;
 use support::{World, quiet};
 
 /// An event.
@@ -284,6 +285,28 @@ async fn an_event_that_is_none_is_refused() {
     }
     trial.refused(&update("update-everything", &[]), "{}", "bad-payload", "Unknown event", false).await;
     trial.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_name_or_an_id_without_end_only_the_beginning_is_sent_back() {
+    let Trial { session, mut cli, .. } = Trial::new().await;
+    let endless = "é".repeat(1_000_000);
+    let payload = json!({"sid": endless, "machineId": endless, "method": format!("{endless}:gitStatus")});
+    for name in [&endless, "session-alive", "update-state", "machine-alive", "message", "rpc-register"] {
+        for asking in ["", "7"] {
+            cli.socket.send(format!("42/cli,{asking}[{},{payload}]", json!(name)));
+            quiet().await;
+        }
+    }
+    let metadata = json!({"path": "/code", "host": "box"}).to_string();
+    let twice = metadata.replace('}', &format!(r#","{endless}":1,"{endless}":2}}"#));
+    cli.emit_raw("update-metadata", &format!(r#"{{"sid":"{session}","expectedVersion":1,"metadata":{twice}}}"#));
+    let frames = cli.socket.rest().await;
+    assert!(frames.len() > 12, "{}", frames.len());
+    for frame in frames {
+        let Frame::Text(text) = frame else { panic!("{frame:?}") };
+        assert!(text.chars().count() < 2_000, "{} characters: {:.300}", text.len(), text);
+    }
 }
 
 /// What is no mistake: more arguments than are read, and a time that is far off.

@@ -2,7 +2,7 @@
 //! session's state is looked at, and nothing comes of it. The fields of each route stand in `support/routes.rs`, what can
 //! be wrong with a field in `support/faults.rs`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
 mod support;
 

@@ -232,7 +232,7 @@ async fn history_is_answered_at_the_edge_without_the_object() {
         let refused = ask(format!("{root}/sessions/{session}/messages?limit=x")).await.refuses(400, "invalid_field");
         assert_eq!(refused["field"], "limit");
     }
-    world.db.fail(On::Reads, session_gateway_hub::store::DbError::Retryable("Network connection lost".into()));
+    world.db.fail(On::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
     ask(format!("/api/sessions/{session}/messages")).await.refuses(503, "hub_unavailable");
     // Sending is the object's.
     let send = bearing("POST", &format!("/api/sessions/{session}/messages"), "secret:team");

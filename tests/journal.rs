@@ -356,7 +356,7 @@ async fn a_fault_in_reading_is_a_503_and_gone_with_the_next_request() {
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(On::Reads, passing());
+        world.db.fail(On::Reads, lasting());
         world.get(&path).await.refuses(503, "hub_unavailable");
         world.get(&path).await.ok();
     }
@@ -389,12 +389,13 @@ async fn a_cli_that_connects_while_the_database_is_away_is_asked_to_come_again()
     let world = World::new();
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
-    world.db.fail(On::Reads, passing());
+    world.db.break_down(On::Reads, passing());
     let auth = json!({"token": world.token(), "sessionId": session});
     let mut cli = Cli::connecting(&world, &auth);
     assert!(matches!(cli.hear().await, Heard::Open(_)));
     // Not with a CONNECT_ERROR, after which the official client would give up.
     assert_eq!(cli.socket.closed().await, 1013);
+    world.db.repair();
     world.cli(&session).await;
 }
 

@@ -219,7 +219,7 @@ async fn a_search_that_failed_is_made_again() {
     forget_lists(&world).await;
     // The session is in memory, and so is its record; what comes next is the search.
     cli.state(&session, 1, &json!({})).await;
-    world.db.fail(On::Reads, DbError::Retryable("Network connection lost".into()));
+    world.db.fail(On::Reads, DbError::Refused("disk I/O error".into()));
     let path = format!("/api/sessions/{session}");
     let first = world.get(&path).await;
     if first.status != 503 {

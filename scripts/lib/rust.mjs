@@ -1,6 +1,6 @@
 // Rust: the toolchain of rust-toolchain.toml with its wasm target, and the two cargo tools of the build.
 
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from './errors.mjs';
 import { exe, inProject, TOOLS_DIR } from './paths.mjs';
@@ -106,4 +106,27 @@ const toolsTargetDir = path.join(TOOLS_DIR, 'target');
 /** The compiled crates of the tools are not needed again: 1 GB. */
 export function removeToolsTarget() {
   rmSync(toolsTargetDir, { recursive: true, force: true });
+}
+
+/** The toolchain of the fuzzer alone: its instrumentation is not in a stable one. */
+export const NIGHTLY = 'nightly';
+
+/** Whether there is a nightly toolchain. */
+export const nightlyIsReady = () => ask('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
+
+/** Installs it. */
+export function installNightly() {
+  return run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '--no-self-update']);
+}
+
+const FUZZ_TOOL = { crate: 'cargo-fuzz', program: 'cargo-fuzz', version: '0.13.2' };
+
+/** Where cargo-fuzz is, if anywhere. */
+export const fuzzTool = () => findCargoTool(FUZZ_TOOL);
+
+/** @param {(state: string) => void} update */
+export async function installFuzzTool(update) {
+  mkdirSync(TOOLS_DIR, { recursive: true });
+  await installCargoTool(FUZZ_TOOL, update);
+  removeToolsTarget();
 }

@@ -7,7 +7,7 @@ import { parseCommandLine } from '../lib/command-line.mjs';
 import { UserError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
-const COMMANDS = ['bench', 'build', 'dev', 'kills', 'setup', 'test'];
+const COMMANDS = ['bench', 'build', 'dev', 'fuzz', 'kills', 'setup', 'simulate', 'test'];
 
 const call = (command, ...args) =>
   spawnSync(process.execPath, [inProject('scripts', `${command}.mjs`), ...args], { cwd: ROOT, encoding: 'utf8' });
@@ -59,6 +59,9 @@ test('an option without its value is refused, and so is a value that is none', (
     ['dev', '--port', '80a'],
     ['test', '--only', 'nothing'],
     ['bench', '--only', 'nothing'],
+    ['simulate', '--seed', 'nothing'],
+    ['simulate', '--seeds', '-1'],
+    ['simulate', '--first', '9007199254740992'],
     ['bench', '--way', 'nothing'],
     ['kills', '--kills', '0'],
     ['kills', '--kills', 'many'],

@@ -28,8 +28,14 @@ pub async fn put_session(
     JsonBody(body): JsonBody<PutSession>,
 ) -> Result<JsonText, Refusal> {
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
-    let id = hub.session_by_tag(new).await?;
-    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+    loop {
+        let id = hub.session_by_tag(&new).await?;
+        match hub.session(&id, |session| JsonText::wrapped("session", session)).await {
+            // It was deleted just then: the tag is free again.
+            Err(Error::Missing(_)) => {}
+            shown => return Ok(shown??),
+        }
+    }
 }
 
 /// `GET /cli/sessions/:id`.

@@ -65,7 +65,7 @@ impl FromRequestParts<Arc<Hub>> for OwnedSession {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        hub.load_session(&id).await?;
+        hub.load_session_in_merge(&id).await?;
         Ok(Self(id))
     }
 }

@@ -33,7 +33,7 @@ pub async fn messages(
     // Ids are checked before the query is: 404 and 403 come before 400.
     let (range, limit) = asked.as_ref().map_or((Range::Before(None), 1), |asked| (asked.range, asked.limit));
     match page(db, namespace, session, range, limit).await? {
-        Found::Owned(page) => asked.map(|asked| asked.shape(asker, &page)),
+        Found::Owned(page) => asked.map(|asked| asked.shape(asker, page)),
         Found::Foreign => Err(Error::Foreign(Kind::Session)),
         Found::Missing => Err(Error::Missing(Kind::Session)),
     }
@@ -64,11 +64,20 @@ impl Asked {
         Ok(Self { range, limit })
     }
 
-    fn shape(&self, asker: Asker, page: &Page) -> String {
-        let messages = &page.messages;
+    /// The answer around the messages, which stay where they are: there may be 30 MB of them.
+    fn shape(&self, asker: Asker, page: Page) -> String {
+        let rest = self.rest(asker, &page);
+        let mut answer = page.messages;
+        answer.insert_str(0, r#"{"messages":["#);
+        answer.push_str(&rest);
+        answer
+    }
+
+    /// What follows the messages.
+    fn rest(&self, asker: Asker, page: &Page) -> String {
         let has_more = page.has_more;
         if asker == Asker::Cli {
-            return format!(r#"{{"messages":[{messages}],"hasMore":{has_more}}}"#);
+            return format!(r#"],"hasMore":{has_more}}}"#);
         }
         let number = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
         let limit = self.limit;
@@ -82,9 +91,7 @@ impl Asked {
                 format!(r#""afterSeq":{after},"nextAfterSeq":{}"#, number(next))
             }
         };
-        format!(
-            r#"{{"messages":[{messages}],"hasMore":{has_more},"page":{{"limit":{limit},{edges},"hasMore":{has_more}}}}}"#
-        )
+        format!(r#"],"hasMore":{has_more},"page":{{"limit":{limit},{edges},"hasMore":{has_more}}}}}"#)
     }
 }
 

@@ -177,8 +177,7 @@ impl Hub {
         let machine = self.named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
             // The client comes back by itself, which a CONNECT_ERROR would keep it from.
-            self.rt.close(conn, 1013, "The hub can't reach its database, try again");
-            return self.on_close(conn);
+            return self.send_away([conn]);
         };
         let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
         {

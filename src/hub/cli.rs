@@ -67,6 +67,10 @@ impl Hub {
     }
 
     async fn on_message(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, message: NewMessage<'_>) {
+        if let Err(error) = self.check_message_size(&message) {
+            let about = Some((Kind::Session.word(), message.sid.as_str()));
+            return self.refuse(conn, ack, false, about, event_code(&error), &error.to_string());
+        }
         let content = message.content();
         let draft = Draft { session: message.sid, local_id: message.local_id, content, from: Some(conn) };
         let sid = draft.session.clone();

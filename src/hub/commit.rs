@@ -1,6 +1,7 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,11 +67,7 @@ impl Weigh for Outcome {
             Self::Reply { done, failed, .. } => done.len() + failed.len(),
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
-            Self::Message { session, message, .. } => {
-                let local_id = message.local_id.as_ref().map_or(0, String::len);
-                let texts = session.len() + message.id.len() + local_id + message.content.text().len();
-                size_of::<Message>() + texts
-            }
+            Self::Message { message, .. } => message.content.text().len(),
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }
@@ -118,19 +115,39 @@ impl Hub {
                 let State { journal, memory, .. } = &mut *state;
                 journal.take(&self.config.namespace, memory)
             };
-            let Some(Batch { mut statements, outcomes, .. }) = batch else { return };
-            let committed = match self.log_events(&mut statements, &outcomes).await {
-                Ok(numbers) => self.commit(&statements).await.map(|()| numbers),
-                Err(error) => Err(error),
-            };
-            match committed {
-                Ok(numbers) => self.settle(outcomes, numbers),
+            let Some(mut batch) = batch else { return };
+            match self.write(&mut batch).await {
+                Ok(numbers) => self.settle(batch.outcomes, numbers),
                 Err(error) => {
-                    self.forget(outcomes, &Error::from(error.clone()));
+                    let unheard = error.leaves_doubt().then(|| self.unheard(&batch.outcomes));
+                    self.forget(batch.outcomes, &Error::from(error.clone()));
+                    // They come back, and read what stands.
+                    self.send_away(unheard.into_iter().flatten());
                     self.untold(&error).await;
                 }
             }
         }
+    }
+
+    /// Writes a batch with the log of its events, after what has to be written before it. Answers the events' numbers.
+    async fn write(&self, batch: &mut Batch<Outcome>) -> Result<Range<u64>, DbError> {
+        for statements in batch.ahead(&self.config.namespace) {
+            self.commit(&statements).await?;
+        }
+        let numbers = self.log_events(&mut batch.statements, &batch.outcomes).await?;
+        self.commit(&batch.statements).await?;
+        Ok(numbers)
+    }
+
+    /// The CLIs that would have heard of what a batch was to change.
+    fn unheard(&self, outcomes: &[Outcome]) -> BTreeSet<ConnId> {
+        let state = self.state();
+        let told = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
+            Outcome::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
+            Outcome::Reply { .. } | Outcome::Publish(_) | Outcome::Departed(_) | Outcome::Waiter(_) => None,
+        });
+        told.flat_map(|(conns, except)| conns.iter().copied().filter(move |conn| Some(*conn) != *except)).collect()
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
@@ -160,8 +177,7 @@ impl Hub {
         }
     }
 
-    /// Commits a batch. When it fails with [`DbError::Retryable`], nobody knows whether it was committed; any other error
-    /// says that it was not.
+    /// Commits a batch. After an error that leaves no doubt ([`DbError::leaves_doubt`]) it was not committed.
     pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
@@ -246,7 +262,12 @@ impl State {
 
     /// Refuses new changes while too many wait for the database.
     pub(super) fn check_room(&self) -> Result<(), Error> {
-        if self.journal.bytes() > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
+        self.check_room_for(0)
+    }
+
+    /// Refuses a change with a text of so many bytes while there is no room for it. One of the largest alone has room.
+    pub(super) fn check_room_for(&self, bytes: usize) -> Result<(), Error> {
+        if self.journal.bytes() + bytes > MAX_WAITING_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
 }
 

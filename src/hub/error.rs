@@ -123,6 +123,8 @@ pub enum Error {
     /// Too much waits to be written.
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
+    #[error("{0} Try again in a few seconds.")]
+    UploadsWait(&'static str),
 }
 
 impl Error {
@@ -161,7 +163,7 @@ impl From<DbError> for Error {
                 (or `--remote` for a deployed hub); `npm run dev` does it by itself."
                     .into(),
             ),
-            DbError::Retryable(_) => {
+            DbError::Retryable(_) | DbError::Silent(_) => {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,

@@ -84,7 +84,7 @@ impl Hub {
         if self.is_active(id) { Ok(()) } else { Err(Error::SessionInactive) }
     }
 
-    fn is_active(&self, id: &str) -> bool {
+    pub(super) fn is_active(&self, id: &str) -> bool {
         self.state().memory.entry(id).is_some_and(|entry| entry.session.active)
     }
 

@@ -5,7 +5,7 @@
 //! and when a socket left; the last sign itself stands in the attachment of the socket that gave it. After a sleep the
 //! clock goes on where it was; after a restart, which takes all sockets, it starts anew.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::rpc::Owner;
 
@@ -36,7 +36,7 @@ struct Life {
 /// The clocks.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    lives: HashMap<Owner, Life>,
+    lives: BTreeMap<Owner, Life>,
 }
 
 impl Liveness {

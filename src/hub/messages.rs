@@ -19,8 +19,10 @@ use crate::model::todo;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, MessageRef};
-use crate::wire::cli::UpdateBody;
+use crate::wire::cli::{NewMessage, UpdateBody};
 
+/// A message larger than this is refused before anything else is looked at when there is no room for it, in bytes.
+const LARGE_BYTES: usize = 1_000_000;
 /// The longest local id, in bytes.
 pub const MAX_LOCAL_ID: usize = 255;
 
@@ -92,6 +94,14 @@ impl Hub {
         Ok(message)
     }
 
+    /// Refuses a message for which there is no room before it is copied out of its frame: it is in memory already.
+    pub(super) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
+        match message.size() {
+            size if size > LARGE_BYTES => self.state().check_room_for(size),
+            _ => Ok(()),
+        }
+    }
+
     fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
         let mut state = self.state();
         if let Some(peace) = state.claims.peace(&draft.session) {
@@ -110,7 +120,7 @@ impl Hub {
                 Some(Seen::Unknown | Seen::Never) => {}
             }
         }
-        state.check_room()?;
+        state.check_room_for(draft.content.text().len())?;
         self.note(&mut state, draft).map(Taken::Done)
     }
 
@@ -169,8 +179,8 @@ impl Hub {
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
-        self.settled().await?;
         let mark = self.state().memory.mark();
+        self.settled().await?;
         let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
         if state.memory.has_left_since(mark, session) {

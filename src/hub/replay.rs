@@ -162,7 +162,7 @@ impl Hub {
             let mut state = self.state();
             let reserved = state.fanout.reserved();
             state.fanout.withdraw();
-            if !matches!(error, DbError::Retryable(_)) || reserved == state.fanout.told() {
+            if !error.leaves_doubt() || reserved == state.fanout.told() {
                 return;
             }
             match &mut state.log {

@@ -44,10 +44,10 @@ impl Hub {
     /// the first one started.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let plan = loop {
-            match self.require_active(id).await {
-                Ok(()) => return Ok(id.to_owned()),
-                Err(Error::SessionInactive) => {}
-                Err(error) => return Err(error),
+            // During a merge, too: whoever asks then hears what the session became.
+            self.load_session_in_merge(id).await?;
+            if self.is_active(id) {
+                return Ok(id.to_owned());
             }
             self.load_machines().await?;
             // While the machines were read, memory may have let go of the session, or somebody else brought it back.
@@ -142,13 +142,13 @@ impl Hub {
 
     async fn merge_in_peace(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
-            match self.load_session(old).await {
+            match self.load_session_in_merge(old).await {
                 Ok(()) => {}
                 // Somebody deleted it: there is no history to bring along.
                 Err(Error::Missing(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session(new).await?;
+            self.load_session_in_merge(new).await?;
             self.hold_journal().await;
             let still_loaded = {
                 let state = self.state();
@@ -194,7 +194,9 @@ impl Hub {
         batch.extend(store::merge(namespace, old, new));
         // Seqs that were told before say nothing any more.
         let (number, after) = self.log_gap(&mut batch).await?;
-        let merged = match self.commit(&batch).await {
+        let committed = self.commit(&batch).await;
+        let may_be_done = committed.as_ref().err().is_none_or(DbError::leaves_doubt);
+        let merged = match committed {
             Ok(()) => store::by_id(&*self.db, namespace, new).await,
             Err(error) => Err(error),
         };
@@ -202,8 +204,12 @@ impl Hub {
             Ok(Found::Owned(session)) => session,
             Ok(_) => return Err(Error::Missing(Kind::Session)),
             Err(error) => {
-                // It may have been done all the same: nothing that memory holds of the two is to be trusted.
+                // Nothing that memory holds of the two is to be trusted, nor what anybody was told of them.
                 self.forget(Vec::new(), &Error::from(error.clone()));
+                if may_be_done {
+                    let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
+                    self.send_away(clis.into_iter().flatten());
+                }
                 self.untold(&DbError::Retryable(error.to_string())).await;
                 return Err(error.into());
             }

@@ -7,6 +7,7 @@ use futures::channel::oneshot;
 use super::grace::Grace;
 use super::ports::ConnId;
 use super::sockets::NAMESPACE;
+use crate::model::json::unescaped;
 use crate::wire::cli::rpc_request;
 use crate::wire::socketio;
 
@@ -23,7 +24,7 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 }
 
 /// Whom a method concerns: names are scoped, so two sessions may serve the same method.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// The session of this id.
     Session(String),
@@ -208,7 +209,7 @@ pub fn refusal(result: &str) -> Option<String> {
 /// The result is a JSON object inside a JSON string; a CLI that acknowledges with the object itself is understood too.
 fn read_answer(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();
-    let object = if text.starts_with('"') { serde_json::from_str::<String>(text).ok()? } else { text.to_owned() };
+    let object = if text.starts_with('"') { unescaped(text)? } else { text.to_owned() };
     let is_object = object.trim_start().starts_with('{');
     let valid = is_object && serde_json::from_str::<&serde_json::value::RawValue>(&object).is_ok();
     valid.then_some(object)

@@ -37,15 +37,29 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Sees to it that a session of this namespace is in memory.
+    /// Sees to it that a session of this namespace is in memory, and in no merge: it may be another session after it, or
+    /// none.
     pub async fn load_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        loop {
+            self.load_session_in_merge(id).await?;
+            let peace = self.state().claims.peace(id);
+            match peace {
+                // Whoever merges lets go of all that wait, however it ended.
+                Some(peace) => peace.await.unwrap_or(()),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Sees to it that a session of this namespace is in memory, also while it is merged.
+    pub async fn load_session_in_merge(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             if self.state().memory.touch(id) {
                 return Ok(());
             }
-            // What is being written may be the very deletion of this session.
-            self.settled().await?;
+            // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
             let mark = self.state().memory.mark();
+            self.settled().await?;
             let found = store::by_id(&*self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
             if state.memory.has_left_since(mark, id) {
@@ -134,8 +148,8 @@ impl Hub {
     /// Sees to it that every session of the namespace is in the list. For that none has to be in memory whole.
     async fn load_lines(self: &Arc<Self>) -> Result<(), Error> {
         while !self.state().memory.is_listed() {
-            self.settled().await?;
             let mark = self.state().memory.mark();
+            self.settled().await?;
             let mut facts = store::facts(&*self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
@@ -152,7 +166,7 @@ impl Hub {
     }
 
     /// The namespace's session of a tag, or a new one; answers its id.
-    pub async fn session_by_tag(self: &Arc<Self>, new: NewSession) -> Result<String, Error> {
+    pub async fn session_by_tag(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
         check_tag(&new.tag)?;
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
@@ -160,17 +174,7 @@ impl Hub {
         check_metadata(&new.metadata)?;
         check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
-        while self.state().memory.by_tag(&new.tag).is_none() {
-            self.settled().await?;
-            let mark = self.state().memory.mark();
-            let held = store::by_tag(&*self.db, &self.config.namespace, &new.tag).await?;
-            let mut state = self.state();
-            // What left memory meanwhile may be the very session that was read, or not yet there.
-            if mark == state.memory.mark() {
-                held.into_iter().for_each(|session| self.take_up(&mut state, session));
-                break;
-            }
-        }
+        self.load_tag(&new.tag).await?;
         let (id, waiter) = {
             let mut state = self.state();
             state.check_room()?;
@@ -185,6 +189,32 @@ impl Hub {
         Ok(id)
     }
 
+    /// Sees to it that the session of a tag is in memory, if there is one, and in no merge: the tag may be free after it.
+    async fn load_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
+        loop {
+            let held = self.state().memory.by_tag(tag).map(|entry| entry.session.id.clone());
+            if let Some(id) = held {
+                let peace = self.state().claims.peace(&id);
+                match peace {
+                    Some(peace) => peace.await.unwrap_or(()),
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            let mark = self.state().memory.mark();
+            self.settled().await?;
+            let found = store::by_tag(&*self.db, &self.config.namespace, tag).await?;
+            let mut state = self.state();
+            // What left memory meanwhile may be the very session that was read, or not yet there.
+            if mark == state.memory.mark() {
+                match found {
+                    Some(session) => self.take_up(&mut state, session),
+                    None => return Ok(()),
+                }
+            }
+        }
+    }
+
     /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
@@ -195,11 +225,12 @@ impl Hub {
         Ok(id.to_owned())
     }
 
-    fn create(&self, state: &mut State, new: NewSession, agent_state: Parts) -> String {
+    fn create(&self, state: &mut State, new: &NewSession, agent_state: Parts) -> String {
         let namespace = self.config.namespace.clone();
-        let mut session = Session::new(self.new_id(), namespace, new.tag, Some(new.metadata), self.rt.now());
+        let mut session =
+            Session::new(self.new_id(), namespace, new.tag.clone(), Some(new.metadata.clone()), self.rt.now());
         session.agent_state = agent_state.base;
-        session.model_mode = new.model;
+        session.model_mode.clone_from(&new.model);
         let id = session.id.clone();
         state.journal.session(&id, Extent::Whole);
         state.journal.then(Outcome::Publish(Event::session_added(&id, &session)));
@@ -233,14 +264,8 @@ impl Hub {
 
     /// Deletes a session that is not active, with its messages.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        let waiter = loop {
-            self.load_session(id).await?;
-            // A merge ends first: it is another session then, or none.
-            let peace = self.state().claims.peace(id);
-            if let Some(peace) = peace {
-                peace.await.unwrap_or(());
-                continue;
-            }
+        self.load_session(id).await?;
+        let waiter = {
             let mut state = self.state();
             if state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session.active {
                 return Err(Error::SessionActive);
@@ -249,7 +274,7 @@ impl Hub {
             state.claims.expect_no_more(id);
             state.journal.delete_session(id);
             state.journal.then(Outcome::Publish(Event::session_removed(id)));
-            break state.wait();
+            state.wait()
         };
         self.durable(waiter).await
     }

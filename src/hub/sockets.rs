@@ -9,7 +9,7 @@ use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::{Hub, State, note_key};
-use crate::wire::cli::{ErrorEvent, UpdateBody, message_refused, update};
+use crate::wire::cli::{ErrorEvent, Update, UpdateBody, message_refused};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 
@@ -23,8 +23,9 @@ const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 const FRAME_OVERHEAD: usize = 64;
 
 /// An `update` event as a frame.
-pub(super) fn update_frame(id: &str, seq: u64, now: u64, body: &UpdateBody<'_>) -> String {
-    socketio::event(NAMESPACE, None, "update", &[&update(id, seq, now, body)])
+pub(super) fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
+    let update = Update { id, seq, created_at, body };
+    socketio::event_of(NAMESPACE, "update", &update, update.size_hint())
 }
 
 impl Hub {
@@ -34,16 +35,37 @@ impl Hub {
         state.connections.put(conn, peer);
     }
 
+    /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
+    /// frame is brought into memory.
+    pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
+        let opening = match self.state().connections.get(conn) {
+            Some(connection) => matches!(connection.peer, Peer::Opening(_)),
+            None => return false,
+        };
+        let admitted = !opening || size <= MAX_OPENING_FRAME_BYTES;
+        if !admitted {
+            self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
+            self.on_close(conn);
+        }
+        admitted
+    }
+
+    /// Hangs up on CLIs for the database's sake.
+    pub(super) fn send_away(&self, conns: impl IntoIterator<Item = ConnId>) {
+        for conn in conns {
+            self.rt.close(conn, 1013, "The hub can't reach its database, try again");
+            self.on_close(conn);
+        }
+    }
+
     /// A text frame came in.
     pub async fn on_text(self: &Arc<Self>, conn: ConnId, text: String) {
+        if !self.admits_frame(conn, text.len()) {
+            return;
+        }
         {
             let mut state = self.state();
             let Some(connection) = state.connections.get_mut(conn) else { return };
-            if matches!(connection.peer, Peer::Opening(_)) && text.len() > MAX_OPENING_FRAME_BYTES {
-                drop(state);
-                self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
-                return self.on_close(conn);
-            }
             if connection.busy {
                 connection.waiting += text.len() + FRAME_OVERHEAD;
                 connection.inbox.push_back(text);
@@ -186,8 +208,7 @@ impl Hub {
     }
 
     pub(super) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
-        let (scope, id) = about.unzip();
-        let event = ErrorEvent { message: message.into(), code, scope, id }.encode();
+        let event = ErrorEvent::new(message, code, about).encode();
         self.rt.send(&[conn], &socketio::event(NAMESPACE, None, "error", &[&event]));
     }
 

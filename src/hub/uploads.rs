@@ -1,7 +1,7 @@
 //! Uploads: a file on its way from a web client to a session's CLI. Its content only passes through, outside of the hub's
 //! memory ([`UploadBody`]); what the hub adds is written around it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -29,6 +29,9 @@ pub const STALL_MS: u64 = 60_000;
 const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 /// How many uploads may wait for their turn.
 const MAX_WAITING_UPLOADS: usize = 32;
+/// How many uploads a session may have, those that wait included: one that keeps many open and sends nothing must not fill
+/// the room of all.
+const MAX_UPLOADS_OF_SESSION: usize = 8;
 /// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
 const BYTES_PER_MS: u64 = 256;
 
@@ -60,21 +63,37 @@ struct DeleteParams<'a> {
 pub struct Room {
     held: u64,
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    /// How many uploads each session has.
+    of_session: HashMap<String, usize>,
 }
 
 impl Room {
-    /// Takes a share, at once or when the returned receiver hears so. `None`: too many wait already.
-    fn enter(&mut self, bytes: u64) -> Option<oneshot::Receiver<()>> {
-        let (sender, turn) = oneshot::channel();
-        if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return None;
+    /// Takes a share for a session's upload, at once or when the returned receiver hears so.
+    fn enter(&mut self, session: &str, bytes: u64) -> Result<oneshot::Receiver<()>, Error> {
+        if self.of_session.get(session).is_some_and(|uploads| *uploads >= MAX_UPLOADS_OF_SESSION) {
+            return Err(Error::UploadsWait("Too many files are being uploaded to this session."));
         }
+        if self.waiting.len() >= MAX_WAITING_UPLOADS {
+            return Err(Error::UploadsWait("Too many uploads wait for their turn."));
+        }
+        *self.of_session.entry(session.to_owned()).or_default() += 1;
+        let (sender, turn) = oneshot::channel();
         self.waiting.push_back((bytes, sender));
         self.admit();
-        Some(turn)
+        Ok(turn)
     }
 
-    fn leave(&mut self, bytes: u64) {
+    /// An upload of a session is over.
+    fn leave(&mut self, session: &str) {
+        if let Some(uploads) = self.of_session.get_mut(session) {
+            *uploads -= 1;
+            if *uploads == 0 {
+                self.of_session.remove(session);
+            }
+        }
+    }
+
+    fn give_back(&mut self, bytes: u64) {
         self.held -= bytes;
         self.admit();
     }
@@ -95,6 +114,7 @@ impl Room {
 /// A share of the room, or the wait for one; given back when it is dropped.
 struct Share<'a> {
     hub: &'a Hub,
+    session: &'a str,
     bytes: u64,
     /// Until it is known that the turn has come.
     turn: Option<oneshot::Receiver<()>>,
@@ -105,7 +125,7 @@ impl Share<'_> {
     fn shrink(&mut self, bytes: u64) {
         let spare = self.bytes.saturating_sub(bytes);
         self.bytes -= spare;
-        self.hub.state().uploads.leave(spare);
+        self.hub.state().uploads.give_back(spare);
     }
 }
 
@@ -113,8 +133,10 @@ impl Drop for Share<'_> {
     fn drop(&mut self) {
         // A turn may have come that nobody took notice of.
         let held = self.turn.as_mut().is_none_or(|turn| matches!(turn.try_recv(), Ok(Some(()))));
+        let uploads = &mut self.hub.state().uploads;
+        uploads.leave(self.session);
         if held {
-            self.hub.state().uploads.leave(self.bytes);
+            uploads.give_back(self.bytes);
         }
     }
 }
@@ -122,7 +144,7 @@ impl Drop for Share<'_> {
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let mut share = self.share(body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
+        let mut share = self.share(id, body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
         let rest = body.read().await?;
         share.shrink(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
@@ -144,10 +166,10 @@ impl Hub {
     }
 
     /// Waits for a share of the room for uploads. What is too large for it will be refused unread.
-    async fn share(&self, bytes: u64) -> Result<Share<'_>, Error> {
+    async fn share<'a>(&'a self, session: &'a str, bytes: u64) -> Result<Share<'a>, Error> {
         let bytes = bytes.min(MAX_UPLOAD_BYTES);
-        let turn = self.state().uploads.enter(bytes).ok_or(Error::Overloaded)?;
-        let mut share = Share { hub: self, bytes, turn: Some(turn) };
+        let turn = self.state().uploads.enter(session, bytes)?;
+        let mut share = Share { hub: self, session, bytes, turn: Some(turn) };
         if let Some(turn) = &mut share.turn {
             // The room lives as long as the hub.
             let _ = turn.await;
@@ -226,32 +248,49 @@ mod tests {
     #[test]
     fn uploads_wait_for_their_turn_and_get_it_in_the_order_of_their_coming() {
         let mut room = Room::default();
-        let mut large = room.enter(MAX_UPLOAD_BYTES).unwrap();
-        let mut second = room.enter(MAX_UPLOAD_BYTES - 5).unwrap();
-        let mut small = room.enter(5).unwrap();
+        let mut large = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        let mut second = room.enter("a", MAX_UPLOAD_BYTES - 5).unwrap();
+        let mut small = room.enter("a", 5).unwrap();
         let turns =
             |receivers: [&mut oneshot::Receiver<()>; 3]| receivers.map(|r| r.try_recv().ok().flatten().is_some());
         assert_eq!(turns([&mut large, &mut second, &mut small]), [true, false, false]);
-        room.leave(MAX_UPLOAD_BYTES);
+        room.give_back(MAX_UPLOAD_BYTES);
         assert_eq!([&mut second, &mut small].map(|r| r.try_recv().unwrap().is_some()), [true, true]);
     }
 
     #[test]
     fn whoever_waits_in_vain_takes_no_room() {
         let mut room = Room::default();
-        let _first = room.enter(MAX_UPLOAD_BYTES).unwrap();
-        drop(room.enter(MAX_UPLOAD_BYTES).unwrap());
-        let mut third = room.enter(MAX_UPLOAD_BYTES).unwrap();
-        room.leave(MAX_UPLOAD_BYTES);
+        let _first = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        drop(room.enter("a", MAX_UPLOAD_BYTES).unwrap());
+        let mut third = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
+        room.give_back(MAX_UPLOAD_BYTES);
         assert!(third.try_recv().unwrap().is_some());
     }
 
     #[test]
     fn only_so_many_uploads_may_wait() {
         let mut room = Room::default();
-        let turns: Vec<_> = (0..=MAX_WAITING_UPLOADS).map(|_| room.enter(MAX_UPLOAD_BYTES)).collect();
-        assert!(turns.iter().all(Option::is_some));
-        assert!(room.enter(1).is_none());
+        let turns: Vec<_> = (0..=MAX_WAITING_UPLOADS).map(|n| room.enter(&format!("s{n}"), MAX_UPLOAD_BYTES)).collect();
+        assert!(turns.iter().all(Result::is_ok));
+        assert!(room.enter("another", 1).is_err());
+    }
+
+    #[test]
+    fn a_session_has_so_many_uploads_at_once_and_leaves_room_for_the_others() {
+        let mut room = Room::default();
+        let turns: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| room.enter("a", 1)).collect();
+        assert!(turns.iter().all(Result::is_ok));
+        let refused = room.enter("a", 1).unwrap_err().to_string();
+        assert!(refused.contains("to this session"), "{refused}");
+        assert!(room.enter("b", 1).is_ok());
+        room.leave("a");
+        assert!(room.enter("a", 1).is_ok());
+        for _ in 0..MAX_UPLOADS_OF_SESSION {
+            room.leave("a");
+        }
+        room.leave("b");
+        assert!(room.of_session.is_empty());
     }
 
     #[test]

@@ -4,6 +4,10 @@ use serde::Serialize;
 
 use super::message::Message;
 
+/// The largest content of a message that an event carries, in bytes. It goes out to everybody who listens, and waits in
+/// memory for each of them; what is larger is told of, and has to be read from the history.
+pub const MAX_EVENT_CONTENT: usize = 8 * 1024 * 1024;
+
 /// Who hears of an event among the subscribers of its namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
@@ -32,6 +36,25 @@ enum Body<'a, T> {
     MachineUpdated { machine_id: &'a str, data: &'a T },
 }
 
+/// A message whose content an event leaves out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WithoutContent<'a> {
+    id: &'a str,
+    seq: u64,
+    local_id: Option<&'a str>,
+    content_bytes: usize,
+    created_at: u64,
+}
+
+impl<'a> WithoutContent<'a> {
+    fn of(m: &'a Message) -> Self {
+        let content_bytes = m.content.text().len();
+        let (id, local_id) = (m.id.as_str(), m.local_id.as_deref());
+        Self { id, seq: m.seq, local_id, content_bytes, created_at: m.created_at }
+    }
+}
+
 impl Event {
     fn new<T: Serialize>(audience: Audience, body: &Body<'_, T>) -> Self {
         // Only a map with non-text keys can fail here, and no event has one.
@@ -54,9 +77,13 @@ impl Event {
         Self::new(Audience::Session(session_id.into()), &Body::SessionRemoved::<()> { session_id })
     }
 
-    /// A message was added to a session.
+    /// A message was added to a session. A very large one is told of without its content.
     pub fn message_received(session_id: &str, message: &Message) -> Self {
-        Self::new(Audience::Conversation(session_id.into()), &Body::MessageReceived { session_id, message })
+        let audience = Audience::Conversation(session_id.into());
+        if message.content.text().len() > MAX_EVENT_CONTENT {
+            return Self::new(audience, &Body::MessageReceived { session_id, message: &WithoutContent::of(message) });
+        }
+        Self::new(audience, &Body::MessageReceived { session_id, message })
     }
 
     /// Some fields of a machine changed; `data` holds those.
@@ -84,6 +111,12 @@ mod tests {
         assert_eq!(
             event.body,
             r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"content":{"b":1.0,"a":2},"createdAt":9}}"#
+        );
+        let large = Json::of(&"x".repeat(MAX_EVENT_CONTENT));
+        let event = Event::message_received("s", &Message { content: large, ..message });
+        assert_eq!(
+            event.body,
+            r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"contentBytes":8388610,"createdAt":9}}"#
         );
         assert_eq!(Event::session_removed("s").body, r#"{"type":"session-removed","sessionId":"s"}"#);
     }

@@ -3,6 +3,7 @@
 
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
+use js_sys::JsString;
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
@@ -31,6 +32,19 @@ pub fn head(request: &Request) -> Head {
         origin: given(next()),
         upgrade: next().eq_ignore_ascii_case("websocket"),
     }
+}
+
+/// A large text in wasm memory. It takes whole megabytes there, so that the next one fits into its place: that memory never
+/// shrinks.
+pub fn large_text(text: &JsString) -> String {
+    const MEGABYTE: usize = 1024 * 1024;
+    let bytes = glue::utf8(text);
+    let length = bytes.length() as usize;
+    let mut copy = Vec::with_capacity(length.next_multiple_of(MEGABYTE));
+    copy.resize(length, 0);
+    bytes.copy_to(&mut copy);
+    // The runtime has checked that the text has no half characters.
+    String::from_utf8(copy).unwrap_or_default()
 }
 
 /// The body of a request, or the refusal of one that is too large.
@@ -79,16 +93,6 @@ pub fn response(answer: &http::Response<Bytes>) -> Response {
         }
     }
     glue::answer(answer.status().as_u16(), &headers, answer.body())
-}
-
-/// An answer of the object, which the `worker` crate has to carry out: as it takes it with the fewest steps.
-pub fn object_response(answer: http::Response<Bytes>) -> worker::Result<worker::Response> {
-    let headers = worker::Headers::new();
-    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
-        headers.append(name.as_str(), value.to_str().unwrap_or_default())?;
-    }
-    let builder = worker::Response::builder().with_status(answer.status().as_u16()).with_headers(headers);
-    Ok(builder.fixed(answer.into_body().into()))
 }
 
 /// Adds headers to an answer.

@@ -91,13 +91,25 @@ export function answer(status, headers, body) {
   return new Response(status === 204 ? null : body.slice(), { status, headers: pairs });
 }
 
+/** How long D1 may take, in milliseconds: it gives a batch up itself after 30 s. */
+const D1_LIMIT_MS = 35_000;
+
+/** What D1 answers. A hub that waited for ever, when an answer never comes, would write nothing any more. */
+export function inTime(answer) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error('D1 did not answer in time')), D1_LIMIT_MS);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}
+
 /**
  * Runs statements as one D1 batch.
  * @param {[string, unknown[]][]} statements SQL and parameters
  * @returns {Promise<unknown[][][]>} for each statement its rows, each with its columns in the order of the SELECT
  */
 export async function batch(db, statements) {
-  const results = await db.batch(statements.map(([sql, params]) => db.prepare(sql).bind(...params)));
+  const results = await inTime(db.batch(statements.map(([sql, params]) => db.prepare(sql).bind(...params))));
   return results.map((result) => result.results.map((row) => Object.values(row)));
 }
 
@@ -108,10 +120,28 @@ export async function batch(db, statements) {
  *   number, how many of the joined rows have parts
  */
 export async function joined(db, [sql, params], limit) {
-  const rows = await db.prepare(sql).bind(...params).raw();
+  const rows = await inTime(db.prepare(sql).bind(...params).raw());
   const first = rows.slice(0, limit);
   const inParts = first.filter((row) => row[2] > 0).length;
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
+}
+
+/** A frame of more characters is large. */
+const LARGE_FRAME = 256 * 1024;
+
+/**
+ * The text of a frame. One that is large has to be asked for in another way: on its way into wasm memory a text takes three
+ * bytes for each of its characters, and that memory never shrinks.
+ * @param {string | ArrayBuffer} frame
+ * @returns {string | undefined} undefined for a large or binary frame
+ */
+export function smallText(frame) {
+  return typeof frame === 'string' && frame.length <= LARGE_FRAME ? frame : undefined;
+}
+
+/** @param {string} text */
+export function utf8(text) {
+  return new TextEncoder().encode(text);
 }
 
 /** How much of a client may wait until it is joined with its object: frames, and their characters or bytes. */
@@ -219,8 +249,8 @@ export class Inbox {
   }
 }
 
-/** How much of an event stream may wait for its client, in bytes. */
-const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
+/** How much of an event stream may wait for its client, in bytes: twice the largest event, which must not end a stream. */
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
 
 /**
  * A stream of finished SSE text, fed by a socket to the object. A client that went away is noticed by a failing write:

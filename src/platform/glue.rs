@@ -49,6 +49,13 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
+    /// The text of a frame; undefined for a large or binary one.
+    #[wasm_bindgen(js_name = smallText)]
+    pub fn small_text(frame: &JsValue) -> Option<String>;
+
+    /// A text as UTF-8.
+    pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
+
     /// A stream of the texts that a socket brings.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(socket: &JsValue) -> web_sys::ReadableStream;
@@ -122,7 +129,7 @@ const CONSTANTS: [&str; 8] = [
     crate::platform::convert::JSON_HEADERS,
 ];
 
-/// Keeps the constants on the JavaScript side. To be called once in each isolate.
+/// Keeps the constants on the JavaScript side. To be called once in each instance.
 pub fn intern_constants() {
     for text in CONSTANTS {
         wasm_bindgen::intern(text);

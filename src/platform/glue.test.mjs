@@ -1,8 +1,8 @@
 /** What waits between a client that has not shown a token and its object, and how the two are joined. */
 
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { Inbox } from './glue.js';
+import { describe, mock, test } from 'node:test';
+import { Inbox, inTime, smallText, utf8 } from './glue.js';
 
 /** A WebSocket as far as the inbox can tell. */
 class Socket extends EventTarget {
@@ -137,5 +137,32 @@ describe('a client that is joined with its object', () => {
     const object = new Socket();
     inbox.join('first', object);
     assert.equal(object.closedWith.code, 1001);
+  });
+});
+
+describe('an answer of D1', () => {
+  test('is waited for no longer than 35 s', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const late = assert.rejects(inTime(new Promise(() => {})), /D1 did not answer in time/);
+    mock.timers.tick(35_000);
+    await late;
+    const broken = new Error('D1_ERROR: Network connection lost');
+    await assert.rejects(inTime(Promise.reject(broken)), broken);
+    assert.equal(await inTime(Promise.resolve('rows')), 'rows');
+    mock.timers.reset();
+  });
+});
+
+describe('a frame', () => {
+  const most = 'ü'.repeat(256 * 1024);
+  test('is brought in as a text as long as it is small', () => {
+    assert.equal(smallText(most), most);
+    assert.equal(smallText(''), '');
+    assert.equal(smallText(`${most}x`), undefined);
+    assert.equal(smallText(new ArrayBuffer(3)), undefined);
+  });
+
+  test('that is large comes as bytes', () => {
+    assert.deepEqual(Buffer.from(utf8('aü😀')), Buffer.from('aü😀'));
   });
 });

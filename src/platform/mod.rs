@@ -4,6 +4,7 @@
 mod convert;
 mod d1;
 mod glue;
+mod guard;
 mod object;
 mod runtime;
 mod settings;

@@ -7,13 +7,17 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use worker::{
-    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage, WebSocketPair,
-    durable_object,
-};
+use js_sys::{JsString, Promise};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::future_to_promise;
+use web_sys::{Request, Response};
+use worker::worker_sys::DurableObjectState;
+use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue;
+use super::glue::{self, ObjectSocket};
+use super::guard;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
 use super::upload::JsUpload;
@@ -26,6 +30,8 @@ use crate::hub::connections::{Format, Subscription, Upgrade};
 use crate::hub::ports::{ConnId, Runtime};
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
+
+type Result<T> = std::result::Result<T, JsValue>;
 
 /// What a WebSocket to the object is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,22 +99,74 @@ struct Awake {
     router: Router,
 }
 
-/// One per namespace: the only writer of its data.
-#[durable_object]
-pub struct NamespaceHub {
+/// One per namespace: the only writer of its data. The runtime calls its methods; each is guarded against the
+/// loss of the wasm instance.
+#[wasm_bindgen]
+pub struct NamespaceHub(Rc<Shell>);
+
+#[wasm_bindgen]
+impl NamespaceHub {
+    /// The object is needed, for the first time or again.
+    #[wasm_bindgen(constructor)]
+    pub fn new(state: DurableObjectState, env: Env) -> Self {
+        guard::prepare();
+        let js = JsValue::from(state);
+        let state = State::from(js.clone().unchecked_into::<DurableObjectState>());
+        Self(Rc::new(Shell { js, state, env, awake: RefCell::new(None) }))
+    }
+
+    /// A request, with the headers of [`ASKED`].
+    pub fn fetch(&self, request: Request) -> Promise {
+        let shell = Rc::clone(&self.0);
+        guard::carried_out(&future_to_promise(async move { shell.fetch(request).await.map(JsValue::from) }))
+    }
+
+    /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`.
+    #[wasm_bindgen(js_name = webSocketMessage)]
+    pub fn web_socket_message(&self, socket: ObjectSocket, frame: JsValue) -> Promise {
+        let shell = Rc::clone(&self.0);
+        let heard_on = JsValue::from(&socket);
+        let heard = async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) };
+        guard::heard(&future_to_promise(heard), &heard_on)
+    }
+
+    /// A socket was closed by its client.
+    #[wasm_bindgen(js_name = webSocketClose)]
+    pub fn web_socket_close(&self, socket: ObjectSocket) {
+        self.0.gone(&socket);
+        // Completes the closing handshake; a socket that is closed already refuses.
+        let _ = socket.close(1000, "");
+    }
+
+    /// A socket broke.
+    #[wasm_bindgen(js_name = webSocketError)]
+    pub fn web_socket_error(&self, socket: ObjectSocket) {
+        self.0.gone(&socket);
+    }
+
+    /// The alarm rings.
+    pub fn alarm(&self) -> Promise {
+        let shell = Rc::clone(&self.0);
+        guard::carried_out(&future_to_promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
+    }
+}
+
+/// What the methods of the object share.
+struct Shell {
+    /// The state as the runtime made it.
+    js: JsValue,
     state: State,
     env: Env,
     awake: RefCell<Option<Rc<Awake>>>,
 }
 
-impl NamespaceHub {
+impl Shell {
     /// The hub, woken by what comes first. `namespace` is what a request named; later events find it in the notebook.
     fn wake(&self, namespace: Option<&str>) -> std::result::Result<Rc<Awake>, String> {
         if let Some(awake) = self.awake.borrow().as_ref() {
             return Ok(Rc::clone(awake));
         }
-        glue::intern_constants();
-        let (runtime, sockets) = ObjectRuntime::new(&self.state);
+        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js.clone());
         let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
         let name = noted.as_deref().or(namespace).ok_or("This object does not know its namespace yet.")?;
         let namespace = Namespace::parse(name).ok_or("This object's namespace is malformed.")?;
@@ -127,9 +185,9 @@ impl NamespaceHub {
             Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Bare).await,
             Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
             Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
-            None => match self.read(awake, request.inner(), &asked).await? {
-                Ok(request) => convert::object_response(answer(awake.router.clone(), request).await),
-                Err(refusal) => refuse(refusal).await,
+            None => match self.read(awake, request, &asked).await? {
+                Ok(request) => Ok(convert::response(&answer(awake.router.clone(), request).await)),
+                Err(refusal) => Ok(refuse(refusal).await),
             },
         }
     }
@@ -138,12 +196,12 @@ impl NamespaceHub {
     async fn read(
         &self,
         awake: &Awake,
-        request: &web_sys::Request,
+        request: &Request,
         asked: &Asked<'_>,
     ) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
         let (_, path, _) = split_url(asked.url);
         if !keeps_body_outside(asked.method, path) {
-            return Ok(convert::request(request, asked.method, asked.url).await?);
+            return convert::request(request, asked.method, asked.url).await;
         }
         let body = OutsideBody(Arc::new(JsUpload::new(request, Arc::clone(&awake.runtime))));
         Ok(convert::bodiless(asked.method, asked.url).map(|mut request| {
@@ -154,7 +212,7 @@ impl NamespaceHub {
 
     async fn open_cli(&self, awake: &Awake, upgrade: Upgrade) -> Result<Response> {
         if !awake.hub.has_room_for(upgrade) {
-            return refuse(no_room()).await;
+            return Ok(refuse(no_room()).await);
         }
         let (response, conn) = self.accept(awake)?;
         awake.hub.open_cli(conn, upgrade);
@@ -166,14 +224,14 @@ impl NamespaceHub {
         let last_event_id = Some(asked.last_event_id).filter(|id| !id.is_empty()).map(str::to_owned);
         let expires_at = asked.expires_at.parse().ok();
         match events::subscription(&awake.hub, query, last_event_id, format).await {
-            Ok(_) if !awake.hub.has_room() => refuse(no_room()).await,
+            Ok(_) if !awake.hub.has_room() => Ok(refuse(no_room()).await),
             Ok(asked) => {
                 let (response, conn) = self.accept(awake)?;
                 let subscription = Subscription { expires_at, ..asked.subscription };
                 awake.hub.subscribe(conn, subscription, asked.last_event_id.as_deref());
                 Ok(response)
             }
-            Err(error) => refuse(error.into()).await,
+            Err(error) => Ok(refuse(error.into()).await),
         }
     }
 
@@ -182,31 +240,25 @@ impl NamespaceHub {
         let pair = WebSocketPair::new()?;
         self.state.accept_web_socket(&pair.server);
         let conn = awake.runtime.adopt(socket_of(&pair.server));
-        Ok((Response::from_websocket(pair.client)?, conn))
+        Ok((worker::Response::from_websocket(pair.client)?.into(), conn))
     }
 
     /// Closes the sockets of an object that nobody with a good token has asked for: it does not know its name.
     fn hang_up(&self, code: u16, reason: &str) -> Result<()> {
-        self.state.get_websockets().iter().try_for_each(|socket| socket.close(Some(code), Some(reason)))
+        self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
 
-    fn gone(&self, socket: &WebSocket) {
+    fn gone(&self, socket: &ObjectSocket) {
         if let Ok(awake) = self.wake(None)
-            && let Some(conn) = awake.runtime.number(socket)
+            && let Some(conn) = socket.connection()
         {
             awake.hub.on_close(conn);
             awake.runtime.forget(conn);
         }
     }
-}
-
-impl DurableObject for NamespaceHub {
-    fn new(state: State, env: Env) -> Self {
-        Self { state, env, awake: RefCell::new(None) }
-    }
 
     async fn fetch(&self, request: Request) -> Result<Response> {
-        let head = glue::head(request.inner(), ASKED);
+        let head = glue::head(&request, ASKED);
         let asked = Asked::of(&head);
         match self.wake(Some(asked.namespace).filter(|name| !name.is_empty())) {
             Ok(awake) => {
@@ -215,34 +267,28 @@ impl DurableObject for NamespaceHub {
                 }
                 self.respond(&awake, &request, asked).await
             }
-            Err(message) => refuse(Refusal::not_configured(message)).await,
+            Err(message) => Ok(refuse(Refusal::not_configured(message)).await),
         }
     }
 
-    async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
+    /// A frame. What is large stays outside until it is known that it may come in, and then takes no more memory than it
+    /// has bytes.
+    async fn heard(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
-        if let Some(conn) = awake.runtime.number(&socket) {
-            match message {
-                WebSocketIncomingMessage::String(text) => awake.hub.on_text(conn, text).await,
-                WebSocketIncomingMessage::Binary(_) => awake.hub.on_binary(conn),
+        let Some(conn) = socket.connection() else { return Ok(()) };
+        if let Some(text) = glue::small_text(frame) {
+            awake.hub.on_text(conn, text).await;
+        } else if let Some(text) = frame.dyn_ref::<JsString>() {
+            if awake.hub.admits_frame(conn, text.length() as usize) {
+                awake.hub.on_text(conn, convert::large_text(text)).await;
             }
+        } else {
+            awake.hub.on_binary(conn);
         }
         Ok(())
     }
 
-    async fn websocket_close(&self, socket: WebSocket, _code: usize, _reason: String, _clean: bool) -> Result<()> {
-        self.gone(&socket);
-        // Completes the closing handshake; a socket that is closed already refuses.
-        let _ = socket.close(Some(1000), Some(""));
-        Ok(())
-    }
-
-    async fn websocket_error(&self, socket: WebSocket, _error: worker::Error) -> Result<()> {
-        self.gone(&socket);
-        Ok(())
-    }
-
-    async fn alarm(&self) -> Result<Response> {
+    async fn alarm(&self) -> Result<()> {
         let unused = match self.wake(None) {
             Ok(awake) => {
                 awake.hub.on_alarm();
@@ -257,7 +303,7 @@ impl DurableObject for NamespaceHub {
             // Even an alarm that rang leaves something in the storage. An empty one is the platform's to remove.
             log(self.state.storage().delete_all().await);
         }
-        Response::empty()
+        Ok(())
     }
 }
 
@@ -265,6 +311,6 @@ fn no_room() -> Refusal {
     Refusal::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
 }
 
-async fn refuse(refusal: Refusal) -> Result<Response> {
-    convert::object_response(finish(refusal.into_response()).await)
+async fn refuse(refusal: Refusal) -> Response {
+    convert::response(&finish(refusal.into_response()).await)
 }

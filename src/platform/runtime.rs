@@ -14,6 +14,7 @@ use worker::send::{SendFuture, SendWrapper};
 use worker::{Delay, SqlStorage, State, Storage};
 
 use super::glue::ObjectSocket;
+use super::guard::Task;
 use crate::hub::ports::{ConnId, Runtime};
 
 const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
@@ -25,6 +26,8 @@ const NOTES: &str = "SELECT key, value FROM notes WHERE substr(key, 1, length(?1
 
 /// The runtime of one object.
 pub struct ObjectRuntime {
+    /// The object's state as the runtime made it.
+    state: SendWrapper<JsValue>,
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
@@ -46,14 +49,14 @@ struct Sockets {
 }
 
 impl ObjectRuntime {
-    /// The runtime of an object, with the sockets that survived its sleep.
-    pub fn new(state: &State) -> (Self, Vec<(ConnId, String)>) {
+    /// The runtime of an object, with the sockets that survived its sleep. `js` is the state as the runtime made it.
+    pub fn new(state: &State, js: JsValue) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();
         let created = sql.exec(CREATED, None).and_then(|cursor| cursor.to_array::<Note>());
         let created = AtomicBool::new(created.is_ok_and(|tables| !tables.is_empty()));
         let storage = SendWrapper::new(Rc::new(storage));
-        let runtime = Self { sockets: Mutex::default(), storage, sql, created };
+        let runtime = Self { state: SendWrapper::new(js), sockets: Mutex::default(), storage, sql, created };
         let mut attachments = Vec::new();
         for socket in state.get_websockets() {
             let socket: ObjectSocket = socket_of(&socket);
@@ -75,11 +78,6 @@ impl ObjectRuntime {
         socket.set_connection(conn);
         sockets.open.insert(conn, SendWrapper::new(socket));
         conn
-    }
-
-    /// The number of a socket that an event came from.
-    pub fn number(&self, socket: &worker::WebSocket) -> Option<ConnId> {
-        socket_of(socket).connection()
     }
 
     /// Sends a text that is a JavaScript string already.
@@ -149,7 +147,11 @@ impl Runtime for ObjectRuntime {
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        wasm_bindgen_futures::spawn_local(task);
+        let unfinished = Task::beside(&self.state.0);
+        wasm_bindgen_futures::spawn_local(async move {
+            task.await;
+            unfinished.done();
+        });
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {

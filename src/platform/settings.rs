@@ -1,8 +1,11 @@
 //! What the deployment is configured with: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use worker::Env;
+use futures::future::BoxFuture;
+use worker::send::SendFuture;
+use worker::{Delay, Env};
 
 use super::d1::D1;
 use crate::auth::jwt::JwtKey;
@@ -14,6 +17,7 @@ use crate::hub::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
+use crate::store::reads::PatientReads;
 
 /// The Durable Object binding.
 pub const HUB: &str = "HUB";
@@ -45,7 +49,8 @@ fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
 /// The database.
 pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
-    Ok(Arc::new(D1::new(db)))
+    let pause = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
+    Ok(Arc::new(PatientReads::new(D1::new(db), Box::new(pause))))
 }
 
 /// Without its limit `POST /api/auth` would take any number of tries, and nobody would know.

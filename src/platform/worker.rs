@@ -6,13 +6,17 @@ use std::rc::Rc;
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use js_sys::Promise;
 use wasm_bindgen::JsValue;
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Headers, Request, Response, ResponseInit};
-use worker::{Context, Env, WebSocketPair, event};
+use worker::worker_sys::Context;
+use worker::{Env, WebSocketPair};
 
 use super::convert;
 use super::glue;
+use super::guard::{self, INTERRUPTED};
 use super::object::SocketUse;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Bearer, Edge};
@@ -45,15 +49,26 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
     if let Some(edge) = EDGE.with_borrow(Clone::clone) {
         return Ok(edge);
     }
-    glue::intern_constants();
     let edge = Rc::new(settings::edge(env)?);
     EDGE.set(Some(Rc::clone(&edge)));
     Ok(edge)
 }
 
-#[event(fetch)]
-async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
-    serve(request, env, &context).await.map_err(worker::Error::from)
+/// Every request to the hub.
+#[wasm_bindgen]
+pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
+    guard::prepare();
+    guard::answered(&future_to_promise(async move {
+        let served = serve(request, env, &context).await;
+        Ok(match served {
+            Ok(response) => response,
+            Err(error) => {
+                worker::console_error!("a request failed: {error:?}");
+                respond(Refusal::hub_unavailable(INTERRUPTED).into_response()).await
+            }
+        }
+        .into())
+    }))
 }
 
 async fn serve(request: Request, env: Env, context: &Context) -> Result<Response> {
@@ -136,7 +151,7 @@ async fn answered(answer: js_sys::Promise) -> Result<Response> {
         Ok(_) => "The hub did not answer in time. Try again.",
         Err(error) => {
             worker::console_error!("the object of a namespace failed: {error:?}");
-            "The hub was interrupted. Try again."
+            INTERRUPTED
         }
     };
     Ok(respond(Refusal::hub_unavailable(message).into_response()).await)
@@ -184,12 +199,15 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
     let _ = getrandom::fill(&mut random);
     pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
     let server = pair.server;
-    context.wait_until(async move {
+    let socket = JsValue::from(server.as_ref());
+    let opening = future_to_promise(async move {
         if let Err(error) = carry(&edge, &env, &request, &server).await {
             worker::console_error!("a bridged socket failed: {error:?}");
             let _ = server.close(Some(1011), Some("The hub was interrupted, please reconnect"));
         }
+        Ok(JsValue::UNDEFINED)
     });
+    context.wait_until(&guard::heard(&opening, &socket))?;
     Ok(worker::Response::from_websocket(pair.client)?.into())
 }
 

@@ -1,7 +1,7 @@
 //! Pages of a session's message history, read from the database alone: no live state is needed for them.
 
+use super::rows::PARTS_AT_ONCE;
 use super::{Columns, Database, DbError, Found, Statement, query, sql};
-use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
 /// Which part of the history is asked for.
@@ -51,6 +51,8 @@ struct Piece {
     seq: u64,
     text: String,
     parts: u64,
+    bytes: u64,
+    id: String,
     created_at: u64,
 }
 
@@ -73,7 +75,8 @@ async fn unusual(
     let mut pieces = Vec::new();
     for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
         let mut c = Columns::of(row);
-        pieces.push(Piece { seq: c.number(), text: c.text(), parts: c.number(), created_at: c.number() });
+        let (seq, text, parts) = (c.number(), c.text(), c.number());
+        pieces.push(Piece { seq, text, parts, bytes: c.number(), id: c.text(), created_at: c.number() });
         found = c.number();
     }
     let page = Page {
@@ -89,24 +92,47 @@ async fn put_together(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
-    mut pieces: Vec<Piece>,
+    pieces: Vec<Piece>,
 ) -> Result<String, DbError> {
-    let seqs: Vec<u64> = pieces.iter().filter(|piece| piece.parts > 0).map(|piece| piece.seq).collect();
-    if !seqs.is_empty() {
-        let params = [session.into(), namespace.as_ref().into(), Json::of(&seqs).text().into()];
-        for row in query(db, Statement::new(sql::PARTS, params)).await? {
-            let mut columns = Columns::of(row);
-            let seq = columns.number();
-            if let Some(piece) = pieces.iter_mut().find(|piece| piece.seq == seq) {
-                piece.text.push_str(&columns.text());
-            }
+    let whole =
+        |piece: &Piece| if piece.parts > 0 { usize::try_from(piece.bytes).unwrap_or(0) } else { piece.text.len() };
+    let bytes = |piece: &Piece| whole(piece) + AROUND;
+    // The whole of it is in memory once: a text that grows would be there twice.
+    let mut joined = String::with_capacity(AROUND + pieces.iter().map(bytes).sum::<usize>());
+    for piece in pieces {
+        if !joined.is_empty() {
+            joined.push(',');
+        }
+        joined.push_str(&piece.text);
+        if piece.parts > 0 {
+            add_parts(db, namespace, session, &piece, &mut joined).await?;
+            joined.push_str(&format!(r#","createdAt":{}}}"#, piece.created_at));
         }
     }
-    let finished = pieces.into_iter().map(|piece| match piece.parts {
-        0 => piece.text,
-        _ => format!(r#"{},"createdAt":{}}}"#, piece.text, piece.created_at),
-    });
-    Ok(finished.collect::<Vec<_>>().join(","))
+    Ok(joined)
+}
+
+/// Room for what stands around a message, and around the page, in bytes.
+const AROUND: usize = 256;
+
+async fn add_parts(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    piece: &Piece,
+    joined: &mut String,
+) -> Result<(), DbError> {
+    let at_once = PARTS_AT_ONCE as u64;
+    for before in (0..piece.parts).step_by(PARTS_AT_ONCE) {
+        let last = piece.parts.min(before + at_once);
+        let params = [session.into(), namespace.as_ref().into(), piece.id.as_str().into(), before.into(), last.into()];
+        let parts = query(db, Statement::new(sql::PARTS, params)).await?;
+        if parts.len() as u64 != last - before {
+            return Err(DbError::Retryable("a message was moved or deleted while its parts were read".into()));
+        }
+        parts.into_iter().for_each(|part| joined.push_str(&Columns::of(part).text()));
+    }
+    Ok(())
 }
 
 /// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::channel::oneshot;
 
-use super::rows::{self, CompletedRow, IdRow, MachineRow, MessageRow, PartRow, SessionRow, TouchRow};
+use super::rows::{self, CompletedRow, IdRow, MachineRow, MessageRow, PARTS_AT_ONCE, PartRow, SessionRow, TouchRow};
 use super::{Statement, sql};
 use crate::model::json::Json;
 use crate::model::machine::Machine;
@@ -41,7 +41,7 @@ pub trait Weigh {
     fn bytes(&self) -> usize;
 }
 
-/// What a row costs in memory besides its texts, in bytes.
+/// What a row costs in memory besides its large texts, in bytes; a message's, in the journal and in what is told of it.
 const ROW_BYTES: usize = 700;
 /// What an outcome costs in memory besides its texts, in bytes.
 const OUTCOME_BYTES: usize = 150;
@@ -69,6 +69,28 @@ pub struct Batch<O> {
     /// What happens then, in the order in which it was noted.
     pub outcomes: Vec<O>,
     bytes: usize,
+    /// Messages larger than a row, with their sessions.
+    large: Vec<(String, Message)>,
+}
+
+impl<O> Batch<O> {
+    /// What has to be written before `statements`, in transactions of its own: the parts of messages larger than a row, few
+    /// at a time. Nobody sees them until the message itself is written.
+    pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
+        let sessions: BTreeSet<&str> = self.large.iter().map(|(session, _)| session.as_str()).collect();
+        let sweep = (!sessions.is_empty()).then(|| {
+            let mut writer = rows::Writer::new(namespace);
+            writer.add(sql::SWEEP_PARTS, sessions.into_iter().map(IdRow));
+            writer.statements
+        });
+        let mut parts = self.large.iter().flat_map(|(session, m)| PartRow::of(session, m));
+        let few = std::iter::from_fn(move || {
+            let mut writer = rows::Writer::new(namespace);
+            writer.add(sql::UPSERT_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
+            (!writer.statements.is_empty()).then_some(writer.statements)
+        });
+        sweep.into_iter().chain(few)
+    }
 }
 
 /// Who has the right to write.
@@ -141,9 +163,10 @@ impl<O: Weigh> Journal<O> {
         }
     }
 
-    /// Notes a new message of a session.
+    /// Notes a new message of a session. Its content is weighed as what its row copies of it; who tells of the message
+    /// weighs it once more.
     pub fn message(&mut self, session: &str, message: Message) {
-        self.noted.bytes += ROW_BYTES + message.content.text().len();
+        self.noted.bytes += ROW_BYTES + rows::bytes_in_row(message.content.text());
         self.noted.messages.push((session.to_owned(), message));
         self.session(session, Extent::Counters);
     }
@@ -295,7 +318,9 @@ impl<O> Noted<O> {
 
     /// The changes as statements, each session as memory holds it now.
     fn into_batch(self, namespace: &Namespace, memory: &impl Snapshot) -> Batch<O> {
-        Batch { statements: self.statements(namespace, memory), outcomes: self.outcomes, bytes: self.bytes }
+        let statements = self.statements(namespace, memory);
+        let large = self.messages.into_iter().filter(|(_, m)| rows::has_parts(m)).collect();
+        Batch { statements, outcomes: self.outcomes, bytes: self.bytes, large }
     }
 
     /// Deletions go first (a tag may be taken anew), then sessions, then the messages that refer to them.
@@ -310,7 +335,6 @@ impl<O> Noted<O> {
         writer.add(sql::UPSERT_SESSIONS, changed(Extent::Whole).map(SessionRow::of));
         writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
         writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
-        writer.add(sql::UPSERT_PARTS, self.messages.iter().flat_map(|(id, m)| PartRow::of(id, m)));
         writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
         writer.statements

@@ -5,6 +5,7 @@ pub mod events;
 pub mod history;
 pub mod journal;
 pub mod machines;
+pub mod reads;
 pub mod rows;
 pub mod secrets;
 pub mod sessions;
@@ -71,6 +72,9 @@ pub enum DbError {
     /// A passing fault (connection lost, overloaded): the same batch may be sent again.
     #[error("the database is unreachable for the moment: {0}")]
     Retryable(String),
+    /// It took too long. Nobody knows whether the batch was, or will be, done: what was sent must not be sent again.
+    #[error("the database did not answer: {0}")]
+    Silent(String),
     /// The migrations were never applied.
     #[error("the database has no schema yet: {0}")]
     NoSchema(String),
@@ -79,7 +83,15 @@ pub enum DbError {
     Refused(String),
 }
 
+/// What `glue.js` says of a database that took too long.
+const SILENT: &str = "D1 did not answer in time";
+
 impl DbError {
+    /// Whether nobody knows what became of the batch that met it.
+    pub fn leaves_doubt(&self) -> bool {
+        matches!(self, Self::Retryable(_) | Self::Silent(_))
+    }
+
     /// Sorts an error message of D1 (or SQLite) by who must act. The passing faults are those that the D1
     /// documentation lists as retryable.
     pub fn from_message(message: String) -> Self {
@@ -96,6 +108,8 @@ impl DbError {
         if message.contains("no such table") || message.contains("no such column") || message.contains("has no column")
         {
             Self::NoSchema(message)
+        } else if message.contains(SILENT) {
+            Self::Silent(message)
         } else if PASSING.iter().any(|part| message.contains(part)) {
             Self::Retryable(message)
         } else {
@@ -124,6 +138,16 @@ pub trait Database: Send + Sync {
     /// Runs one statement whose rows are those of [`sql::PAGE_BEFORE`], and joins the texts of the first `limit` rows
     /// where they are: many rows cross the border as one text.
     fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
+}
+
+impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
+    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+        (**self).batch(statements)
+    }
+
+    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+        (**self).joined(statement, limit)
+    }
 }
 
 /// Runs one statement.

@@ -15,12 +15,17 @@ const MAX_PARAM_BYTES: usize = 1_000_000;
 /// A row with more text than this is bound alone, in bytes: inside JSON a text can double its size by escaping.
 const LARGE_ROW_BYTES: usize = 250_000;
 
-/// The largest message content, in bytes. What does not fit a row is kept in parts.
-pub const MAX_CONTENT_BYTES: usize = 8 * 1024 * 1024;
+/// The largest message content, in bytes: what fits a CLI's frame (32 MiB) with room for the event around it. What does
+/// not fit a row is kept in parts.
+pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 
 /// How much of a message's content one row holds, in bytes: within D1's 2 MB a row, also with the rest of the message
 /// around it when it is read.
 pub const PART_BYTES: usize = 1_500_000;
+
+/// How many parts are written or read at once: each is in memory several times over while it crosses the border, and a
+/// message of the largest size fits no memory that often.
+pub const PARTS_AT_ONCE: usize = 4;
 
 /// The largest completed permission request, in bytes: it fits a D1 row (2 MB).
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
@@ -202,7 +207,7 @@ impl<'a> MessageRow<'a> {
 #[derive(Serialize)]
 pub struct PartRow<'a> {
     session_id: &'a str,
-    seq: u64,
+    message_id: &'a str,
     part: usize,
     content: Option<&'a str>,
 }
@@ -210,9 +215,19 @@ pub struct PartRow<'a> {
 impl<'a> PartRow<'a> {
     /// The rows besides the message's own; none for nearly every message.
     pub fn of(session_id: &'a str, m: &'a Message) -> impl Iterator<Item = Self> {
-        let row = move |(part, content)| Self { session_id, seq: m.seq, part, content: Some(content) };
+        let row = move |(part, content)| Self { session_id, message_id: &m.id, part, content: Some(content) };
         parts(m.content.text()).enumerate().skip(1).map(row)
     }
+}
+
+/// Whether a message is larger than a row.
+pub fn has_parts(m: &Message) -> bool {
+    m.content.text().len() > PART_BYTES
+}
+
+/// How many bytes of a message's content stand in its own row.
+pub fn bytes_in_row(content: &str) -> usize {
+    parts(content).next().map_or(0, str::len)
 }
 
 /// A text in parts of at most [`PART_BYTES`], cut between characters.

@@ -31,11 +31,14 @@ WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
 
 /// Messages. A batch that is sent again after a lost answer finds its own rows and leaves them; another message under
 /// the same seq breaks the NOT NULL of `id`, and with it the batch: two writers can never mix their histories. So does a
-/// session of another namespace. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large content.
+/// session of another namespace, and a message whose parts are not all there. `?1`: JSON array of rows, `?2`: namespace,
+/// `?3`: a large content.
 pub const INSERT_MESSAGES: &str = "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 SELECT value ->> 'session_id', value ->> 'seq',
-  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2) THEN value ->> 'id' END,
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    AND (value ->> 'parts' = 0 OR value ->> 'parts' = (SELECT count(*) FROM message_parts
+      WHERE session_id = value ->> 'session_id' AND message_id = value ->> 'id')) THEN value ->> 'id' END,
   value ->> 'local_id', value ->> 'created_at', value ->> 'parts', value ->> 'bytes', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
@@ -160,26 +163,35 @@ ORDER BY seq DESC LIMIT ?3"#;
 /// What the content of messages larger than a row goes on with. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large
 /// content.
 pub const UPSERT_PARTS: &str = "
-INSERT INTO message_parts (session_id, seq, part, content)
-SELECT value ->> 'session_id', value ->> 'seq', value ->> 'part',
+INSERT INTO message_parts (session_id, message_id, part, content)
+SELECT value ->> 'session_id', value ->> 'message_id', value ->> 'part',
   CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
     THEN coalesce(?3, value ->> 'content') END
 FROM json_each(?1) WHERE true
-ON CONFLICT (session_id, seq, part) DO UPDATE SET content = excluded.content";
+ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content";
 
-/// The parts of some of a session's messages. `?1`: session, `?2`: namespace, `?3`: JSON array of seqs.
+/// Parts whose message was never written: a fault came between. To be run before the parts of another one are written.
+/// `?1`: JSON array of session ids, `?2`: namespace.
+pub const SWEEP_PARTS: &str = "
+DELETE FROM message_parts
+WHERE session_id IN (SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2)
+  AND NOT EXISTS (SELECT 1 FROM messages AS m
+    WHERE m.session_id = message_parts.session_id AND m.id = message_parts.message_id AND m.parts > 0)";
+
+/// Some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the part before
+/// the first, `?5`: the last.
 pub const PARTS: &str = "
-SELECT seq, content FROM message_parts
-WHERE session_id = ?1 AND seq IN (SELECT value FROM json_each(?3))
+SELECT content FROM message_parts
+WHERE session_id = ?1 AND message_id = ?3 AND part > ?4 AND part <= ?5
   AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
-ORDER BY seq, part";
+ORDER BY part";
 
 /// The columns of a page's rows: seq, the message as JSON text (finished, when it has no further parts), how many parts
-/// it has besides, its time.
+/// it has besides, how many bytes its content has, its id, its time.
 macro_rules! message_columns {
     () => {
         r#"seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
-  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, created_at"#
+  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, bytes, id, created_at"#
     };
 }
 
@@ -206,7 +218,7 @@ macro_rules! page {
     };
 }
 
-/// A page that ends by its bytes: with the message that reaches `?5`. The fifth column says how many messages there would
+/// A page that ends by its bytes: with the message that reaches `?5`. The last column says how many messages there would
 /// be without that. The parameters are the same.
 #[rustfmt::skip]
 macro_rules! bounded_page {
@@ -245,7 +257,7 @@ pub const SECRET: &str = "SELECT value FROM secrets WHERE name = ?1";
 /// Merging two sessions, in this order: `?1` the session that goes, `?2` the one that stays, `?3` their namespace.
 /// Messages that both have (by local id) stay where they were first; those of the session that goes come first, and the
 /// numbers are gapless again. A batch that is sent again after a lost answer changes nothing any more.
-pub const MERGE: [&str; 7] = [
+pub const MERGE: [&str; 8] = [
     "DELETE FROM messages WHERE session_id = ?2
        AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)
        AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
@@ -259,6 +271,8 @@ pub const MERGE: [&str; 7] = [
              + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2 AND seq > 0) AS seq
            FROM messages WHERE session_id = ?2 AND seq < 0) AS moved
      WHERE messages.session_id = ?2 AND messages.seq = moved.old AND ?1 IS NOT NULL AND ?3 IS NOT NULL",
+    "UPDATE message_parts SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
     "UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1
        AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
     "UPDATE sessions SET seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2)

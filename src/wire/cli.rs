@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::{FieldError, optional_word, read_object};
-use crate::model::json::Json;
+use super::fields::{FieldError, optional_word, read_object, shown};
+use crate::model::json::{Json, unescaped};
 use crate::model::message::Message;
 use crate::model::session::ControlMode;
 use crate::model::words::MAX_WORD;
@@ -61,9 +61,12 @@ pub struct NewMessage<'a> {
 impl NewMessage<'_> {
     /// The content; a JSON string that holds JSON is unwrapped.
     pub fn content(&self) -> Json {
-        let wrapped = self.message.get().starts_with('"');
-        let inner = wrapped.then(|| serde_json::from_str::<String>(self.message.get()).ok()).flatten();
-        inner.and_then(|text| Json::parse(&text).ok()).unwrap_or_else(|| Json::from(self.message))
+        unescaped(self.message.get()).and_then(Json::of_text).unwrap_or_else(|| Json::from(self.message))
+    }
+
+    /// How many bytes it has as it came.
+    pub fn size(&self) -> usize {
+        self.message.get().len()
     }
 }
 
@@ -205,7 +208,7 @@ pub fn message_ack(id: &str, seq: u64) -> String {
 
 /// Acknowledges a `message` that was not taken.
 pub fn message_refused(error: &str, code: &str) -> String {
-    to_text(&Refused { ok: false, error, code })
+    to_text(&Refused { ok: false, error: &shown(error, MAX_SENTENCE), code })
 }
 
 #[derive(Serialize)]
@@ -236,7 +239,9 @@ impl UpdateAck<'_> {
         match self {
             Self::Success { version, field, value } => versioned("success", version, field, value),
             Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
-            Self::Error { reason, code } => to_text(&Failed { result: "error", reason, code }),
+            Self::Error { reason, code } => {
+                to_text(&Failed { result: "error", reason: &shown(reason, MAX_SENTENCE), code })
+            }
         }
     }
 }
@@ -248,18 +253,29 @@ struct Failed<'a> {
     code: &'a str,
 }
 
+/// The longest sentence that tells a CLI of its mistake, in characters: names and ids that it sent stand in it.
+const MAX_SENTENCE: usize = 1_000;
+/// The longest id that it is told of as it stands, in characters. No session or machine has one that is longer.
+const MAX_ID: usize = 255;
+
 /// The hub's `error` event.
 #[derive(Serialize)]
 pub struct ErrorEvent<'a> {
-    pub message: Cow<'a, str>,
-    pub code: &'a str,
+    message: Cow<'a, str>,
+    code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<&'a str>,
+    scope: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<&'a str>,
+    id: Option<Cow<'a, str>>,
 }
 
-impl ErrorEvent<'_> {
+impl<'a> ErrorEvent<'a> {
+    /// What is wrong, and the scope and id that it is about. Of what a CLI sent only the beginning is sent back.
+    pub fn new(message: &'a str, code: &'a str, about: Option<(&'a str, &'a str)>) -> Self {
+        let (scope, id) = about.unzip();
+        Self { message: shown(message, MAX_SENTENCE), code, scope, id: id.map(|id| shown(id, MAX_ID)) }
+    }
+
     /// The event's argument as JSON text.
     pub fn encode(&self) -> String {
         to_text(self)
@@ -297,17 +313,24 @@ pub struct Versioned<'a> {
 }
 
 /// The argument of an `update` event.
-pub fn update(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
-    to_text(&Update { id, seq, created_at, body })
-}
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Update<'a> {
-    id: &'a str,
-    seq: u64,
-    created_at: u64,
-    body: &'a UpdateBody<'a>,
+pub struct Update<'a> {
+    pub id: &'a str,
+    pub seq: u64,
+    pub created_at: u64,
+    pub body: &'a UpdateBody<'a>,
+}
+
+impl Update<'_> {
+    /// About how many bytes it has as JSON text.
+    pub fn size_hint(&self) -> usize {
+        let around = 512;
+        match self.body {
+            UpdateBody::NewMessage { message, .. } => around + message.content.text().len(),
+            _ => around,
+        }
+    }
 }
 
 /// None of these types can fail to serialize: they hold texts, numbers and checked JSON.
@@ -368,7 +391,7 @@ mod tests {
             agent_state: None,
         };
         assert_eq!(
-            update("u", 7, 9, &body),
+            to_text(&Update { id: "u", seq: 7, created_at: 9, body: &body }),
             r#"{"id":"u","seq":7,"createdAt":9,"body":{"t":"update-session","sid":"s","metadata":{"version":4,"value":{"z":1.0}},"agentState":null}}"#
         );
         let ack = UpdateAck::Mismatch { version: 4, field: "metadata", value: Some(&value) };

@@ -1,5 +1,6 @@
 //! Reading JSON from outside into structs, with errors that name the offending field.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
@@ -11,6 +12,14 @@ pub const MAX_SAFE_NUMBER: u64 = (1 << 53) - 1;
 
 /// How much of a value that does not fit is shown, in characters.
 const MAX_SHOWN: usize = 100;
+
+/// The beginning of a text that a client gets to see again, of at most so many characters.
+pub fn shown(text: &str, longest: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
 
 /// Why a JSON text did not fit; the sentence names the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,9 +101,7 @@ fn sentence(field: &str, reason: &str) -> String {
             "map" => "an object",
             other => other,
         };
-        let shown: String = found.chars().take(MAX_SHOWN).collect();
-        let cut = if shown.len() < found.len() { "…" } else { "" };
-        Some(format!("Field `{field}` must be {expected}, not {shown}{cut}."))
+        Some(format!("Field `{field}` must be {expected}, not {}.", shown(found, MAX_SHOWN)))
     });
     told.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
 }

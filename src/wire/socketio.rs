@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// The number that joins an event to its acknowledgement: chosen by the event's sender, at most [`MAX_ACK_ID`].
@@ -327,6 +328,20 @@ pub fn event(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> 
     }
     frame.push(']');
     frame
+}
+
+/// Writes the frame of an event with one argument, which is serialized where it stands, so that a large one is not in
+/// memory twice. `room` is about how many bytes it takes. The argument must be one that can't fail to serialize.
+pub fn event_of<T: Serialize>(namespace: &str, name: &str, arg: &T, room: usize) -> String {
+    let mut frame = head("42", namespace, None, name.len() + 5 + room);
+    frame.push('[');
+    push_string(&mut frame, name);
+    frame.push(',');
+    let mut bytes = frame.into_bytes();
+    let written = serde_json::to_writer(&mut bytes, arg);
+    debug_assert!(written.is_ok());
+    bytes.push(b']');
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Writes the frame that acknowledges the peer's event `id`. `args` are JSON texts, put in as they are.

@@ -1,6 +1,6 @@
 //! Stories of the Socket.IO codec: every packet, every way to be malformed, and what holds for any text.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
 use super::*;
 use proptest::prelude::*;

@@ -10,8 +10,8 @@ import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
-const hub = await startHub({ tally: true });
-const singleHub = await startHub({ tally: true, vars: { NAMESPACE_ROUTING: 'single:solo' } });
+const hub = await startHub({ around: ['tally.worker.js'] });
+const singleHub = await startHub({ around: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
 after(() => Promise.all([hub.stop(), singleHub.stop()]));
 
 const SESSION_MS = 30_000;

@@ -20,7 +20,7 @@ use super::rest::{Awaited, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::arrived;
-use super::{SECRET, World};
+use super::{SECRET, World, patient};
 
 /// A request.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Ask
         upgrade: asked.upgrade,
     };
     let fresh = || "fresh secret of thirty-two bytes".to_owned();
-    let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, db);
+    let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, patient(&db));
     match edge.decide(&head, now, fresh).await {
         Action::Respond(response) => response,
         Action::Authenticate => edge.authenticate(&asked.body, now, fresh).await,

@@ -4,7 +4,14 @@
 //! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
 
 // Every test file is a crate of its own and uses a part of this; the lints on panics hold for the hub, not for tests.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice
+)]
 
 pub mod cli;
 pub mod door;
@@ -35,6 +42,8 @@ use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
+use session_gateway_hub::store::Database;
+use session_gateway_hub::store::reads::PatientReads;
 
 use cli::Cli;
 use runtime::FakeRuntime;
@@ -52,6 +61,11 @@ pub const GRACE_MS: u64 = 2_000;
 /// Returns when no task has anything left to do.
 pub async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// A database as the platform hands it out. Between two attempts to read no time passes here.
+pub fn patient(db: &Arc<Sqlite>) -> Arc<dyn Database> {
+    Arc::new(PatientReads::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
 }
 
 /// A namespace's object: its runtime, its database, and the hub while it is awake.
@@ -73,7 +87,7 @@ impl Object {
         let tokens = AccessTokens::new(SECRET, false);
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary };
-        let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
+        let hub = Hub::wake(config, patient(&self.db), Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
 }

@@ -1,8 +1,9 @@
 //! A namespace in which a route would do what it is for, and its neighbour; and everything that can be wrong there.
 
 use serde_json::{Value, json};
+use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
 use session_gateway_hub::store::DbError;
-use session_gateway_hub::store::rows::{MAX_CONTENT_BYTES, MAX_METADATA_BYTES};
+use session_gateway_hub::store::rows::MAX_METADATA_BYTES;
 
 use super::cli::Cli;
 use super::door::Asked;
@@ -244,9 +245,9 @@ impl Scene {
     /// The database answers no more, and messages go on coming.
     async fn fill_journal(&mut self) {
         self.world.db.hold(On::Writes);
-        for bytes in [1, MAX_CONTENT_BYTES, MAX_CONTENT_BYTES, MAX_CONTENT_BYTES, MAX_CONTENT_BYTES] {
-            let message = "x".repeat(bytes.saturating_sub(2));
-            self.cli.emit("message", &json!({"sid": self.session, "message": message}));
+        // Each waits twice: as its row, and to be told of.
+        for _ in 0..=MAX_WAITING_BYTES / 2_000_000 {
+            self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
             quiet().await;
         }
     }

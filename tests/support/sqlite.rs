@@ -16,7 +16,8 @@ pub enum On {
 }
 
 impl On {
-    fn of(statements: &[Statement]) -> Self {
+    /// Which kind a batch is of.
+    pub fn of(statements: &[Statement]) -> Self {
         let reads = statements.iter().all(|statement| statement.sql.trim_start().starts_with("SELECT"));
         if reads { Self::Reads } else { Self::Writes }
     }
@@ -61,6 +62,7 @@ impl Sqlite {
     pub fn without_schema() -> Self {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        connection.set_prepared_statement_cache_capacity(100);
         Self { connection: Mutex::new(connection), script: Mutex::default() }
     }
 
@@ -252,7 +254,7 @@ fn check_limits(statements: &[Statement]) -> Result<(), DbError> {
 }
 
 fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqlite::Result<Vec<Row>> {
-    let mut prepared = connection.prepare(sql)?;
+    let mut prepared = connection.prepare_cached(sql)?;
     let params = params.iter().map(|param| match param {
         Value::Null => rusqlite::types::Value::Null,
         Value::Integer(number) => rusqlite::types::Value::Integer(*number),

@@ -76,6 +76,9 @@ pub async fn commit_as(
     memory: &Memory,
 ) -> Result<(), DbError> {
     let batch = journal.take(namespace, memory).expect("something to write");
+    for statements in batch.ahead(namespace) {
+        db.batch(&statements).await?;
+    }
     db.batch(&batch.statements).await.map(drop)
 }
 

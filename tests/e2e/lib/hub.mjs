@@ -42,18 +42,20 @@ function settings() {
   };
 }
 
-/** The modules of the built hub, its entry first; with `tally` that is `tally.worker.js`. */
-function modules(tally) {
+/** The modules of the built hub; `around` names files of this folder that stand around it, the entry first. */
+function modules(around) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
     throw new Error('There is no built hub in build/: run `npm run build` first.');
   }
-  const built = [
+  const laid = (name) => {
+    const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
+    return { type: 'ESModule', path: path.join(BUILD, name), contents };
+  };
+  return [
+    ...around.map(laid),
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
-  if (!tally) return built;
-  const contents = readFileSync(new URL('./tally.worker.js', import.meta.url), 'utf8');
-  return [{ type: 'ESModule', path: path.join(BUILD, 'tally.worker.js'), contents }, ...built];
 }
 
 /** The web console beside the worker, as wrangler.toml has it. */
@@ -73,6 +75,9 @@ function migrations() {
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
+/** What stands around a hub whose database is to have faults, and whose wasm memory is to be seen. */
+export const FAULTY = ['faulty.worker.js', 'memory.worker.js'];
+
 export class Hub {
   /** What the runtime complained of, as it writes it to its standard error. */
   complaints = new Recorder('the complaints of the runtime');
@@ -80,18 +85,18 @@ export class Hub {
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
-  #tally;
+  #around;
   #console;
   #revived = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {{rateLimit: boolean, tally: boolean, console: boolean}} options
+   * @param {{rateLimit: boolean, around: string[], console: boolean}} options
    */
-  constructor(vars, { rateLimit, tally, console }) {
+  constructor(vars, { rateLimit, around, console }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
-    this.#tally = tally;
+    this.#around = around;
     this.#console = console;
     folders.add(this.#state);
   }
@@ -145,7 +150,7 @@ export class Hub {
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(this.#tally),
+          modules: modules(this.#around),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
@@ -189,7 +194,20 @@ export class Hub {
   }
 
   /**
-   * What the object of a namespace did, of a hub that was started with `tally`: how often it woke, the events that it
+   * What the next batches to D1 meet, of a hub with `FAULTY` around it; what was set before and not met is forgotten.
+   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
+   */
+  async faults(faults) {
+    await this.web().post('/e2e/faults', faults);
+  }
+
+  /** How large the wasm memory is, in bytes, of a hub with `FAULTY` around it. It never shrinks. */
+  async wasmMemory() {
+    return (await this.web().get('/e2e/memory')).body;
+  }
+
+  /**
+   * What the object of a namespace did, of a hub with `tally.worker.js` around it: how often it woke, the events that it
    * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
@@ -235,12 +253,13 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, tally?: boolean, console?: boolean}}
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[], console?: boolean}}
  *   [options] `vars` override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its
- *   binding is missing; with `tally` one can see what the objects do; with `console` the web console is served, too
+ *   binding is missing; `around` names files of this folder that stand around the built worker, the entry first; with
+ *   `console` the web console is served, too
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, tally = false, console = false } = {}) {
-  const hub = new Hub(vars, { rateLimit, tally, console });
+export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [], console = false } = {}) {
+  const hub = new Hub(vars, { rateLimit, around, console });
   try {
     await hub.start();
     if (schema) await hub.migrate();

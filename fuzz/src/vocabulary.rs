@@ -1,0 +1,64 @@
+//! The variables of a deployment that are parsed: its vocabulary, its origins, its way to find a namespace. What is taken
+//! means what was written, and what is not is refused with a sentence.
+
+use serde_json::Value;
+use session_gateway_hub::http::cors::Cors;
+use session_gateway_hub::http::edge::Routing;
+use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::model::vocabulary::Vocabulary;
+
+use super::value;
+
+pub fn run(text: &str) {
+    words(text);
+    origins(text);
+    match Routing::parse(text) {
+        Ok(Routing::Single(namespace)) => {
+            assert_eq!(Namespace::parse(namespace.as_str()), Some(namespace.clone()));
+            assert_eq!(text.trim().strip_prefix("single:"), Some(namespace.as_str()));
+        }
+        Ok(_) => assert!(["", "token", "host"].contains(&text.trim())),
+        Err(reason) => assert!(reason.starts_with("NAMESPACE_ROUTING")),
+    }
+}
+
+fn words(text: &str) {
+    let vocabulary = match Vocabulary::parse(text) {
+        Ok(vocabulary) => vocabulary,
+        Err(reason) => {
+            assert!(reason.starts_with("VOCABULARY") && reason.ends_with('.'), "{reason}");
+            return;
+        }
+    };
+    let Some(Value::Object(parts)) = value(text) else { return };
+    let each = |part: &str| parts.get(part).and_then(Value::as_object).into_iter().flatten();
+    for (word, meaning) in each("agents") {
+        let kind = vocabulary.agent(word).expect("a word");
+        // The interface's own word stands for itself, whatever else is said.
+        assert!(kind.as_str() == meaning, "{word}: {meaning}");
+        assert!(vocabulary.agent_words(kind, "written").any(|known| known == word));
+    }
+    for (word, meaning) in each("models") {
+        assert!(vocabulary.model(word).expect("a word").as_str() == meaning);
+    }
+    for (word, meaning) in each("methods") {
+        assert!(vocabulary.method(word) == meaning);
+    }
+    assert!(vocabulary.agent(vocabulary.default_agent()).is_ok_and(|kind| kind.as_str() == "alpha"));
+}
+
+fn origins(text: &str) {
+    match Cors::parse(text) {
+        Ok(cors @ Cors::Listed(_)) => {
+            let Cors::Listed(listed) = &cors else { return };
+            for origin in listed {
+                assert!(cors.allows(origin, "hub.example"), "{origin}");
+                let headers = cors.headers(Some(origin), "hub.example", false);
+                assert_eq!(headers.get("access-control-allow-origin").map(|o| o.as_bytes()), Some(origin.as_bytes()));
+            }
+            assert!(!cors.allows("https://foreign.example/", "hub.example"));
+        }
+        Ok(_) => assert!(text.chars().all(|c| c == '*' || c == ',' || c == '/' || c.is_whitespace())),
+        Err(reason) => assert!(reason.starts_with("CORS_ORIGINS")),
+    }
+}

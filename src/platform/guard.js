@@ -1,0 +1,82 @@
+// What a panic costs is decided here: a wasm instance that panicked is lost as a whole, with all promises that it was to
+// settle. Whoever waits for one of them is answered from here instead.
+
+/** Ends what wasm has not finished, for the case that it never will: one function for each. */
+const unfinished = new Set();
+
+/** What is answered to whoever asked a wasm instance that was lost: the body, as the hub words it. */
+let interruption = '';
+
+/** A wasm instance begins: what is to be said should it be lost. */
+export function begin(body) {
+  interruption = body;
+}
+
+/**
+ * The wasm instance is lost, to a panic or to what else ended it: no promise of it will ever settle. The mark is the one
+ * that the `worker` crate's own frame looks at before each event, and has a new instance made.
+ */
+export function interrupt() {
+  globalThis.__worker_init_state.criticalError = true;
+  for (const end of [...unfinished]) {
+    try {
+      end();
+    } catch {
+      // Whoever waited is gone; the others are to hear of it all the same.
+    }
+  }
+}
+
+/** @returns {Promise<unknown>} what comes of the work, or of `instead` when the instance is lost before */
+async function orElse(work, instead) {
+  let end;
+  const lost = new Promise((resolve) => {
+    end = resolve;
+  });
+  unfinished.add(end);
+  try {
+    return await Promise.race([work, lost.then(instead)]);
+  } finally {
+    unfinished.delete(end);
+  }
+}
+
+/** A request to the worker, which is answered whatever comes. */
+export function answered(work) {
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'retry-after': '1' };
+  return orElse(work, () => new Response(interruption, { status: 503, headers }));
+}
+
+/** A request to the object; the worker, which may run elsewhere, answers in place of a lost instance. */
+export function carriedOut(work) {
+  return orElse(work, () => {
+    throw new Error('The hub was interrupted');
+  });
+}
+
+/** What a socket brought. Nobody will acknowledge it after the instance, so the client has to come back and send it again. */
+export function heard(work, socket) {
+  return orElse(work, () => dismiss(socket));
+}
+
+/**
+ * What an object does beside its events: writing, and telling it when it is written. Should the instance be lost before,
+ * nobody could say who heard of it; so everybody comes back and asks.
+ */
+export class Task {
+  constructor(state) {
+    const done = new Promise((resolve) => {
+      this.done = resolve;
+    });
+    orElse(done, () => state.getWebSockets().forEach(dismiss));
+  }
+}
+
+/** Closes a socket so that its client comes back. */
+function dismiss(socket) {
+  try {
+    socket.close(1012, 'The hub was interrupted, please reconnect');
+  } catch {
+    // It is closed already.
+  }
+}

@@ -1,0 +1,54 @@
+//! What a panic costs (`guard.js`): an instance that panicked is lost as a whole, but whoever waits for it is told at once.
+
+use std::cell::Cell;
+
+use wasm_bindgen::handler;
+use wasm_bindgen::prelude::*;
+
+use super::glue::intern_constants;
+use crate::http::error::Refusal;
+
+/// What is said to whoever waited for an instance that was lost.
+pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
+
+#[wasm_bindgen(module = "/src/platform/guard.js")]
+extern "C" {
+    /// The instance begins; should it be lost, this is the body of a 503 to whoever waits for it.
+    fn begin(interruption: &str);
+    /// The instance is lost: ends all that waits for it.
+    fn interrupt();
+
+    /// A request to the worker: becomes a 503 when the instance is lost.
+    pub fn answered(work: &js_sys::Promise) -> js_sys::Promise;
+    /// A request to the object: fails when the instance is lost.
+    #[wasm_bindgen(js_name = carriedOut)]
+    pub fn carried_out(work: &js_sys::Promise) -> js_sys::Promise;
+    /// What a socket brought: the socket is closed when the instance is lost.
+    pub fn heard(work: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
+    /// What an object does beside its events: all its sockets are closed when the instance is lost before `done`.
+    pub type Task;
+    #[wasm_bindgen(constructor)]
+    pub fn beside(state: &JsValue) -> Task;
+    #[wasm_bindgen(method)]
+    pub fn done(this: &Task);
+}
+
+/// Makes an instance ready for its first event: keeps the constants on the JavaScript side, and has that told when
+/// this instance is lost.
+pub fn prepare() {
+    thread_local! {
+        static IS_READY: Cell<bool> = const { Cell::new(false) };
+    }
+    if IS_READY.replace(true) {
+        return;
+    }
+    intern_constants();
+    begin(&Refusal::hub_unavailable(INTERRUPTED).body());
+    handler::set_on_abort(lost);
+}
+
+/// The instance ended in a panic or a trap. One call to the other side is all that it can still do: it traps when that
+/// returns.
+fn lost() {
+    interrupt();
+}

@@ -1,0 +1,36 @@
+/** What the largest messages cost the wasm memory, which never shrinks. A file of its own: nothing else may use it. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { FAULTY, startHub } from './lib/hub.mjs';
+
+const MIB = 1024 * 1024;
+const LARGEST_MESSAGE = 30 * MIB;
+
+test('the largest message is in wasm memory twice, and the next ones take no more', async (t) => {
+  const hub = await startHub({ around: FAULTY });
+  t.after(() => hub.stop());
+  const { session, cli } = await liveSession(t, hub, { tag: 'memory', way: 'header' });
+  const second = await connectCli(t, hub, { way: 'header' });
+  const before = await hub.wasmMemory();
+  const say = (from, message) => from.ask('message', { sid: session.id, message }, 60_000);
+  const texts = ['x'.repeat(LARGEST_MESSAGE - 2), `ü${'x'.repeat(LARGEST_MESSAGE - 4)}`];
+  const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST_MESSAGE - 2000)}"` });
+  const grown = [];
+  for (const message of [...texts, wrapped, ...texts]) {
+    const { ok, seq } = await say(cli, message);
+    assert.equal(ok, true);
+    const { status } = await hub.web().get(`/api/sessions/${session.id}/messages?afterSeq=${seq - 1}`);
+    assert.equal(status, 200);
+    grown.push((await hub.wasmMemory()) - before);
+  }
+  // Of two that come at once one may have to come again.
+  const acks = await Promise.all([say(cli, texts[0]), say(second, texts[0])]);
+  assert.ok(acks.some(({ ok }) => ok) && acks.every(({ ok, code }) => ok || code === 'overloaded'), JSON.stringify(acks));
+  grown.push((await hub.wasmMemory()) - before);
+  const shown = grown.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+  t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
+  assert.ok(grown.every((bytes) => bytes < 2.5 * LARGEST_MESSAGE), shown);
+  assert.ok(grown.at(-1) - grown[0] < LARGEST_MESSAGE / 2, shown);
+});

@@ -1,0 +1,122 @@
+/** How large what clients send may be, on the real database and the real sockets. */
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { connectCli, liveSession } from './lib/cli.mjs';
+import { deferred, within } from './lib/await.mjs';
+import { startHub } from './lib/hub.mjs';
+
+const MIB = 1024 * 1024;
+const LARGEST_MESSAGE = 30 * MIB;
+const LARGEST_FRAME = 32 * MIB;
+/** Larger than a row of the database. */
+const ROW = 2_000_001;
+const PATIENCE_MS = 60_000;
+
+/** @type {import('./lib/hub.mjs').Hub} */
+let hub;
+before(async () => {
+  hub = await startHub();
+});
+after(() => hub.stop());
+
+/** An object of exactly so many bytes of JSON, with these members first. */
+function sized(bytes, members = {}) {
+  const around = JSON.stringify({ ...members, filling: '' }).length;
+  return { ...members, filling: 'x'.repeat(bytes - around) };
+}
+
+const isTaken = (ack) => ack.ok === true || ack.result === 'success';
+const place = { path: '/code', host: 'box' };
+
+const KINDS = [
+  {
+    name: 'a message',
+    sizes: [100, ROW, LARGEST_MESSAGE],
+    limit: LARGEST_MESSAGE,
+    value: (bytes) => sized(bytes),
+    send: (cli, sid, message) => cli.ask('message', { sid, message }, PATIENCE_MS),
+    read: async (web, id, { seq }) => {
+      const { body } = await web.get(`/cli/sessions/${id}/messages?afterSeq=${seq - 1}&limit=1`);
+      return body.messages[0].content;
+    },
+  },
+  {
+    name: 'metadata',
+    sizes: [100, 600_000],
+    limit: 600_000,
+    value: (bytes) => sized(bytes, place),
+    send: (cli, sid, metadata, expectedVersion) => cli.ask('update-metadata', { sid, expectedVersion, metadata }),
+    read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.metadata,
+  },
+  {
+    name: 'an agent state',
+    sizes: [100, 1_000_000],
+    limit: 1_000_000,
+    value: (bytes) => sized(bytes),
+    send: (cli, sid, agentState, expectedVersion) => cli.ask('update-state', { sid, expectedVersion, agentState }),
+    read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.agentState,
+  },
+];
+
+for (const way of ['header', 'connect']) {
+  const socket = way === 'header' ? 'a direct socket' : 'a bridged socket';
+
+  for (const { name, sizes, limit, value, send, read } of KINDS) {
+    test(`${name} over ${socket} is kept whole up to its limit, and one byte more is refused`, async (t) => {
+      const { session, cli } = await liveSession(t, hub, { tag: `${name}-${way}`, way });
+      let version = 1;
+      for (const bytes of sizes) {
+        const sent = value(bytes);
+        const ack = await send(cli, session.id, sent, version);
+        assert.ok(isTaken(ack), `${bytes} bytes: ${JSON.stringify(ack).slice(0, 200)}`);
+        version = ack.version;
+        assert.deepEqual(await read(hub.web(), session.id, ack), sent, `${bytes} bytes`);
+      }
+      const refused = await send(cli, session.id, value(limit + 1), version);
+      assert.ok(!isTaken(refused) && refused.code === 'too-large', JSON.stringify(refused).slice(0, 200));
+      assert.equal((await cli.say(session.id, 'after')).ok, true, 'the socket lives on');
+    });
+  }
+
+  test(`a result of an RPC over ${socket} may fill its frame, and a larger one costs the CLI its socket alone`, async (t) => {
+    const { session, cli } = await liveSession(t, hub, { tag: `rpc-${way}`, way, reconnection: true });
+    let bytes = 0;
+    await cli.serve('listSkills', () => sized(bytes, { success: true }));
+    const ask = () => hub.web().get(`/api/sessions/${session.id}/skills`);
+    // Quotes inside of a string are escaped: eight of them, and the packet around.
+    const around = '43/cli,9007199254740991[""]'.length + 8;
+    for (bytes of [100, ROW, 30 * MIB, LARGEST_FRAME - around]) {
+      const { status, text } = await ask();
+      assert.deepEqual([status, text.length], [200, bytes]);
+    }
+    const closed = deferred();
+    cli.socket.io.engine.transport.ws.addEventListener('close', ({ code }) => closed.resolve(code));
+    bytes = LARGEST_FRAME;
+    await cli.reconnected(async () => {
+      const { status, body } = await ask();
+      assert.deepEqual([status, body.success, /disconnected/.test(body.error)], [200, false, true]);
+    });
+    assert.equal(await within(closed.promise, 'the socket to be closed'), 1009);
+    assert.equal((await cli.say(session.id, 'after')).ok, true, 'the hub lives on');
+  });
+}
+
+test('the largest message reaches another CLI whole, and web clients by its id; one of 8 MiB reaches all whole', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { tag: 'heard', way: 'header' });
+  const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
+  const feeds = [await hub.web().sse({ sessionId: session.id }), await hub.web().socket({ sessionId: session.id })];
+  t.after(() => feeds.forEach((feed) => feed.close()));
+  for (const bytes of [8 * MIB, LARGEST_MESSAGE, 100]) {
+    const content = sized(bytes);
+    const { seq, id } = await cli.ask('message', { sid: session.id, message: content }, PATIENCE_MS);
+    const update = await second.update('new-message');
+    assert.deepEqual(update.message.content, content);
+    for (const feed of feeds) {
+      const { message } = await feed.event('message-received', session.id);
+      assert.deepEqual([message.seq, message.id], [seq, id]);
+      if (bytes <= 8 * MIB) assert.deepEqual(message.content, content);
+      else assert.deepEqual([message.content, message.contentBytes], [undefined, bytes]);
+    }
+  }
+});

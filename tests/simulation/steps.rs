@@ -1,0 +1,510 @@
+//! What clients do, and what befalls the hub, in the order that the dice choose.
+
+use serde_json::json;
+use session_gateway_hub::hub::connections::Format;
+
+use super::cli::{Cli, Phase, Role, Waiting};
+use super::database::{Fault, lasting, passing};
+use super::ledger::{Part, Stay};
+use super::replies::Purpose;
+use super::support::sqlite::On;
+use super::web::Web;
+use super::world::{NEIGHBOUR, TEAM, World};
+
+/// Something that happens to the world.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    CliMessage,
+    CliRepeats,
+    UpdateMetadata,
+    AskPermission,
+    Alive,
+    SessionEnd,
+    Register,
+    Leave,
+    Come,
+    AnswerLate,
+    RunnerState,
+    WebMessage,
+    WebRepeats,
+    Rename,
+    Permission,
+    PermissionRace,
+    Abort,
+    Switch,
+    Mode,
+    Archive,
+    Delete,
+    Resume,
+    ReadFile,
+    Show,
+    List,
+    WebLeaves,
+    WebComes,
+    TagRace,
+    Foreign,
+    Settle,
+    Moment,
+    Minute,
+    LateAlarm,
+    Sleep,
+    Crash,
+    Fault,
+    Outage,
+    Slow,
+    Repair,
+}
+
+const STEPS: [(u64, Step); 39] = [
+    (14, Step::CliMessage),
+    (3, Step::CliRepeats),
+    (7, Step::UpdateMetadata),
+    (6, Step::AskPermission),
+    (5, Step::Alive),
+    (2, Step::SessionEnd),
+    (2, Step::Register),
+    (4, Step::Leave),
+    (8, Step::Come),
+    (4, Step::AnswerLate),
+    (2, Step::RunnerState),
+    (6, Step::WebMessage),
+    (2, Step::WebRepeats),
+    (5, Step::Rename),
+    (6, Step::Permission),
+    (3, Step::PermissionRace),
+    (2, Step::Abort),
+    (1, Step::Switch),
+    (2, Step::Mode),
+    (2, Step::Archive),
+    (2, Step::Delete),
+    (5, Step::Resume),
+    (4, Step::ReadFile),
+    (4, Step::Show),
+    (2, Step::List),
+    (3, Step::WebLeaves),
+    (5, Step::WebComes),
+    (1, Step::TagRace),
+    (2, Step::Foreign),
+    (6, Step::Settle),
+    (6, Step::Moment),
+    (2, Step::Minute),
+    (1, Step::LateAlarm),
+    (4, Step::Sleep),
+    (3, Step::Crash),
+    (5, Step::Fault),
+    (1, Step::Outage),
+    (2, Step::Slow),
+    (3, Step::Repair),
+];
+
+impl World {
+    /// The world as every run begins: some CLIs and web clients that are about to come.
+    pub fn people(&mut self) {
+        self.watch(TEAM, None);
+        self.watch(NEIGHBOUR, None);
+        let tags = 1 + self.dice.below(3);
+        for _ in 0..self.dice.between(1, 4) {
+            let tag = format!("/team-{}", self.dice.below(tags));
+            self.clis.push(Cli::new(TEAM, Role::Session { tag, id: None }));
+        }
+        self.clis.push(Cli::new(NEIGHBOUR, Role::Session { tag: "/neighbour-0".into(), id: None }));
+        for place in [TEAM, NEIGHBOUR] {
+            let machine = self.machine_of(place);
+            self.clis.push(Cli::new(place, Role::Machine(machine)));
+        }
+        for at in 0..self.clis.len() {
+            self.cli_comes(at);
+        }
+    }
+
+    /// A step, and some of what follows from it.
+    pub fn step_on(&mut self) {
+        let step = self.dice.weighted(&STEPS);
+        let place = if self.dice.chance(90) { TEAM } else { NEIGHBOUR };
+        self.step(format!("{step:?} in {}", self.objects[place].name));
+        self.watchers_come_back();
+        self.take_step(step, place);
+        let turns = match self.dice.below(10) {
+            0..3 => 0,
+            3..6 => self.dice.below(6),
+            6..9 => self.dice.below(40),
+            _ => 300,
+        };
+        self.go_on(turns);
+    }
+
+    fn take_step(&mut self, step: Step, place: usize) {
+        match step {
+            Step::CliMessage
+            | Step::CliRepeats
+            | Step::UpdateMetadata
+            | Step::AskPermission
+            | Step::Alive
+            | Step::SessionEnd
+            | Step::Register
+            | Step::Leave
+            | Step::AnswerLate
+            | Step::RunnerState => self.cli_step(step, place),
+            Step::Come => self.somebody_comes(place),
+            Step::WebMessage
+            | Step::WebRepeats
+            | Step::Rename
+            | Step::Permission
+            | Step::PermissionRace
+            | Step::Abort
+            | Step::Switch
+            | Step::Mode
+            | Step::Archive
+            | Step::Delete
+            | Step::Resume
+            | Step::ReadFile
+            | Step::Show
+            | Step::List => self.web_step(step, place),
+            Step::WebLeaves => {
+                let there = self.some_web(place, |web| web.link.is_some());
+                there.into_iter().for_each(|at| self.web_leaves(at));
+            }
+            Step::WebComes => self.web_client_comes(place),
+            Step::TagRace => self.tag_race(place),
+            Step::Foreign => self.foreign(place),
+            Step::Settle => self.rest(),
+            Step::Moment => {
+                let ms = self.dice.between(1, 900);
+                self.pass(ms);
+            }
+            Step::Minute => self.long_time(),
+            Step::LateAlarm => self.late = !self.late,
+            Step::Sleep => {
+                // An object is evicted some ten seconds after the last event.
+                self.read_all();
+                let ms = self.dice.between(10_000, 12_000);
+                self.pass(ms);
+                let slept = self.objects[place].sleep();
+                self.detail(|| format!("it sleeps: {slept}"));
+            }
+            Step::Crash => self.crash(place),
+            Step::Fault => self.fault(),
+            Step::Outage => {
+                let on = self.reads_or_writes();
+                let error = if self.dice.chance(70) { passing() } else { lasting() };
+                self.db.break_down(on, error);
+            }
+            Step::Slow => {
+                let on = self.reads_or_writes();
+                self.db.slow_down(on);
+            }
+            Step::Repair => self.db.repair(),
+        }
+    }
+
+    // CLIs.
+
+    fn some_cli(&mut self, place: usize, which: impl Fn(&Cli) -> bool) -> Option<usize> {
+        let those = self.clis.iter().enumerate().filter(|(_, cli)| cli.place == place && which(cli));
+        let those: Vec<usize> = those.map(|(at, _)| at).collect();
+        self.dice.pick(&those)
+    }
+
+    fn cli_step(&mut self, step: Step, place: usize) {
+        let of_session = |cli: &Cli| cli.is_ready() && cli.session().is_some();
+        let at = match step {
+            Step::RunnerState => self.some_cli(place, |cli| cli.is_ready() && cli.session().is_none()),
+            Step::Alive | Step::Leave | Step::AnswerLate | Step::Register => self.some_cli(place, Cli::is_ready),
+            _ => self.some_cli(place, of_session),
+        };
+        let Some(at) = at else { return };
+        match step {
+            Step::CliMessage => {
+                for _ in 0..self.dice.between(1, 3) {
+                    let local_id = self.new_message(place);
+                    let session = self.clis[at].session().unwrap();
+                    let text = format!("{}-{local_id}", self.objects[place].name);
+                    self.ledger(place).draft(&local_id, &session, &text);
+                    self.clis[at].unacknowledged.push_back(local_id.clone());
+                    self.cli_sends(at, &local_id);
+                }
+            }
+            Step::CliRepeats => self.cli_repeats(at, place),
+            Step::UpdateMetadata => self.update_metadata(at),
+            Step::AskPermission => self.ask_permission(at),
+            Step::Alive => self.cli_lives(at),
+            Step::SessionEnd => self.cli_ends(at),
+            Step::Register => self.cli_registers(at),
+            Step::Leave => self.cli_leaves(at),
+            Step::AnswerLate => {
+                if !self.clis[at].owed.is_empty() {
+                    let call = self.clis[at].owed.remove(0);
+                    self.cli_obeys(at, call);
+                }
+            }
+            _ => self.update_runner_state(at),
+        }
+    }
+
+    fn new_message(&mut self, place: usize) -> String {
+        format!("{}{}", if place == TEAM { "t" } else { "n" }, self.fresh())
+    }
+
+    /// A CLI sends again what it has not heard of, or what was sent before, by whomever.
+    fn cli_repeats(&mut self, at: usize, place: usize) {
+        if self.dice.chance(60) {
+            return self.cli_sends_again(at);
+        }
+        let session = self.clis[at].session().unwrap();
+        let of_session = |sent: &super::ledger::Sent| sent.session == session && sent.acknowledged && !sent.by_web;
+        let sent: Vec<String> = self.ledgers[place]
+            .messages
+            .iter()
+            .filter(|(_, sent)| of_session(sent))
+            .map(|(id, _)| id.clone())
+            .collect();
+        if let Some(local_id) = self.dice.pick(&sent) {
+            self.cli_sends(at, &local_id);
+        }
+    }
+
+    fn update_metadata(&mut self, at: usize) {
+        let Some(session) = self.clis[at].session() else { return };
+        let (version, mut value) = self.clis[at].values.get(&Part::Metadata).cloned().unwrap_or_default();
+        if !value.is_object() {
+            return;
+        }
+        let stale = version > 1 && self.dice.chance(20);
+        let expected = if stale { version - 1 } else { version };
+        value["n"] = json!(self.fresh());
+        let update = json!({"sid": session, "expectedVersion": expected, "metadata": value});
+        let waiting = Waiting::Update { of: session, part: Part::Metadata, expected, value, request: None };
+        self.cli_asks(at, "update-metadata", &update, waiting);
+    }
+
+    fn update_runner_state(&mut self, at: usize) {
+        let Role::Machine(machine) = self.clis[at].role.clone() else { return };
+        let expected = self.clis[at].values.get(&Part::RunnerState).map_or(1, |(version, _)| *version);
+        let value = json!({"n": self.fresh()});
+        let update = json!({"machineId": machine, "expectedVersion": expected, "runnerState": value});
+        let waiting = Waiting::Update { of: machine, part: Part::RunnerState, expected, value, request: None };
+        self.cli_asks(at, "machine-update-state", &update, waiting);
+    }
+
+    fn ask_permission(&mut self, at: usize) {
+        let (_, state) = self.clis[at].values.get(&Part::State).cloned().unwrap_or_default();
+        let mut state = if state.is_object() { state } else { json!({}) };
+        let request = format!("r{}", self.fresh());
+        if !state["requests"].is_object() {
+            state["requests"] = json!({});
+        }
+        state["requests"][&request] = json!({"tool": "T", "arguments": {}});
+        let stale = self.dice.chance(10);
+        self.cli_updates_state(at, state, Some(request), stale);
+    }
+
+    /// A CLI that is away comes; or one more.
+    fn somebody_comes(&mut self, place: usize) {
+        let away = |cli: &Cli| cli.phase == Phase::Away;
+        if let Some(at) = self.some_cli(place, away) {
+            return self.cli_comes(at);
+        }
+        if self.clis.len() < 9 {
+            let tag = format!("/{}-{}", self.objects[place].name, self.dice.below(3));
+            self.clis.push(Cli::new(place, Role::Session { tag, id: None }));
+            self.cli_comes(self.clis.len() - 1);
+        }
+    }
+
+    // The web.
+
+    fn some_web(&mut self, place: usize, which: impl Fn(&Web) -> bool) -> Option<usize> {
+        let those = self.webs.iter().enumerate().filter(|(_, web)| web.place == place && !web.watches && which(web));
+        let those: Vec<usize> = those.map(|(at, _)| at).collect();
+        self.dice.pick(&those)
+    }
+
+    fn web_client_comes(&mut self, place: usize) {
+        let away = |web: &Web| web.link.is_none() && !web.asking;
+        if let Some(at) = self.some_web(place, away).filter(|_| self.dice.chance(80)) {
+            return self.web_comes(at);
+        }
+        if self.webs.iter().filter(|web| web.place == place && !web.watches).count() < 3 {
+            let session = self.some_session(place).filter(|_| self.dice.chance(70));
+            let all = session.is_none() || self.dice.chance(30);
+            let format = if self.dice.chance(50) { Format::Json } else { Format::Sse };
+            self.webs.push(Web::new(place, all, session, format, false));
+            self.web_comes(self.webs.len() - 1);
+        }
+    }
+
+    fn web_step(&mut self, step: Step, place: usize) {
+        if matches!(step, Step::List) {
+            let sessions = &self.ledgers[place].sessions;
+            let gone =
+                sessions.iter().filter(|(_, known)| known.stay == Stay::Gone).map(|(id, _)| id.clone()).collect();
+            self.request(place, "GET", "/api/sessions?archived=include", String::new(), Purpose::List { gone });
+            return;
+        }
+        let Some(session) = self.some_session(place) else { return };
+        match step {
+            Step::WebMessage => {
+                let local_id = self.new_message(place);
+                let text = format!("{}-{local_id}", self.objects[place].name);
+                self.ledger(place).draft(&local_id, &session, &text);
+                self.ledger(place).messages.get_mut(&local_id).unwrap().by_web = true;
+                self.web_sends(place, &local_id);
+            }
+            Step::WebRepeats => {
+                let by_web = self.ledgers[place].messages.iter().filter(|(_, sent)| sent.by_web);
+                let by_web: Vec<String> = by_web.map(|(id, _)| id.clone()).collect();
+                if let Some(local_id) = self.dice.pick(&by_web) {
+                    self.web_sends(place, &local_id);
+                }
+            }
+            Step::Rename => self.rename(place, session),
+            Step::Permission => {
+                let approved = self.dice.chance(50);
+                if let Some(request) = self.some_request(place, &session) {
+                    self.answer_permission(place, &session, &request, approved);
+                }
+            }
+            Step::PermissionRace => {
+                if let Some(request) = self.some_request(place, &session) {
+                    self.answer_permission(place, &session, &request, true);
+                    self.answer_permission(place, &session, &request, false);
+                }
+            }
+            Step::Abort => self.end_session(place, session, "abort"),
+            Step::Archive => self.end_session(place, session, "archive"),
+            Step::Switch => self.order(place, session, "switch", String::new()),
+            Step::Mode => {
+                let mode = json!({"mode": self.dice.pick(&["default", "plan"])});
+                self.order(place, session, "permission-mode", mode.to_string());
+            }
+            Step::Delete => {
+                let known = self.ledger(place).session(&session);
+                (known.stay, known.deleted) = (Stay::Doubtful, true);
+                self.ledger(place).end(&session);
+                let path = format!("/api/sessions/{session}");
+                self.request(place, "DELETE", &path, String::new(), Purpose::Delete { session });
+            }
+            Step::Resume => {
+                for _ in 0..self.dice.between(1, 2) {
+                    self.ledger(place).end(&session);
+                    let path = format!("/api/sessions/{session}/resume");
+                    let purpose = Purpose::Resume { session: session.clone() };
+                    self.request(place, "POST", &path, String::new(), purpose);
+                }
+            }
+            Step::ReadFile => {
+                let nonce = format!("file-{}", self.fresh());
+                let path = format!("/api/sessions/{session}/file?path={nonce}");
+                self.request(place, "GET", &path, String::new(), Purpose::ReadFile { session, nonce });
+            }
+            _ => {
+                let floor = self.ledgers[place].floor(&session);
+                let path = format!("/api/sessions/{session}");
+                self.request(place, "GET", &path, String::new(), Purpose::Show { session, floor });
+            }
+        }
+    }
+
+    fn web_sends(&mut self, place: usize, local_id: &str) {
+        let sent = &self.ledgers[place].messages[local_id];
+        let (session, text) = (sent.session.clone(), sent.text.clone());
+        self.ledger(place).send(local_id, None);
+        let body = json!({"text": text, "localId": local_id}).to_string();
+        let purpose = Purpose::Message { session: session.clone(), local_id: local_id.to_owned() };
+        self.request(place, "POST", &format!("/api/sessions/{session}/messages"), body, purpose);
+    }
+
+    fn rename(&mut self, place: usize, session: String) {
+        let name = self.fresh();
+        let name = format!("{}-name-{name}", self.objects[place].name);
+        let newest = self.ledgers[place].newest(&session, Part::Metadata);
+        let expected = self.dice.chance(50).then_some(newest);
+        let mut body = json!({"name": name});
+        expected.iter().for_each(|expected| body["expectedVersion"] = json!(expected));
+        let path = format!("/api/sessions/{session}");
+        self.request(place, "PATCH", &path, body.to_string(), Purpose::Rename { session, name, expected });
+    }
+
+    /// A request that somebody asked about in a session.
+    fn some_request(&mut self, place: usize, session: &str) -> Option<String> {
+        let requests: Vec<String> =
+            self.ledger(place).session(session).requests.keys().rev().take(3).cloned().collect();
+        self.dice.pick(&requests)
+    }
+
+    fn answer_permission(&mut self, place: usize, session: &str, request: &str, approved: bool) {
+        let word = if approved { "approve" } else { "deny" };
+        let path = format!("/api/sessions/{session}/permissions/{request}/{word}");
+        let purpose = Purpose::Permission { session: session.to_owned(), request: request.to_owned(), approved };
+        self.request(place, "POST", &path, String::new(), purpose);
+    }
+
+    fn end_session(&mut self, place: usize, session: String, word: &str) {
+        self.ledger(place).end(&session);
+        let path = format!("/api/sessions/{session}/{word}");
+        self.request(place, "POST", &path, String::new(), Purpose::End { session });
+    }
+
+    fn order(&mut self, place: usize, session: String, word: &str, body: String) {
+        let path = format!("/api/sessions/{session}/{word}");
+        self.request(place, "POST", &path, body, Purpose::Order { session });
+    }
+
+    /// Ten clients ask for a new tag at once: they get one session.
+    fn tag_race(&mut self, place: usize) {
+        let race = self.fresh();
+        let tag = format!("/{}-race-{race}", self.objects[place].name);
+        for _ in 0..10 {
+            self.ask_for_tag(place, &tag, Purpose::Tag { tag: tag.clone(), cli: None, race: Some(race) });
+        }
+    }
+
+    /// Somebody tries what is the other namespace's.
+    fn foreign(&mut self, place: usize) {
+        let Some(session) = self.some_session(1 - place) else { return };
+        let (method, end) = self.dice.weighted(&[
+            (1, ("GET", "")),
+            (1, ("DELETE", "")),
+            (1, ("POST", "/archive")),
+            (1, ("POST", "/resume")),
+            (1, ("GET", "/git-status")),
+        ]);
+        let path = format!("/api/sessions/{session}{end}");
+        self.request(place, method, &path, String::new(), Purpose::Foreign { session });
+    }
+
+    // What befalls the hub.
+
+    fn reads_or_writes(&mut self) -> On {
+        if self.dice.chance(25) { On::Reads } else { On::Writes }
+    }
+
+    fn fault(&mut self) {
+        let on = self.reads_or_writes();
+        let error = if self.dice.chance(70) { passing() } else { lasting() };
+        let lost = self.dice.chance(40);
+        let (error, times) = if lost {
+            (passing(), self.dice.between(1, 3))
+        } else {
+            (error, self.dice.weighted(&[(6, 1), (3, 2), (1, 7)]))
+        };
+        for _ in 0..times {
+            let error = error.clone();
+            self.db.plan(on, if lost { Fault::After(error) } else { Fault::Before(error) });
+        }
+    }
+
+    /// So much time passes that signs of life, calls or pings run out.
+    pub fn long_time(&mut self) {
+        self.read_all();
+        let ms = self.dice.pick(&[2_000, 6_000, 11_000, 16_000, 31_000, 46_000, 61_000]).unwrap();
+        self.pass(ms);
+    }
+
+    fn crash(&mut self, place: usize) {
+        // The clock never stands still over a restart.
+        let ms = self.dice.between(10, 500);
+        self.pass(ms);
+        self.tear_down(place);
+    }
+}
