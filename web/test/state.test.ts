@@ -90,6 +90,12 @@ test('messages are taken in order, once, and what is missing is asked for', () =
   assert.deepEqual(taken(EMPTY_CONVERSATION, message(2)), { conversation: EMPTY_CONVERSATION });
 });
 
+test('a message that is told of without its content is read', () => {
+  const state: State = { ...EMPTY, conversations: { a: ready(1) } };
+  const event = { type: 'message-received', sessionId: 'a', message: { id: 'm2', seq: 2, localId: null, contentBytes: 9_000_000, createdAt: 2 } } as HubEvent;
+  assert.deepEqual(reduce(state, event), { state, needs: [{ kind: 'newer', id: 'a' }] });
+});
+
 test('pages join without holes and without doubles', () => {
   const first = withNewestPage(EMPTY_CONVERSATION, [message(9), message(8)], true);
   assert.deepEqual([seqs(first), first.hasOlder, first.reading.status], [[8, 9], true, 'ready']);

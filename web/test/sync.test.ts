@@ -14,15 +14,15 @@ interface Options {
 /** A hub with one session of `count` messages, whose answers can be held back. */
 function place(count: number) {
   const asked: string[] = [];
-  const hub = { count, isAway: false, hold: null as Promise<void> | null };
-  const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `m${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
+  const hub = { count, prefix: 'm', largest: Infinity, isAway: false, hold: null as Promise<void> | null };
+  const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
   const answer = (path: string, { params: { query = {} } = {} }: Options): unknown => {
     if (path === '/api/sessions') return { sessions: query.archived ? [line('old', 'archived')] : [line('a', 'running')] };
     if (path === '/api/machines') return { machines: [{ id: 'm' }] };
     if (path === '/api/sessions/{id}') return { session: { ...line('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
     const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
     if (afterSeq !== undefined) {
-      const to = Math.min(hub.count, afterSeq + limit);
+      const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.largest));
       return { messages: messages(afterSeq + 1, to), hasMore: to < hub.count };
     }
     const from = Math.max(1, beforeSeq - limit);
@@ -88,6 +88,24 @@ test('catching up reads all pages after the newest', async () => {
   assert.deepEqual(seqs(), Array.from({ length: 450 }, (_, at) => at + 1));
 });
 
+test('a page that one large message fills does not end the catching up', async () => {
+  const { sync, hub } = place(2);
+  await sync.conversation('a');
+  hub.count = 4;
+  hub.largest = 1;
+  await sync.newer('a');
+  assert.deepEqual(seqs(), [1, 2, 3, 4]);
+});
+
+test('a history that was numbered anew is read from its end', async () => {
+  const { sync, hub } = place(3);
+  await sync.conversation('a');
+  hub.prefix = 'merged';
+  hub.count = 90;
+  await sync.newer('a');
+  assert.deepEqual([seqs()[0], seqs().at(-1), conversationOf('a').messages[0]?.id], [31, 90, 'merged31']);
+});
+
 test('a message that comes while the first page is read is read after it', async () => {
   const { sync, hub } = place(2);
   let release = () => {};
@@ -116,5 +134,5 @@ test('after a gap everything is read again that is shown', async () => {
   asked.length = 0;
   await sync.everything();
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
-  assert.deepEqual(asked.sort(), ['/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":2}']);
+  assert.deepEqual(asked.sort(), ['/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
 });

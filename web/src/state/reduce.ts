@@ -11,6 +11,8 @@ export interface Reduced {
   needs: Need[];
 }
 
+type Received = Extract<HubEvent, { type: 'message-received' }>['message'];
+
 /** Applies an event. Events that come twice change nothing the second time. */
 export function reduce(state: State, event: HubEvent): Reduced {
   switch (event.type) {
@@ -64,9 +66,11 @@ function removed(state: State, id: string): State {
   return { ...state, summaries, sessions, conversations, sessionErrors };
 }
 
-function received(state: State, id: string, message: Parameters<typeof withMessage>[1]): Reduced {
+function received(state: State, id: string, message: Received): Reduced {
   const conversation = state.conversations[id];
   if (!conversation) return { state, needs: [] };
+  // A very large message is told of without its content.
+  if (!('content' in message)) return { state, needs: [{ kind: 'newer', id }] };
   const taken = withMessage(conversation, message);
   if ('need' in taken) return { state, needs: [{ kind: taken.need, id }] };
   return { state: { ...state, conversations: { ...state.conversations, [id]: taken.conversation } }, needs: [] };

@@ -157,12 +157,18 @@ export class Sync {
   }
 
   async #pagesAfter(id: string): Promise<void> {
+    // The first page begins with the newest message that is here: it shows whether the history is still the same.
+    let overlap = 1;
     let hasMore = true;
     while (hasMore) {
-      const afterSeq = conversationOf(id).messages.at(-1)?.seq ?? 0;
-      const page = await this.#page(id, { limit: LARGEST_PAGE, afterSeq }).catch(() => null);
+      const newest = conversationOf(id).messages.at(-1);
+      const query = { limit: LARGEST_PAGE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
+      const page = await this.#page(id, query).catch(() => null);
       // The channel is going to end as well, and its next beginning asks again.
       if (!page) return;
+      // Two sessions were merged, and messages numbered anew.
+      if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#firstPage(id);
+      overlap = 0;
       changeConversation(id, (one) => withNewerPage(one, page.messages));
       hasMore = page.hasMore && page.messages.length > 0;
     }
