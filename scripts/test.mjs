@@ -29,8 +29,8 @@ const TEST_TIMEOUT_MS = 5 * 60_000;
 const USAGE = `Usage: npm test -- [options]
 
   --only PART   run one part: rust (format, lints, native tests), wasm (scripts, build, size, deploy dry run), web
-                (the console: types, tests, build, size) or e2e (builds, end-to-end tests, those of the console in a
-                browser); may be given more than once
+                (the console: types, tests, build, size), e2e (builds, all end-to-end tests) or browser (builds, those of
+                the console); may be given more than once
   --keep-going  go on after a step that failed
   --help        this text
 
@@ -60,12 +60,12 @@ const CHECKS = [
   },
   { title: 'Native tests', parts: ['rust'], run: () => cargo('test', '--locked') },
   { title: 'Tests of the scripts and the glue', parts: ['wasm'], run: () => nodeTests(['scripts/test', 'src/platform']) },
-  { title: 'Wasm build and size', parts: ['wasm', 'e2e'], run: buildWithinBudget },
+  { title: 'Wasm build and size', parts: ['wasm', 'e2e', 'browser'], run: buildWithinBudget },
   { title: 'Types of the web console', parts: ['web'], run: checkConsoleTypes },
   { title: 'Tests of the web console', parts: ['web'], run: () => nodeTests(['web/test']) },
-  { title: 'Web console build and size', parts: ['web', 'wasm', 'e2e'], run: buildConsoleWithinBudget },
+  { title: 'Web console build and size', parts: ['web', 'wasm', 'e2e', 'browser'], run: buildConsoleWithinBudget },
   { title: 'End-to-end tests', parts: ['e2e'], run: () => nodeTests(['tests/e2e', 'examples/shell-agent/test']) },
-  { title: 'The web console in a browser', parts: ['e2e'], needs: needsBrowser, run: () => nodeTests(['tests/e2e/console']) },
+  { title: 'The web console in a browser', parts: ['e2e', 'browser'], needs: needsBrowser, run: () => nodeTests(['tests/e2e/console']) },
   {
     title: 'Deploy, dry run',
     parts: ['wasm'],

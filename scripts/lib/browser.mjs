@@ -2,16 +2,18 @@
 
 import { existsSync } from 'node:fs';
 
-/** Where systems put it; `CHROMIUM` names another place. */
+/** Where systems put it. */
 const PLACES = [
-  process.env.CHROMIUM,
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
-/** The path of a Chromium, or nothing. */
-export function findBrowser() {
-  return PLACES.find((place) => place && existsSync(place));
+/**
+ * The path of a Chromium, or nothing.
+ * @param {string} [named] where it is, when it is not where systems put it: the variable `CHROMIUM`
+ */
+export function findBrowser(named = process.env.CHROMIUM) {
+  return (named ? [named] : PLACES).find((place) => existsSync(place));
 }

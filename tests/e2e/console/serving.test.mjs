@@ -112,6 +112,13 @@ test('notifications are offered when the hub has them, and turned on and off wit
   const { page, context } = await visit(t, 'notify', { ...DESK, path: '/settings' });
   await page.getByRole('heading', { name: 'Settings' }).waitFor();
   const asked = [];
+  await page.route('**/api/push/vapid-public-key', (route) => route.fulfill({ status: 404, json: { error: 'No such path.', code: 'not_found' } }));
+  const answered = page.waitForResponse('**/api/push/vapid-public-key');
+  await page.reload();
+  await answered;
+  await page.getByRole('heading', { name: 'Account' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Notifications' }).count(), 0);
+  await page.unroute('**/api/push/vapid-public-key');
   await page.route('**/api/push/**', async (route) => {
     const { method, url, body } = { method: route.request().method(), url: route.request().url(), body: route.request().postDataJSON() };
     if (url.endsWith('/vapid-public-key')) return route.fulfill({ json: { publicKey: 'BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM' } });
