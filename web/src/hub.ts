@@ -134,6 +134,10 @@ function start(name: string): void {
   channel.start();
 }
 
+// A link that is opened where the console is open already only changes the fragment.
+addEventListener('hashchange', () => {
+  if (tokenOfFragment(location.hash) !== null) location.reload();
+});
 addEventListener('online', () => channel.wake());
 addEventListener('offline', () => channel.networkLost());
 document.addEventListener('visibilitychange', () => {

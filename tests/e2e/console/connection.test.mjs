@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Recorder } from '../lib/await.mjs';
 import { DESK, openPage, linkTo } from '../lib/browser.mjs';
-import { connectCli, liveSession } from '../lib/cli.mjs';
+import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, browser, visit, session } = await startConsole();
@@ -106,13 +107,20 @@ test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'renewed', ...place });
   const { page } = await openPage(t, browser, hub);
   const sockets = [];
+  const heard = new Recorder('the frames of the console');
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     const server = socket.connectToServer();
     sockets.push({ socket, server, url: new URL(socket.url()) });
+    server.onMessage((frame) => {
+      heard.push(frame);
+      socket.send(frame);
+    });
   });
   await page.goto(linkTo(hub, 'renewed', `/sessions/${one.id}`));
   const chat = new Chat(page);
+  await heard.first(() => sockets.at(-1).url.searchParams.has('sessionId'), 'the socket that hears of the session');
   await say(cli, one.id, 'Before.');
+  await heard.first((frame) => frame.includes('Before.'), 'the message');
   await chat.says('Before.');
   const { socket, server } = sockets.at(-1);
   const renewed = page.waitForResponse((response) => response.url().endsWith('/api/auth'));

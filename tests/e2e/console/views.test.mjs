@@ -67,7 +67,7 @@ test('axe finds no fault in any view', { timeout: 280_000 }, async (t) => {
       await page.getByLabel('Access token').waitFor();
       assert.deepEqual(await faults(page), [], `sign-in ${size} ${colorScheme}`);
       await page.goto(linkTo(hub, 'views'));
-      await page.reload();
+      await page.waitForURL((url) => url.hash === '');
       for (const { name, at, shows, open, screens } of VIEWS) {
         await page.goto(at(id));
         const seen = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
