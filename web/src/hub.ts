@@ -66,7 +66,8 @@ async function onConnected(id: string, missed: Missed): Promise<void> {
   const sent = outbox.flush();
   const shown = openSession.value;
   if (missed === 'anything') {
-    isCatchingUp.value = true;
+    // At the beginning nothing was missed: everything is read for the first time.
+    isCatchingUp.value = state.value.list.status === 'ready';
     await sync.everything();
     isCatchingUp.value = false;
   } else if (missed === 'messages' && shown !== null) {

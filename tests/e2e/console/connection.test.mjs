@@ -19,7 +19,7 @@ test('offline, what is written waits; back online, it goes out and what was miss
   await say(cli, one.id, 'Before.');
   await chat.says('Before.');
   await context.setOffline(true);
-  await page.getByText('You are offline.').first().waitFor();
+  await page.getByText('You are offline.').waitFor();
   await chat.send('written offline');
   await page.getByText('Goes out as soon as the hub can be reached').waitFor();
   await say(cli, one.id, 'Meanwhile.');
@@ -96,7 +96,7 @@ test('where no WebSocket gets through, events come as a stream', async (t) => {
   await stream;
   const chat = new Chat(page);
   await chat.line.waitFor();
-  await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await say(cli, one.id, 'Through the stream.');
   await chat.says('Through the stream.');
   assert.ok(sockets >= 2);
@@ -142,7 +142,7 @@ test('whoever hides the page says so, and hears a toast while another session is
   });
   await page.goto(linkTo(hub, 'visible'));
   await page.getByRole('link', { name: /The talk/ }).waitFor();
-  await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   const told = [];
   await page.route('**/api/visibility', (route) => {
     told.push(route.request().postDataJSON().visibility);
@@ -167,14 +167,14 @@ test('a session that was deleted while one was away is said to be gone, and the 
   const { page, context } = await visit(t, 'gone', { path: `/sessions/${one.id}` });
   await new Chat(page).line.waitFor();
   await context.setOffline(true);
-  await page.getByText('You are offline.').first().waitFor();
+  await page.getByText('You are offline.').waitFor();
   const web = hub.web('gone');
   assert.equal((await web.post(`/api/sessions/${one.id}/archive`)).status, 200);
   assert.equal((await web.delete(`/api/sessions/${one.id}`)).status, 200);
   await context.setOffline(false);
   await page.getByRole('alert').waitFor();
   await page.getByRole('link', { name: 'To the sessions' }).click();
-  await page.locator('.connection[data-state="live"]').first().waitFor({ state: 'attached' });
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await web.session({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
   await page.getByRole('link', { name: /The next one/ }).waitFor();
 });

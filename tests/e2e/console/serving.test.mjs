@@ -75,7 +75,7 @@ test('it can be installed: a manifest with icons, and a service worker that open
   await context.setOffline(true);
   await page.goto(`${hub.url}/machines`);
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
-  await page.getByText(/You are offline|Reconnecting/).first().waitFor();
+  await page.getByText(/You are offline|Reconnecting/).waitFor();
   await context.setOffline(false);
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });

@@ -44,7 +44,7 @@ const ALIASES: Record<string, string> = {
 const MAX_LENGTH = 200_000;
 
 /** The language of a word such as `rs`, or of a file's name. Null for what is not known. */
-export function languageOf(word: string): string | null {
+function languageOf(word: string): string | null {
   const ending = word.toLowerCase().split(/[./]/).at(-1) ?? '';
   const name = ALIASES[ending] ?? ending;
   return name in LANGUAGES ? name : null;

@@ -62,7 +62,7 @@ function progressOf(todos: Session['todos']): SessionSummary['todoProgress'] {
 }
 
 /** The last segment of a path, or all of it. */
-export function baseName(path: string): string {
+function baseName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? path;
 }
 

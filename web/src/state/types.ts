@@ -44,13 +44,12 @@ export interface State {
 export type Need =
   | { kind: 'list' }
   | { kind: 'machines' }
-  | { kind: 'session'; id: string }
   /** Messages after the newest that is here. */
   | { kind: 'newer'; id: string }
   /** All of the conversation: what is here is not what the hub has. */
   | { kind: 'conversation'; id: string };
 
-export const NOTHING: Reading = { status: 'none' };
+const NOTHING: Reading = { status: 'none' };
 
 export const EMPTY_CONVERSATION: Conversation = { reading: NOTHING, messages: [], hasOlder: false, outgoing: [] };
 

@@ -11,6 +11,7 @@ import { Dialogs } from '../ui/dialog.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
 import { Toasts } from '../ui/toasts.tsx';
 import { isWide } from '../ui/wide.ts';
+import { ConnectionBanner } from './connection.tsx';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
 import { SessionView } from './session.tsx';
@@ -52,6 +53,7 @@ function Frame() {
       <a class="skip" href="#main">
         Skip to the content
       </a>
+      <ConnectionBanner />
       {isWide.value && (
         <aside class="sidebar" aria-label="Sessions">
           <SessionList />

@@ -10,7 +10,6 @@ import { sync } from '../hub.ts';
 import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
 import { namespace, reading, summaries } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
-import { ConnectionBanner } from './connection.tsx';
 
 /** What is searched for, and how far the list is scrolled: a phone shows it again after each session. */
 const query = signal('');
@@ -48,7 +47,6 @@ export function SessionList() {
             }}
           />
         </div>
-        <ConnectionBanner />
       </header>
       <div
         class="list"

@@ -14,7 +14,6 @@ import { Failure, shortPath, Skeleton } from '../ui/pieces.tsx';
 import { attempt } from '../ui/toasts.tsx';
 import { useSelect } from '../ui/use-select.ts';
 import { Chat } from './chat.tsx';
-import { ConnectionBanner } from './connection.tsx';
 import { SessionMenu } from './session-menu.tsx';
 
 const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
@@ -40,7 +39,6 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   return (
     <>
       <Head id={id} session={session} tab={tab} />
-      <ConnectionBanner />
       {session ? <Body session={session} tab={tab} /> : <Pending />}
     </>
   );
