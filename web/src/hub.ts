@@ -19,6 +19,8 @@ export const auth = new Auth({
   now: Date.now,
   onSignedOut: (why) => {
     channel.stop();
+    // Drafts and messages that were not sent are this person's.
+    sessionStorage.clear();
     state.value = EMPTY;
     openSession.value = null;
     namespace.value = null;
@@ -28,7 +30,7 @@ export const auth = new Auth({
 
 export const api = createApi(auth);
 export const sync = new Sync(api);
-export const outbox = new Outbox(api);
+export const outbox = new Outbox(api, sessionStorage);
 
 let subscriptionId: string | null = null;
 
@@ -70,6 +72,7 @@ async function onConnected(id: string, missed: Missed): Promise<void> {
     isCatchingUp.value = state.value.list.status === 'ready';
     await sync.everything();
     isCatchingUp.value = false;
+    followShown();
   } else if (missed === 'messages' && shown !== null) {
     await sync.newer(shown);
   }
@@ -88,8 +91,13 @@ export async function open(id: string): Promise<void> {
   openSession.value = id;
   void sync.newer(id);
   await sync.session(id);
-  // One that is not there would keep the whole channel from opening.
-  if (openSession.value === id && state.value.sessions[id] && state.value.sessionErrors[id] === undefined) channel.follow(id);
+  followShown();
+}
+
+/** Hears the messages of the session on the screen. One that is not there would keep the whole channel from opening. */
+function followShown(): void {
+  const id = openSession.value;
+  if (id !== null && state.value.sessions[id] && state.value.sessionErrors[id] === undefined) channel.follow(id);
 }
 
 /** No session is on the screen any more. */
@@ -132,6 +140,7 @@ function forgetFragment(): void {
 function start(name: string): void {
   signedOutBecause.value = null;
   namespace.value = name;
+  outbox.restore();
   channel.start();
 }
 

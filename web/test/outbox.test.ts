@@ -6,21 +6,25 @@ import type { Api } from '../src/api/client.ts';
 import { unreachable } from '../src/api/errors.ts';
 import { Outbox } from '../src/state/outbox.ts';
 import { conversationOf, state } from '../src/state/store.ts';
-import { EMPTY } from '../src/state/types.ts';
+import { EMPTY, EMPTY_CONVERSATION } from '../src/state/types.ts';
+
+const STORED = { data: { ok: true, message: { seq: 7 } }, response: new Response() };
 
 type Sent = { localId: string; text?: string; attachments?: unknown[] };
 
 /** An outbox before a hub that answers as the test says. */
 function place() {
   const sent: Sent[] = [];
-  const hub: { answer: () => Promise<{ data?: unknown; error?: unknown; response: Response }> } = { answer: async () => ({ data: { ok: true }, response: new Response() }) };
+  const hub: { answer: () => Promise<{ data?: unknown; error?: unknown; response: Response }> } = { answer: async () => STORED };
   const POST = (_path: string, { body }: { body: Sent }) => {
     sent.push(body);
     return hub.answer();
   };
   let next = 0;
-  const outbox = new Outbox({ POST } as unknown as Pick<Api, 'POST'>, () => 5, () => `l${(next += 1)}`);
-  return { outbox, hub, sent };
+  const kept = new Map<string, string>();
+  const shelf = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+  const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, shelf, () => 5, () => `l${(next += 1)}`);
+  return { outbox: open(), reloaded: open, hub, sent };
 }
 const outgoing = () => conversationOf('a').outgoing;
 const states = () => outgoing().map(({ localId, state: one }) => [localId, one]);
@@ -49,7 +53,7 @@ test('what the hub refuses stays, with the reason, to be sent again under the sa
   hub.answer = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
   await outbox.send('a', 'hello', []);
   assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'The session is not active.']);
-  hub.answer = async () => ({ data: {}, response: new Response() });
+  hub.answer = async () => STORED;
   const [failed] = outgoing();
   assert.ok(failed);
   await outbox.retry('a', failed);
@@ -65,10 +69,34 @@ test('what cannot be sent waits for the hub, and goes out in the order in which 
   await outbox.send('a', 'one', []);
   await outbox.send('a', 'two', []);
   assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
-  hub.answer = async () => ({ data: {}, response: new Response() });
+  hub.answer = async () => STORED;
   sent.length = 0;
   await outbox.flush();
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
   await outbox.flush();
   assert.equal(sent.length, 2);
+});
+
+test('what was not sent survives a reload, and goes out once under its id', async () => {
+  const { outbox, reloaded, hub, sent } = place();
+  hub.answer = async () => Promise.reject(unreachable());
+  await outbox.send('a', 'one', []);
+  state.value = EMPTY;
+  const second = reloaded();
+  second.restore();
+  assert.deepEqual(states(), [['l1', 'waiting']]);
+  hub.answer = async () => STORED;
+  await second.flush();
+  assert.deepEqual([states(), sent.map(({ localId }) => localId)], [[['l1', 'sent']], ['l1', 'l1']]);
+  state.value = EMPTY;
+  reloaded().restore();
+  assert.deepEqual(states(), []);
+});
+
+test('one that was stored long ago is not shown as new', async () => {
+  const { outbox } = place();
+  const later = { id: 'm9', seq: 9, localId: null, content: 'x', createdAt: 0 };
+  state.value = { ...EMPTY, conversations: { a: { ...EMPTY_CONVERSATION, reading: { status: 'ready' }, messages: [later] } } };
+  await outbox.send('a', 'one', []);
+  assert.deepEqual(states(), []);
 });

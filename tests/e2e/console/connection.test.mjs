@@ -23,6 +23,8 @@ test('offline, what is written waits; back online, it goes out and what was miss
   await chat.send('written offline');
   await page.getByText('Goes out as soon as the hub can be reached').waitFor();
   await say(cli, one.id, 'Meanwhile.');
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await page.reload();
   await context.setOffline(false);
   await chat.says('Meanwhile.');
   assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');

@@ -5,17 +5,21 @@ import { HubError, sentence } from '../api/errors.ts';
 import { newId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { withOutgoing, withoutOutgoing } from './conversation.ts';
-import { changeConversation, state } from './store.ts';
+import { changeConversation, conversationOf, state } from './store.ts';
 import type { Outgoing } from './types.ts';
 
-/** Sends messages. */
+const KEY = 'outbox';
+
+/** Sends messages. What is not sent yet survives a reload of the page. */
 export class Outbox {
   #api: Pick<Api, 'POST'>;
+  #shelf: Pick<Storage, 'getItem' | 'setItem'>;
   #now: () => number;
   #newId: () => string;
 
-  constructor(api: Pick<Api, 'POST'>, now = Date.now, makeId = newId) {
+  constructor(api: Pick<Api, 'POST'>, shelf: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, makeId = newId) {
     this.#api = api;
+    this.#shelf = shelf;
     this.#now = now;
     this.#newId = makeId;
   }
@@ -33,6 +37,20 @@ export class Outbox {
   /** Gives one up. */
   discard(sessionId: string, localId: string): void {
     changeConversation(sessionId, (one) => withoutOutgoing(one, localId));
+    this.#keep();
+  }
+
+  /** Takes up what the page had not sent when it was left. It goes out with the next {@link flush}. */
+  restore(): void {
+    const kept = JSON.parse(this.#shelf.getItem(KEY) ?? '{}') as Record<string, Outgoing[]>;
+    for (const [id, outgoing] of Object.entries(kept)) {
+      for (const one of outgoing) changeConversation(id, (conversation) => withOutgoing(conversation, { ...one, state: 'waiting' }));
+    }
+  }
+
+  #keep(): void {
+    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((one) => one.state !== 'sent')] as const);
+    this.#shelf.setItem(KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
   }
 
   /** Sends everything that waits for the hub to be reachable, in the order in which it was written. */
@@ -47,13 +65,18 @@ export class Outbox {
 
   async #attempt(id: string, outgoing: Outgoing): Promise<void> {
     const { error: _, ...message } = outgoing;
-    const show = (change: Pick<Outgoing, 'state' | 'error'>) => changeConversation(id, (one) => withOutgoing(one, { ...message, ...change }));
+    const show = (change: Pick<Outgoing, 'state' | 'error'>) => {
+      changeConversation(id, (one) => withOutgoing(one, { ...message, ...change }));
+      this.#keep();
+    };
     show({ state: 'sending' });
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
-      await data(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
-      show({ state: 'sent' });
+      const { message: stored } = await data(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
+      // It was there before, further up than what is loaded: nothing will tell of it any more.
+      if (stored.seq < (conversationOf(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
+      else show({ state: 'sent' });
     } catch (error) {
       const isWaiting = error instanceof HubError && error.status === 0;
       show({ state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
