@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
 import { DESK } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
@@ -93,11 +94,12 @@ test('what the hub pushes is shown, and leads to the session', async (t) => {
   const data = { sessionId: agent.sessionId, requestId: 'r', url: `/sessions/${agent.sessionId}` };
   const pushed = { title: 'Permission Request', body: 'The notes (Bash)', tag: `permission-${agent.sessionId}`, data };
   await client.send('ServiceWorker.deliverPushMessage', { origin: hub.url, registrationId, data: JSON.stringify(pushed) });
-  const shown = await page.waitForFunction(async () => {
-    const [first] = await (await navigator.serviceWorker.ready).getNotifications();
-    return first && { title: first.title, body: first.body, tag: first.tag, data: first.data };
-  });
-  assert.deepEqual(await shown.jsonValue(), pushed);
+  const shown = () =>
+    page.evaluate(async () => {
+      const [first] = await (await navigator.serviceWorker.ready).getNotifications();
+      return first && { title: first.title, body: first.body, tag: first.tag, data: first.data };
+    });
+  assert.deepEqual(await eventually(shown, 'the notification'), pushed);
 
   const [worker] = context.serviceWorkers();
   await worker.evaluate(async () => {

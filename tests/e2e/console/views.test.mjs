@@ -104,7 +104,15 @@ test('dialogs, menus and toasts have no fault, and work by keys alone', async (t
   await page.getByRole('dialog').waitFor();
   assert.deepEqual(await faults(page), []);
   await page.keyboard.press('Escape');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'More for this session');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByLabel('Name').fill('Read the dates');
+  await page.keyboard.press('Enter');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('heading', { name: 'Read the dates', level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'More for this session');
   await page.keyboard.press('c');
   assert.equal(await page.getByLabel('Message to the agent').evaluate((element) => element === document.activeElement), true);
   await page.keyboard.type('/');

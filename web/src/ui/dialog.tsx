@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sentence } from '../api/errors.ts';
 
 interface Question {
@@ -35,8 +35,10 @@ function Asked({ question }: { question: Question }) {
   const [value, setValue] = useState(field?.value ?? '');
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
-  useEffect(() => dialog.current?.showModal(), []);
-  const close = () => {
+  useLayoutEffect(() => dialog.current?.showModal(), []);
+  // The browser gives the focus back to where it was; then the dialog is taken out of the page.
+  const close = () => dialog.current?.close();
+  const onClose = () => {
     asked.value = null;
   };
   const confirm = async (event: Event) => {
@@ -51,7 +53,7 @@ function Asked({ question }: { question: Question }) {
     }
   };
   return (
-    <dialog class="dialog" ref={dialog} onClose={close} aria-labelledby="dialog-title">
+    <dialog class="dialog" ref={dialog} onClose={onClose} aria-labelledby="dialog-title">
       <form onSubmit={confirm}>
         <h2 id="dialog-title">{title}</h2>
         {text && <p class="muted">{text}</p>}

@@ -2,7 +2,7 @@
 
 import { MoreHorizontal } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 /** One thing of a menu. */
 export interface MenuItem {
@@ -18,8 +18,9 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
   const root = useRef<HTMLDivElement>(null);
   const entries = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]') ?? [])];
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!open) return undefined;
+    // At once: later it might take the focus from where a fast person has gone.
     entries()[0]?.focus();
     const outside = ({ target }: Event) => {
       if (!root.current?.contains(target as Node)) setOpen(false);
