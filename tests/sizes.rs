@@ -272,6 +272,7 @@ async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one
         let ack = cli.acknowledged(ack).await;
         let update = second.event("update").await;
         assert!(update["body"]["message"]["content"] == whole, "a CLI hears all of it");
+        second.socket.send("3");
         let told = web.event_of("message-received").await;
         let message = &told["message"];
         assert_eq!((&message["id"], &message["seq"]), (&ack["id"], &ack["seq"]));

@@ -33,7 +33,8 @@ pub async fn subscription(
     let session = query.text("sessionId").map(str::to_owned);
     let machine = query.text("machineId").map(str::to_owned);
     if let Some(id) = &session {
-        hub.load_session(id).await?;
+        // During a merge, too: what becomes of the session is an event.
+        hub.load_session_in_merge(id).await?;
     }
     if let Some(id) = &machine {
         hub.load_machine(id).await?;

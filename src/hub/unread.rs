@@ -24,11 +24,13 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// A frame is to go out. Answers whether it may: that no more is unread then than may be.
+    /// A frame is to go out. Answers whether it may: that no more is unread then than may be, or that it is so large by
+    /// itself and little was unread before it.
     pub fn send(&mut self, bytes: usize) -> bool {
+        let before = self.bytes;
         self.since += bytes;
         self.bytes += bytes;
-        self.bytes <= MAX_UNREAD_BYTES
+        self.bytes <= MAX_UNREAD_BYTES || (bytes > MAX_UNREAD_BYTES / 2 && before <= MAX_UNREAD_BYTES / 2)
     }
 
     /// Whether so much went out since the last ping that it is time for another one.
@@ -59,6 +61,19 @@ mod tests {
         assert!(unread.send(MAX_UNREAD_BYTES));
         unread.beat();
         assert!(!unread.send(1));
+    }
+
+    #[test]
+    fn a_frame_that_is_larger_than_all_that_may_be_unread_goes_to_who_reads() {
+        let mut unread = Unread::default();
+        assert!(unread.send(MAX_UNREAD_BYTES / 2));
+        unread.beat();
+        assert!(unread.send(2 * MAX_UNREAD_BYTES));
+        unread.beat();
+        unread.answered();
+        unread.answered();
+        assert!(unread.send(MAX_UNREAD_BYTES / 2 + 1));
+        assert!(!unread.send(2 * MAX_UNREAD_BYTES));
     }
 
     #[test]

@@ -31,7 +31,7 @@ const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, those that wait included: one that keeps many open and sends nothing must not fill
 /// the room of all.
-const MAX_UPLOADS_OF_SESSION: usize = 8;
+const MAX_UPLOADS_OF_SESSION: usize = 16;
 /// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
 const BYTES_PER_MS: u64 = 256;
 
