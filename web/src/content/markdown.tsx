@@ -41,6 +41,6 @@ export function Markdown({ text }: { text: string }) {
     const blocks = [...element.querySelectorAll<HTMLElement>('pre > code[class*="language-"]')];
     if (blocks.length > 0) void import('./highlight.ts').then(({ highlightBlock }) => Promise.all(blocks.map(highlightBlock)));
   }, [shown]);
-  // biome-ignore lint/security/noDangerouslySetInnerHtml: it was cleaned
+  // It was cleaned above.
   return <div class="markdown" ref={root} dangerouslySetInnerHTML={shown} />;
 }

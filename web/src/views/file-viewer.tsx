@@ -49,6 +49,7 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
   return url;
 }
 
+/** Code with the numbers of its lines. In what `highlight` answers everything but the colouring is escaped. */
 function Code({ text, name }: { text: string; name: string }) {
   const [coloured, setColoured] = useState<string | null>(null);
   useEffect(() => void highlight(text, name).then(setColoured), [text, name]);
@@ -65,7 +66,6 @@ function Code({ text, name }: { text: string; name: string }) {
         </pre>
       ) : (
         <pre>
-          {/* biome-ignore lint/security/noDangerouslySetInnerHtml: everything but the colouring is escaped */}
           <code dangerouslySetInnerHTML={{ __html: coloured }} />
         </pre>
       )}

@@ -68,7 +68,6 @@ export function Input({ input }: { input: unknown }) {
 }
 
 /** Colours and the like of a terminal, which a page cannot show. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what they are
 const CONTROLS = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
 
 /** What came out, the first lines of it at once. */
