@@ -1,4 +1,5 @@
-// `npm run build`: compiles the crate to wasm and bundles it into build/. Does nothing when no input changed.
+// `npm run build`: compiles the crate to wasm and bundles it into build/, and builds the web console into web/dist/. Does
+// nothing when no input changed.
 //
 // worker-build compiles, binds and bundles; its own wasm-opt step is left out, because it keeps the names of
 // functions, a quarter of the size. wasm-opt (npm package binaryen) runs here instead. It takes longer than
@@ -7,14 +8,16 @@
 // `wrangler deploy` and `wrangler dev` start this too ([build] in wrangler.toml).
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parseCommandLine } from './lib/command-line.mjs';
+import { buildConsole, describeConsole } from './lib/console.mjs';
 import { isMain, main, tell, UserError } from './lib/errors.mjs';
+import { addFiles } from './lib/inputs.mjs';
 import { withLock } from './lib/lock.mjs';
-import { BUILD_DIR, exe, inProject, ROOT } from './lib/paths.mjs';
+import { BUILD_DIR, exe, inProject } from './lib/paths.mjs';
 import { CARGO_PROGRESS, cargoProgress, step } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
 import { buildTools, setup } from './lib/setup.mjs';
@@ -22,8 +25,8 @@ import { cargoTools } from './lib/versions.mjs';
 
 const USAGE = `Usage: npm run build
 
-Compiles the hub to wasm and bundles it into build/, sets up first what that needs, and does nothing when no input
-changed since the last time.
+Compiles the hub to wasm and bundles it into build/, and builds the web console into web/dist/. Sets up first what that
+needs, and does nothing when no input changed since the last time.
 
   --help  this text
 
@@ -109,24 +112,7 @@ function hashInputs() {
   const hash = createHash('sha256');
   hash.update(JSON.stringify(cargoTools()));
   hash.update(process.env.RUSTFLAGS ?? '');
-  for (const file of INPUTS.flatMap((name) => filesBelow(inProject(name)))) {
-    hash.update(`\0${path.relative(ROOT, file)}\0`);
-    hash.update(readFileSync(file));
-  }
-  return hash.digest('hex');
-}
-
-/**
- * @param {string} place a file or folder; none when it does not exist
- * @returns {string[]} in a fixed order
- */
-function filesBelow(place) {
-  const info = statSync(place, { throwIfNoEntry: false });
-  if (!info) return [];
-  if (!info.isDirectory()) return [place];
-  return readdirSync(place)
-    .sort()
-    .flatMap((name) => filesBelow(path.join(place, name)));
+  return addFiles(hash, INPUTS).digest('hex');
 }
 
 /** @param {(state: string) => void} update */
@@ -182,6 +168,7 @@ async function buildFromCommandLine() {
   try {
     await setup();
     console.log(describe(await build({ optimize: !forDev })));
+    console.log(describeConsole(await buildConsole()));
   } catch (error) {
     if (!forDev) throw error;
     // `wrangler dev` would print this error again, inside an object of its own. It goes on with what was built last.

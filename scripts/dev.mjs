@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { build, describe } from './build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
+import { buildConsole, describeConsole, signInLink } from './lib/console.mjs';
 import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { tryLock } from './lib/lock.mjs';
@@ -49,6 +50,7 @@ await main(async () => {
   await setup();
   const secret = accessToken();
   console.log(describe(await build({ optimize: false })));
+  console.log(describeConsole(await buildConsole()));
   await migrateLocalDatabase();
 
   const hub = startWrangler(options);
@@ -247,10 +249,13 @@ function announce(address, token, ofNamespace) {
   Address        ${address}
   Access token   ${token}   ${dim(`(${more})`)}
 
+  Open the console, signed in (the link holds the token: keep it to yourself):
+    ${signInLink(address, token)}
+
   Connect a CLI, in a second terminal:
     npm run agent -- --dir .${options}
 
-  Look around:
+  Look around without it:
     curl -H 'Authorization: Bearer ${token}' ${address}/api/sessions
 `);
 }

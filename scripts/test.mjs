@@ -3,11 +3,13 @@
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { build, describe } from './build.mjs';
+import { findBrowser } from './lib/browser.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
+import { buildConsole, checkConsoleTypes, describeConsole } from './lib/console.mjs';
 import { main, tell, UserError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
-import { bold, dim, elapsed, green, red } from './lib/progress.mjs';
+import { bold, dim, elapsed, green, red, yellow } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { isStopping } from './lib/signals.mjs';
@@ -18,17 +20,30 @@ const WASM = 'wasm32-unknown-unknown';
 /** What the worker may weigh, compressed as it is uploaded: a fifth of what every plan of the platform takes. */
 const WASM_BUDGET_BYTES = 600_000;
 
+/** What the web console may fetch before it shows anything, compressed: a second on a slow phone's network. */
+const FIRST_LOAD_BUDGET_BYTES = 250_000;
+
 /** A test file that neither passes nor fails within this time is stuck. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
 
 const USAGE = `Usage: npm test -- [options]
 
-  --only PART   run one part: rust (format, lints, native tests), wasm (scripts, build, size, deploy dry run) or
-                e2e (build, end-to-end tests); may be given more than once
+  --only PART   run one part: rust (format, lints, native tests), wasm (scripts, build, size, deploy dry run), web
+                (the console: types, tests, build, size), e2e (builds, all end-to-end tests) or browser (builds, those of
+                the console); may be given more than once
   --keep-going  go on after a step that failed
-  --help        this text`;
+  --help        this text
 
-/** @typedef {{title: string, parts: string[], run: () => Promise<unknown>}} Check */
+The console's end-to-end tests need Chromium (CHROMIUM=PATH, when it is not where it usually is). Without one they are
+left out, which the summary says; REQUIRE_BROWSER=1 makes that a failure.`;
+
+/**
+ * @typedef {object} Check
+ * @property {string} title
+ * @property {string[]} parts
+ * @property {() => string | undefined} [needs] why it cannot be done on this machine, and what would help
+ * @property {() => Promise<unknown>} run
+ */
 
 /** @type {Check[]} */
 const CHECKS = [
@@ -45,8 +60,12 @@ const CHECKS = [
   },
   { title: 'Native tests', parts: ['rust'], run: () => cargo('test', '--locked') },
   { title: 'Tests of the scripts and the glue', parts: ['wasm'], run: () => nodeTests(['scripts/test', 'src/platform']) },
-  { title: 'Wasm build and size', parts: ['wasm', 'e2e'], run: buildWithinBudget },
+  { title: 'Wasm build and size', parts: ['wasm', 'e2e', 'browser'], run: buildWithinBudget },
+  { title: 'Types of the web console', parts: ['web'], run: checkConsoleTypes },
+  { title: 'Tests of the web console', parts: ['web'], run: () => nodeTests(['web/test']) },
+  { title: 'Web console build and size', parts: ['web', 'wasm', 'e2e', 'browser'], run: buildConsoleWithinBudget },
   { title: 'End-to-end tests', parts: ['e2e'], run: () => nodeTests(['tests/e2e', 'examples/shell-agent/test']) },
+  { title: 'The web console in a browser', parts: ['e2e', 'browser'], needs: needsBrowser, run: () => nodeTests(['tests/e2e/console']) },
   {
     title: 'Deploy, dry run',
     parts: ['wasm'],
@@ -64,10 +83,11 @@ await main(async () => {
   const results = [await perform({ title: 'Set-up', run: setup })];
   for (const check of results[0].passed ? checks : []) {
     results.push(await perform(check));
-    if (!results.at(-1).passed && !options.keepGoing) break;
+    const { passed, leftOut } = results.at(-1);
+    if (!passed && !leftOut && !options.keepGoing) break;
   }
   summarize(results, [{ title: 'Set-up' }, ...checks]);
-  return results.every(({ passed }) => passed) ? 0 : 1;
+  return results.every(({ passed, leftOut }) => passed || leftOut) ? 0 : 1;
 });
 
 /** @param {string[]} args */
@@ -82,9 +102,14 @@ function parseOptions(args) {
   return { only, keepGoing, help };
 }
 
-/** @param {{title: string, run: () => Promise<unknown>}} check */
-async function perform({ title, run: work }) {
+/** @param {Pick<Check, 'title' | 'needs' | 'run'>} check */
+async function perform({ title, needs, run: work }) {
   console.log(`\n${bold(`── ${title}`)}`);
+  const missing = needs?.();
+  if (missing !== undefined && !process.env.REQUIRE_BROWSER) {
+    console.log(`${yellow('!')} Left out: ${missing}`);
+    return { title, passed: false, leftOut: missing, ms: 0 };
+  }
   const started = Date.now();
   let passed = true;
   try {
@@ -114,10 +139,26 @@ async function buildWithinBudget() {
   }
 }
 
+async function buildConsoleWithinBudget() {
+  const built = await buildConsole();
+  console.log(describeConsole(built));
+  if (built.firstLoadBytes > FIRST_LOAD_BUDGET_BYTES) {
+    throw new UserError(
+      `The web console fetches ${built.firstLoadBytes} bytes before it shows anything; its budget is ${FIRST_LOAD_BUDGET_BYTES}.`,
+      'Import what is not needed at once with `import()`; `ls -S web/dist/assets` shows what is large.',
+    );
+  }
+}
+
+function needsBrowser() {
+  if (findBrowser()) return undefined;
+  return 'there is no Chromium on this machine. On Debian: apt-get install chromium; else name one with CHROMIUM=PATH.';
+}
+
 /** @param {string[]} folders */
 async function nodeTests(folders) {
   const files = folders.flatMap(testFiles);
-  if (files.length === 0) throw new UserError(`There are no tests: no *.test.mjs in ${folders.join(', ')}.`);
+  if (files.length === 0) throw new UserError(`There are no tests: no *.test.mjs or *.test.ts in ${folders.join(', ')}.`);
   // Each file starts a runtime of its own beside its clients.
   const concurrency = Math.max(1, Math.min(4, availableParallelism()));
   const options = ['--test', '--test-reporter=spec', `--test-concurrency=${concurrency}`, `--test-timeout=${TEST_TIMEOUT_MS}`];
@@ -127,7 +168,7 @@ async function nodeTests(folders) {
 /** @param {string} folder */
 function testFiles(folder) {
   try {
-    const names = readdirSync(inProject(folder)).filter((name) => name.endsWith('.test.mjs'));
+    const names = readdirSync(inProject(folder)).filter((name) => /\.test\.(mjs|ts)$/.test(name));
     return names.sort().map((name) => `${folder}/${name}`);
   } catch (error) {
     if (error.code === 'ENOENT') return [];
@@ -136,7 +177,7 @@ function testFiles(folder) {
 }
 
 /**
- * @param {{title: string, passed: boolean, ms: number}[]} results
+ * @param {{title: string, passed: boolean, leftOut?: string, ms: number}[]} results
  * @param {{title: string}[]} planned
  */
 function summarize(results, planned) {
@@ -144,11 +185,13 @@ function summarize(results, planned) {
   console.log(`\n${bold('── Summary')}`);
   for (const { title } of planned) {
     const result = results.find((one) => one.title === title);
-    const state = !result ? dim('not run') : result.passed ? green('passed ') : red('failed ');
-    console.log(`  ${title.padEnd(width)}  ${state}  ${result ? elapsed(result.ms).padStart(12) : ''}`.trimEnd());
+    const state = !result ? dim('not run') : result.leftOut ? yellow('left out') : result.passed ? green('passed ') : red('failed ');
+    console.log(`  ${title.padEnd(width)}  ${state}  ${result && !result.leftOut ? elapsed(result.ms).padStart(12) : ''}`.trimEnd());
   }
   const total = results.reduce((sum, { ms }) => sum + ms, 0);
-  const failed = results.filter(({ passed }) => !passed).map(({ title }) => title);
-  if (failed.length === 0) console.log(green(`Everything passed in ${elapsed(total)}.`));
+  const failed = results.filter(({ passed, leftOut }) => !passed && !leftOut).map(({ title }) => title);
+  const leftOut = results.filter((result) => result.leftOut);
+  for (const { title, leftOut: why } of leftOut) console.log(yellow(`Left out: ${title}, because ${why}`));
+  if (failed.length === 0) console.log(green(`Everything ${leftOut.length > 0 ? 'else ' : ''}passed in ${elapsed(total)}.`));
   else console.log(red(`Failed: ${failed.join(', ')}. What went wrong stands above, under that heading.`));
 }

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { inProject } from './paths.mjs';
 import { UserError } from './errors.mjs';
 
-/** wrangler and miniflare refuse an older Node. */
-export const MIN_NODE = '22.12.0';
+/** wrangler and miniflare refuse one older than 22.12; from 22.18 on Node runs the console's tests, which are TypeScript. */
+export const MIN_NODE = '22.18.0';
 
 /**
  * npm packages that hold nothing but a Node binary, for machines whose own Node is older than

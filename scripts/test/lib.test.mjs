@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
+import { findBrowser } from '../lib/browser.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { cargoProgress, elapsed } from '../lib/progress.mjs';
@@ -111,4 +113,9 @@ test('the token of a namespace follows from the secret as docs/PROTOCOL.md says'
   // echo -n namespace:team-a | openssl dgst -sha256 -hmac secret -binary | basenc --base64url, without the padding
   assert.equal(namespaceToken('secret', 'team-a'), 'KGbYcyBMT0WEjhBKxiIaSRMyFZ5dLjQOR-o9l8_PBXI:team-a');
   assert.notEqual(namespaceToken('secret', 'team-b'), namespaceToken('secret', 'team-a'));
+});
+
+test('a browser that is named is taken, and no other in its place', () => {
+  assert.equal(findBrowser(process.execPath), process.execPath);
+  assert.equal(findBrowser(path.join(process.execPath, 'nothing')), undefined);
 });

@@ -67,6 +67,18 @@ describe('wrangler dev', () => {
     await eventually(() => hub.web('x', null).get('/health').then(({ status }) => status === 200, () => false), 'the hub', START_MS);
   });
 
+  test('serves the web console, with its policy, and leaves the interface to the worker', async () => {
+    const navigation = { 'sec-fetch-mode': 'navigate', accept: 'text/html' };
+    const page = await hub.web('team', null).get('/sessions/abc', { headers: navigation });
+    assert.deepEqual([page.status, page.headers['cache-control']], [200, 'no-cache']);
+    assert.match(page.text, /<div id="app">/);
+    assert.match(page.headers['content-security-policy'], /script-src 'self';/);
+    const [script] = page.text.match(/\/assets\/[^"]+\.js/);
+    assert.match((await hub.web('team', null).get(script)).headers['cache-control'], /immutable/);
+    assert.equal((await hub.web('team', null).get('/api/sessions', { headers: navigation })).body.code, 'unauthorized');
+    assert.equal((await hub.web('team').get('/api/nothing', { headers: navigation })).body.code, 'not_found');
+  });
+
   test('serves the hub: health, tokens, a session, a bridged socket, a message and an event', async (t) => {
     assert.equal((await hub.web('team', null).get('/health')).body.status, 'ok');
     assert.equal((await hub.web('team', null).get('/api/sessions')).status, 401);

@@ -11,6 +11,7 @@ import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');
+const CONSOLE = path.join(ROOT, 'web', 'dist');
 
 /** The shared secret of the hubs of these tests. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
@@ -31,10 +32,12 @@ function removeFolder(folder) {
 function settings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const flags = /^compatibility_flags\s*=\s*\[([^\]]*)\]/m.exec(text)[1];
+  const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, one]) => one);
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
-    compatibilityFlags: [...flags.matchAll(/"([^"]+)"/g)].map(([, flag]) => flag),
+    compatibilityFlags: list('compatibility_flags'),
+    workerFirst: list('run_worker_first'),
+    notFound: /^not_found_handling\s*=\s*"([^"]+)"/m.exec(text)[1],
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -55,6 +58,17 @@ function modules(around) {
   ];
 }
 
+/** The web console beside the worker, as wrangler.toml has it. */
+function assets({ workerFirst, notFound }) {
+  if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/: run `npm run build` first.');
+  return {
+    workerName: 'hub',
+    directory: CONSOLE,
+    routerConfig: { has_user_worker: true, static_routing: { user_worker: workerFirst } },
+    assetConfig: { not_found_handling: notFound },
+  };
+}
+
 function migrations() {
   const folder = path.join(ROOT, 'migrations');
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
@@ -72,16 +86,18 @@ export class Hub {
   #vars;
   #rateLimit;
   #around;
+  #console;
   #revived = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {{rateLimit: boolean, around: string[]}} options
+   * @param {{rateLimit: boolean, around: string[], console: boolean}} options
    */
-  constructor(vars, { rateLimit, around }) {
+  constructor(vars, { rateLimit, around, console }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
     this.#around = around;
+    this.#console = console;
     folders.add(this.#state);
   }
 
@@ -118,7 +134,7 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, compatibilityFlags, vars } = settings();
+    const { compatibilityDate, compatibilityFlags, vars, ...serving } = settings();
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
@@ -141,6 +157,7 @@ export class Hub {
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
           ratelimits: this.#rateLimit ? RATE_LIMITS : {},
+          ...(this.#console ? { assets: assets(serving) } : {}),
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
@@ -236,12 +253,13 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[]}} [options] `vars`
- *   override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its binding is
- *   missing; `around` names files of this folder that stand around the built worker, the entry first
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[], console?: boolean}}
+ *   [options] `vars` override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its
+ *   binding is missing; `around` names files of this folder that stand around the built worker, the entry first; with
+ *   `console` the web console is served, too
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [] } = {}) {
-  const hub = new Hub(vars, { rateLimit, around });
+export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [], console = false } = {}) {
+  const hub = new Hub(vars, { rateLimit, around, console });
   try {
     await hub.start();
     if (schema) await hub.migrate();

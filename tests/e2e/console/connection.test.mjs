@@ -1,0 +1,194 @@
+/** The web console when the network, the hub or the token goes away. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Recorder } from '../lib/await.mjs';
+import { DESK, openPage, linkTo } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, browser, visit, session } = await startConsole();
+
+const say = (cli, id, text) => cli.say(id, { role: 'agent', content: { type: 'text', text } });
+const place = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
+
+test('offline, what is written waits; back online, it goes out and what was missed is read', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'offline', ...place });
+  const { page, context } = await visit(t, 'offline', { path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  await say(cli, one.id, 'Before.');
+  await chat.says('Before.');
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  await chat.send('written offline');
+  await page.getByText('Goes out as soon as the hub can be reached').waitFor();
+  await say(cli, one.id, 'Meanwhile.');
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await page.reload();
+  await context.setOffline(false);
+  await chat.says('Meanwhile.');
+  assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');
+  await page.getByText('Goes out as soon as the hub can be reached').waitFor({ state: 'detached' });
+  assert.equal(await page.getByText('You are offline.').count(), 0);
+  assert.equal(await chat.log.getByText('written offline').count(), 1);
+  await say(cli, one.id, 'After.');
+  await chat.says('After.');
+});
+
+test('a message that the hub refuses says why, and is sent again or discarded', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'refused', ...place });
+  const { page } = await visit(t, 'refused', { path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  let refuse = true;
+  const localIds = [];
+  await page.route('**/messages', async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    localIds.push(route.request().postDataJSON().localId);
+    return refuse ? route.fulfill({ status: 503, json: { error: 'Too much waits.', code: 'overloaded' } }) : route.fallback();
+  });
+  await chat.send('hello');
+  await page.getByText('Not sent: Too much waits.').waitFor();
+  await chat.send('never mind');
+  await page.getByText('Not sent: Too much waits.').nth(1).waitFor();
+  await page.getByRole('button', { name: 'Discard' }).nth(1).click();
+  await page.getByText('never mind').waitFor({ state: 'detached' });
+  refuse = false;
+  await page.getByRole('button', { name: 'Retry' }).click();
+  assert.equal((await cli.update('new-message')).message.content.content.text, 'hello');
+  await page.getByText('Not sent').waitFor({ state: 'detached' });
+  assert.equal(localIds[0], localIds.at(-1));
+});
+
+test('after a restart of the hub everything is read again, without a reload', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'restart', reconnection: true, ...place });
+  const { page } = await visit(t, 'restart', { path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  await say(cli, one.id, 'Before.');
+  await chat.says('Before.');
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  await cli.reconnected(() => hub.restart());
+  await cli.alive(one.id);
+  for (let number = 1; number <= 3; number += 1) await say(cli, one.id, `After ${number}.`);
+  await chat.says('After 3.');
+  for (const text of ['Before.', 'After 1.', 'After 2.']) assert.equal(await chat.log.getByText(text).count(), 1, text);
+  await hub.web('restart').request('PATCH', `/api/sessions/${one.id}`, { body: { name: 'A new name' } });
+  await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
+  assert.equal(await page.evaluate(() => window.sameDocument), true);
+});
+
+test('where no WebSocket gets through, events come as a stream', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'stream', ...place });
+  const { page, complaints } = await openPage(t, browser, hub);
+  let sockets = 0;
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    sockets += 1;
+    return socket.close({ code: 1006 });
+  });
+  // A proxy in the way does not even let it open.
+  await page.addInitScript(() => {
+    const Native = window.WebSocket;
+    window.WebSocket = class extends Native {
+      set onopen(_) {}
+    };
+  });
+  const stream = page.waitForRequest((request) => request.url().includes('/api/events') && request.resourceType() === 'eventsource');
+  await page.goto(linkTo(hub, 'stream', `/sessions/${one.id}`));
+  await stream;
+  const chat = new Chat(page);
+  await chat.line.waitFor();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await say(cli, one.id, 'Through the stream.');
+  await chat.says('Through the stream.');
+  assert.ok(sockets >= 2);
+  assert.deepEqual(complaints, []);
+});
+
+test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'renewed', ...place });
+  const { page } = await openPage(t, browser, hub);
+  const sockets = [];
+  const heard = new Recorder('the frames of the console');
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    const server = socket.connectToServer();
+    sockets.push({ socket, server, url: new URL(socket.url()) });
+    server.onMessage((frame) => {
+      heard.push(frame);
+      socket.send(frame);
+    });
+  });
+  await page.goto(linkTo(hub, 'renewed', `/sessions/${one.id}`));
+  const chat = new Chat(page);
+  await heard.first(() => sockets.at(-1).url.searchParams.has('sessionId'), 'the socket that hears of the session');
+  await say(cli, one.id, 'Before.');
+  await heard.first((frame) => frame.includes('Before.'), 'the message');
+  await chat.says('Before.');
+  const { socket, server } = sockets.at(-1);
+  const renewed = page.waitForResponse((response) => response.url().endsWith('/api/auth'));
+  await server.close();
+  await socket.close({ code: 4401 });
+  await say(cli, one.id, 'Meanwhile.');
+  assert.equal((await renewed).status(), 200);
+  await chat.says('Meanwhile.');
+  assert.ok(sockets.at(-1).url.searchParams.get('lastEventId'));
+});
+
+test('whoever hides the page says so, and hears a toast while another session is in view', async (t) => {
+  const { session: one } = await liveSession(t, hub, { namespace: 'visible', ...place });
+  const { page } = await openPage(t, browser, hub);
+  let connected;
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    connected = socket;
+    socket.connectToServer();
+  });
+  await page.goto(linkTo(hub, 'visible'));
+  await page.getByRole('link', { name: /The talk/ }).waitFor();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  const told = [];
+  await page.route('**/api/visibility', (route) => {
+    told.push(route.request().postDataJSON().visibility);
+    return route.fallback();
+  });
+  const answered = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  assert.deepEqual([(await answered).status(), told], [200, ['hidden']]);
+
+  const data = { title: 'Permission Request', body: 'The talk (Bash)', sessionId: one.id, url: `/sessions/${one.id}` };
+  connected.send(JSON.stringify({ type: 'toast', eventId: 'x', data }));
+  await page.getByText('The talk (Bash)').waitFor();
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+});
+
+test('a session that was deleted while one was away is said to be gone, and the others are heard', async (t) => {
+  const { session: one } = await liveSession(t, hub, { namespace: 'gone', ...place });
+  const { page, context } = await visit(t, 'gone', { path: `/sessions/${one.id}` });
+  await new Chat(page).line.waitFor();
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  const web = hub.web('gone');
+  assert.equal((await web.post(`/api/sessions/${one.id}/archive`)).status, 200);
+  assert.equal((await web.delete(`/api/sessions/${one.id}`)).status, 200);
+  await context.setOffline(false);
+  await page.getByRole('alert').waitFor();
+  await page.getByRole('link', { name: 'To the sessions' }).click();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await web.session({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
+  await page.getByRole('link', { name: /The next one/ }).waitFor();
+});
+
+test('a token that is no longer good leads to the sign-in page, with the reason', async (t) => {
+  const { page } = await visit(t, 'revoked', DESK);
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.evaluate(() => {
+    sessionStorage.clear();
+    localStorage.setItem('access-token', 'wrong:revoked');
+  });
+  await page.reload();
+  await page.getByText('The access token is no longer valid.').waitFor();
+  await page.getByLabel('Access token').waitFor();
+});

@@ -1,0 +1,194 @@
+/** A conversation in the web console, in a real browser, with the real hub and the example agent. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, PHONE } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, browser, visit, session } = await startConsole();
+
+test('a person signs in with the token, is told of a wrong one, and signs out', async (t) => {
+  const { page, complaints } = await openPage(t, browser, hub);
+  await page.goto('/');
+  await page.getByLabel('Access token').fill('wrong:sign-in');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('Access token').fill(hub.token('sign-in'));
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.reload();
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('a link with a token that is not good says so, and leaves no token in the address', async (t) => {
+  const { page } = await openPage(t, browser, hub);
+  await page.goto('/#token=wrong%3Alink');
+  await page.getByText(/The link did not sign you in: /).waitFor();
+  assert.equal(page.url(), `${hub.url}/`);
+});
+
+test('a command is sent, approved, and its output is seen', async (t) => {
+  const { repository, page, chat, complaints } = await session(t, 'first', { args: ['--name', 'The notes'] });
+  assert.equal(new URL(page.url()).hash, '');
+  await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
+  await chat.line.fill('echo two >> notes.txt; cat notes.txt');
+  await page.keyboard.press('Enter');
+  await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
+  await page.getByRole('link', { name: /The notes.*waits for your answer/ }).waitFor();
+  assert.equal(await page.title(), '(1) The notes · Session gateway');
+  await chat.answer('Approve');
+  await chat.says('Exit code 0.');
+  await page.locator('summary', { hasText: 'Bash' }).click();
+  await chat.says('one\ntwo');
+  assert.equal(await page.getByText('Sending …').count(), 0);
+  assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
+  assert.deepEqual(complaints, []);
+});
+
+test('a command is denied with a reason, denied and stopped, and approved for the session', async (t) => {
+  const { page, chat } = await session(t, 'answers');
+  await chat.send('rm notes.txt');
+  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await chat.says('Reason: It is still needed');
+  await chat.send('rm -r src');
+  await chat.answer('Deny and stop');
+  await chat.says('Denied and aborted: rm -r src');
+  await chat.send('cat notes.txt');
+  await chat.answer('For this session');
+  await chat.says('Exit code 0.');
+  await chat.send('ls src');
+  await page.locator('summary', { hasText: 'ls src' }).waitFor();
+  assert.equal(await chat.request().count(), 0);
+});
+
+test('modes and models are switched, commands are offered, and todos are shown', async (t) => {
+  const { repository, agent, page, chat } = await session(t, 'modes');
+  repository.write('.agents/commands/greet.md', '# Greet\n\n```sh\necho hello there\n```\n');
+  repository.write('.agents/skills/review/SKILL.md', '---\nname: review\ndescription: Reads changes\n---\n');
+  const kept = async (name) => (await hub.web('modes').get(`/api/sessions/${agent.sessionId}`)).body.session[name];
+
+  await page.getByLabel('Permission mode').selectOption('Bypass');
+  await page.getByLabel('Permission mode').and(page.locator('[title="Does everything unasked"]')).waitFor();
+  await page.getByLabel('Model').selectOption('Strong model');
+  await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'model_strong');
+  assert.deepEqual([await kept('permissionMode'), await kept('modelMode')], ['bypassPermissions', 'model_strong']);
+
+  await chat.line.pressSequentially('/re');
+  await page.getByRole('option', { name: '/review' }).getByText('Reads changes').waitFor();
+  await chat.line.fill('/gre');
+  await page.getByRole('option', { name: '/greet' }).waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await chat.line.inputValue(), '/greet ');
+  await page.keyboard.press('Enter');
+  await chat.says('Exit code 0.');
+  await page.locator('summary', { hasText: 'echo hello there' }).waitFor();
+
+  await chat.send('/todo add Write it down');
+  await chat.send('/todo add Read it again');
+  await chat.send('/todo done 1');
+  await page.locator('.todo-strip', { hasText: '1/2' }).getByText('Read it again').first().waitFor();
+  await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+});
+
+test('a running command is stopped', async (t) => {
+  const { page, chat } = await session(t, 'stop', { args: ['--auto-approve'] });
+  await chat.send('echo begun; sleep 600');
+  await page.locator('summary', { hasText: 'sleep 600' }).getByText('running').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await chat.says(/Aborted\. Ended by SIGTERM/);
+  await chat.line.waitFor();
+});
+
+test('while the terminal is in control the console only reads, until it takes control', async (t) => {
+  const { page, chat } = await session(t, 'local', { args: ['--local'] });
+  await page.getByText('The terminal is in control.').waitFor();
+  assert.equal(await chat.line.count(), 0);
+  await page.getByRole('button', { name: 'Take control' }).click();
+  await chat.line.waitFor();
+});
+
+test('the questions of an agent are answered with a choice, several, or in own words', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'questions', tag: '/code/q', metadata: { path: '/code/q', host: 'h' } });
+  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
+  const questions = [
+    { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
+    { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
+    { question: 'Its name?' },
+  ];
+  const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState });
+  const { page } = await visit(t, 'questions', { path: `/sessions/${one.id}` });
+  const card = new Chat(page).request('Ask');
+  assert.equal(await card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
+  await card.getByLabel('Square').check();
+  await card.getByLabel('red').check();
+  await card.getByLabel('blue').check();
+  await card.getByLabel('Answer to: Its name?').fill('Tile');
+  await card.getByRole('button', { name: 'Answer', exact: true }).click();
+  const { answers, approved } = await answered;
+  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'] }]);
+  await card.waitFor({ state: 'detached' });
+});
+
+test('an edit is shown as a diff before it is approved, and can end the questions about edits', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h', flavor: 'alpha' } });
+  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
+  const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
+  const { page } = await visit(t, 'edits', { path: `/sessions/${one.id}` });
+  const card = new Chat(page).request('Edit');
+  await card.getByText('new', { exact: true }).waitFor();
+  assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
+  await card.getByRole('button', { name: 'Accept edits' }).click();
+  assert.equal((await answered).mode, 'acceptEdits');
+});
+
+test('what an agent writes cannot do anything to the page, and what is not known is shown as it is', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
+  const evil = '# Title\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
+  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: evil }] } } } });
+  await cli.say(one.id, { whatever: { nested: [1, 2, 'three'] } });
+  await cli.say(one.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
+  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${one.id}` });
+  await page.getByText('context compacted: to 20 %').waitFor();
+  await page.locator('summary', { hasText: 'A record of another kind' }).click();
+  await page.getByText('"three"').waitFor();
+  await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
+  const markdown = page.locator('.markdown');
+  assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"]')].map(({ outerHTML }) => outerHTML)), []);
+  assert.match(await page.title(), /Session gateway$/);
+  // The browser says that the policy would not have let it pass, either.
+  assert.deepEqual(complaints.filter((text) => !/Content Security Policy/.test(text)), []);
+});
+
+test('a long conversation shows its end, reads older messages on the way up, and stays where one reads', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'long', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
+  const say = (text) => cli.say(one.id, { role: 'agent', content: { type: 'text', text } });
+  for (let number = 1; number <= 200; number += 1) await say(`Message number ${number}.`);
+  const { page } = await visit(t, 'long', { ...PHONE, path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  await chat.says('Message number 200.');
+  // Only what is near the screen is in the page.
+  assert.ok((await chat.log.locator('.message').count()) < 60);
+  const first = chat.log.getByText('Message number 1.', { exact: true });
+  while ((await first.count()) === 0) {
+    await chat.log.evaluate((element) => element.scrollTo(0, 0));
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  }
+  await chat.log.getByText('The beginning').waitFor();
+  await say('Message number 201.');
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  assert.equal(await chat.log.getByText('Message number 201.').count(), 0);
+  await page.getByRole('button', { name: 'Newest' }).click();
+  await chat.says('Message number 201.');
+  await say('Message number 202.');
+  await chat.says('Message number 202.');
+});

@@ -1,0 +1,128 @@
+/**
+ * Each view of the web console, light and dark, on a phone and on a desk: axe finds no fault. With UPDATE_SCREENS=1 the
+ * pictures of docs/CONSOLE.md are made anew.
+ */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { test } from 'node:test';
+import { DESK, openPage, PHONE, linkTo } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { startConsole } from '../lib/console.mjs';
+import { ROOT } from '../lib/hub.mjs';
+import { keepAlive, NOW, tell } from '../lib/sample.mjs';
+
+const { hub, browser } = await startConsole();
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+const SIZES = { phone: PHONE, desk: DESK };
+const THEMES = ['light', 'dark'];
+
+/** The views, each with what is to be there before it is looked at. `screens`: for which size and theme there is a picture. */
+const VIEWS = [
+  { name: 'sessions', at: () => '/', shows: 'Parse the dates', screens: ['phone light'] },
+  { name: 'conversation', at: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screens: ['phone light', 'phone dark', 'desk light'] },
+  { name: 'changes', at: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', open: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
+  { name: 'files', at: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screens: ['desk dark'] },
+  { name: 'machines', at: () => '/machines', shows: 'online', screens: [] },
+  { name: 'new', at: () => '/new', shows: 'Ways of working', screens: [] },
+  { name: 'archive', at: () => '/archive', shows: 'Rename the tables', screens: [] },
+  { name: 'settings', at: () => '/settings', shows: 'Appearance', screens: [] },
+];
+
+/** A namespace with sessions in which everything stands that the views can show. */
+async function sample(t) {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'views', tag: '/code/almanac', metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' } });
+  await tell(hub, session, cli);
+  const beat = setInterval(() => keepAlive(session, cli), 10_000);
+  t.after(() => clearInterval(beat));
+  return session.id;
+}
+
+/** Waits until the conversation's end is in sight, as it is when nobody has scrolled. */
+const atEnd = (page) =>
+  page.waitForFunction(() => {
+    const log = document.querySelector('[role="log"]');
+    return log && log.scrollTop + log.clientHeight > log.scrollHeight - 5;
+  });
+
+/** The faults that axe finds on the page as it is. */
+async function faults(page) {
+  // Messages are not seen before their place is known.
+  await page.waitForFunction(() => [...document.querySelectorAll('.message')].every((one) => getComputedStyle(one).visibility === 'visible'));
+  const { violations } = await page.evaluate(async () => window.axe.run(document, { resultTypes: ['violations'] }));
+  return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`);
+}
+
+test('axe finds no fault in any view', { timeout: 280_000 }, async (t) => {
+  const id = await sample(t);
+  for (const [size, device] of Object.entries(SIZES)) {
+    for (const colorScheme of THEMES) {
+      const { page, complaints } = await openPage(t, browser, hub, { ...device, colorScheme, bypassCSP: true });
+      await page.addInitScript({ path: axe });
+      await page.clock.setFixedTime(NOW);
+      await page.goto('/');
+      await page.getByLabel('Access token').waitFor();
+      assert.deepEqual(await faults(page), [], `sign-in ${size} ${colorScheme}`);
+      await page.goto(linkTo(hub, 'views'));
+      await page.waitForURL((url) => url.hash === '');
+      for (const { name, at, shows, open, screens } of VIEWS) {
+        await page.goto(at(id));
+        const seen = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
+        await seen.waitFor();
+        if (open) {
+          await page.locator('summary', { hasText: open }).click();
+          await page.getByRole('region', { name: `Diff of ${open}` }).waitFor();
+        }
+        if (name === 'conversation') await atEnd(page);
+        assert.deepEqual(await faults(page), [], `${name} ${size} ${colorScheme}`);
+        if (process.env.UPDATE_SCREENS && screens.includes(`${size} ${colorScheme}`)) await keep(page, `${name}-${size}-${colorScheme}`);
+      }
+      assert.deepEqual(complaints, []);
+    }
+  }
+});
+
+test('dialogs, menus and toasts have no fault, and work by keys alone', async (t) => {
+  const id = await sample(t);
+  const { page } = await openPage(t, browser, hub, { ...DESK, bypassCSP: true });
+  await page.addInitScript({ path: axe });
+  await page.goto(linkTo(hub, 'views', `/sessions/${id}`));
+  await page.getByText('Shall I commit it?').first().waitFor();
+  const more = page.getByRole('button', { name: 'More for this session' });
+  await more.focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Rename' }).waitFor();
+  assert.deepEqual(await faults(page), []);
+  await page.keyboard.press('Escape');
+  assert.equal(await more.evaluate((element) => element === document.activeElement), true);
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  assert.deepEqual(await faults(page), []);
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'More for this session');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').getByLabel('Name').fill('Read the dates');
+  await page.keyboard.press('Enter');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('heading', { name: 'Read the dates', level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'More for this session');
+  await page.keyboard.press('c');
+  assert.equal(await page.getByLabel('Message to the agent').evaluate((element) => element === document.activeElement), true);
+  await page.keyboard.type('/');
+  await page.getByRole('option').first().waitFor();
+  assert.deepEqual(await faults(page), []);
+});
+
+/** Keeps a picture, in a palette: a third of the size. */
+async function keep(page, name) {
+  const sharp = createRequire(createRequire(import.meta.url).resolve('miniflare'))('sharp');
+  const small = await sharp(await page.screenshot({ animations: 'disabled', caret: 'hide' })).png({ palette: true, colours: 128, dither: 0, compressionLevel: 9, effort: 10 }).toBuffer();
+  writeFileSync(path.join(ROOT, 'docs', 'screens', `${name}.png`), small);
+}

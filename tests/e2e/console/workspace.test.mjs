@@ -1,0 +1,152 @@
+/** Files, changes and uploads in the web console. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { PHONE } from '../lib/browser.mjs';
+import { startConsole } from '../lib/console.mjs';
+
+const { session } = await startConsole();
+
+test('changes are shown with their diffs, staged and not, and read again when the agent was at work', async (t) => {
+  const { repository, page, chat, complaints } = await session(t, 'changes', { args: ['--auto-approve'] });
+  repository.write('notes.txt', 'one\ntwo\n');
+  repository.git('add', 'notes.txt');
+  repository.write('src/main.rs', 'fn main() {\n    println!("goodbye");\n}\n');
+  repository.write('new.txt', 'fresh\n');
+  await page.getByRole('link', { name: 'Changes' }).click();
+  await page.getByRole('heading', { name: 'main', exact: true }).waitFor();
+  const staged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Staged/ }) });
+  const unstaged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Not staged/ }) });
+  assert.deepEqual(await staged.locator('.change-path').allTextContents(), ['notes.txt']);
+  assert.deepEqual((await unstaged.locator('.change-path').allTextContents()).sort(), ['new.txt', 'src/main.rs']);
+
+  await staged.locator('summary', { hasText: 'notes.txt' }).click();
+  await staged.getByRole('region', { name: 'Diff of notes.txt' }).locator('[data-kind="added"]', { hasText: 'two' }).waitFor();
+  await unstaged.locator('summary', { hasText: 'main.rs' }).click();
+  const diff = unstaged.getByRole('region', { name: 'Diff of src/main.rs' });
+  await diff.waitFor();
+  assert.deepEqual(await diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
+  await unstaged.locator('summary', { hasText: 'new.txt' }).click();
+  await unstaged.getByRole('region', { name: 'Diff of new.txt' }).getByText('fresh').waitFor();
+
+  await page.getByRole('link', { name: 'Chat' }).click();
+  await chat.send('git add --all; git -c user.name=A -c user.email=a@example.com commit -qm second');
+  await chat.says('Exit code 0.');
+  await page.getByRole('link', { name: 'Changes' }).click();
+  await page.getByRole('heading', { name: 'Nothing has changed' }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test('what is no repository says so, and can be tried again', async (t) => {
+  const { repository, page } = await session(t, 'no-git');
+  repository.git('config', 'core.bare', 'true');
+  await page.getByRole('link', { name: 'Changes' }).click();
+  await page.getByRole('alert').waitFor();
+  repository.git('config', 'core.bare', 'false');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'Nothing has changed' }).waitFor();
+});
+
+test('files are walked by mouse and by keys, searched, and read with their code coloured', async (t) => {
+  const { repository, page, complaints } = await session(t, 'files');
+  repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
+  repository.write('dot.png', Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'));
+  await page.getByRole('link', { name: 'Files' }).click();
+  const item = (name) => page.getByRole('treeitem', { name });
+  await item('src').click();
+  await item('main.rs').click();
+  const file = page.getByRole('article', { name: 'src/main.rs' });
+  await file.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
+  await page.reload();
+  await file.getByText('println!').waitFor();
+
+  await item('src').focus();
+  await page.keyboard.press('ArrowRight');
+  await item('main.rs').waitFor();
+  await page.keyboard.press('ArrowRight');
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('main.rs'));
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('src'));
+  await page.keyboard.press('ArrowLeft');
+  await item('main.rs').waitFor({ state: 'detached' });
+
+  await page.getByLabel('Search files').fill('note');
+  await page.getByRole('list', { name: 'Found files' }).getByRole('button', { name: 'notes.txt' }).click();
+  await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
+  await page.getByLabel('Search files').fill('no such file');
+  await page.getByText('No file\u2019s name').or(page.getByText(/No file's name/)).waitFor();
+  await page.getByLabel('Search files').fill('');
+
+  await item('data.bin').click();
+  await page.getByText('This is no text.').waitFor();
+  await item('dot.png').click();
+  await page.getByRole('img', { name: 'dot.png' }).evaluate((image) => image.decode());
+  const download = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'Download dot.png' }).click();
+  assert.equal((await download).suggestedFilename(), 'dot.png');
+  assert.deepEqual(complaints, []);
+});
+
+test('on a phone the tree and the file are one after another', async (t) => {
+  const { page } = await session(t, 'phone-files', { options: PHONE });
+  await page.getByRole('link', { name: 'Files' }).tap();
+  await page.getByRole('treeitem', { name: 'notes.txt' }).tap();
+  await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
+  assert.equal(await page.getByRole('tree').isVisible(), false);
+  await page.getByRole('button', { name: 'All files' }).tap();
+  await page.getByRole('tree').waitFor();
+  await page.getByRole('link', { name: 'Back to the sessions' }).tap();
+  await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
+});
+
+/** Files as a browser hands them over by paste or drop. */
+function hand(page, kind, files) {
+  return page.evaluate(
+    ([how, all]) => {
+      const transfer = new DataTransfer();
+      for (const [name, text] of all) transfer.items.add(new File([text], name, { type: 'text/plain' }));
+      const target = document.getElementById('composer');
+      if (how === 'paste') target.dispatchEvent(new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
+      else target.dispatchEvent(new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    },
+    [kind, files],
+  );
+}
+
+test('files are sent by picker, paste and drop, one is removed again, and the message names the others', async (t) => {
+  const { repository, page, chat, complaints } = await session(t, 'uploads', { args: ['--auto-approve'] });
+  const files = page.getByRole('list', { name: 'Files to send' });
+  await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
+  await hand(page, 'paste', [['pasted.txt', 'pasted\n']]);
+  await hand(page, 'drop', [['dropped.txt', 'dropped\n'], ['unwanted.txt', 'x']]);
+  await files.locator('li[data-state="done"]').nth(3).waitFor();
+  await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
+  await chat.send('cat $ATTACHMENTS > got.txt');
+  await chat.says('Exit code 0.');
+  const attached = page.getByRole('list', { name: 'Attachments' });
+  assert.deepEqual((await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]), ['picked.txt', 'pasted.txt', 'dropped.txt']);
+  assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
+  assert.equal(await files.count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('an upload shows how far it is, can fail, and is sent again', async (t) => {
+  const { page, chat } = await session(t, 'progress', { args: ['--auto-approve'] });
+  let refuse = true;
+  await page.route('**/upload', async (route) => {
+    if (refuse) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
+    else await route.continue();
+  });
+  await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
+  await page.getByText('The hub is busy.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  refuse = false;
+  const progress = page.getByRole('progressbar', { name: 'Sending large.bin' });
+  await Promise.all([progress.waitFor(), page.getByRole('button', { name: 'Send large.bin again' }).click()]);
+  await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
+  await chat.send('wc -c < "$ATTACHMENTS"');
+  await page.locator('summary', { hasText: 'wc -c' }).click();
+  await chat.says('3000000');
+});

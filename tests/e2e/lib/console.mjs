@@ -1,0 +1,75 @@
+/** What the tests of the web console begin with: a hub that serves it, a browser, and agents in real directories. */
+
+import { after } from 'node:test';
+import { startAgent } from './agent.mjs';
+import { DESK, openPage, linkTo, startBrowser } from './browser.mjs';
+import { Repository } from './git.mjs';
+import { startHub } from './hub.mjs';
+import { Lifetime } from './lifetime.mjs';
+
+/** Starts a hub with its console, and a browser; both end with the file's tests. */
+export async function startConsole() {
+  const suite = new Lifetime();
+  after(() => suite.end());
+  const hub = await startHub({ console: true });
+  suite.after(() => hub.stop());
+  const browser = await startBrowser(suite);
+
+  /** A page that is signed in to a namespace. @see openPage */
+  const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
+    const opened = await openPage(t, browser, hub, options);
+    await opened.page.goto(linkTo(hub, namespace, path));
+    await opened.page.waitForURL((url) => url.hash === '');
+    return opened;
+  };
+
+  /**
+   * A repository with one commit, an agent that serves it, and a page that shows its session.
+   * @param {{after: (step: () => unknown) => void}} t
+   * @param {string} namespace the test's own
+   * @param {{args?: string[], options?: object}} [how] of the agent and the page
+   */
+  const session = async (t, namespace, { args = [], options = DESK } = {}) => {
+    const repository = new Repository(t);
+    repository.write('notes.txt', 'one\n');
+    repository.write('src/main.rs', 'fn main() {\n    println!("hello");\n}\n');
+    repository.commit('first');
+    const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
+    const opened = await visit(t, namespace, { ...options, path: `/sessions/${agent.sessionId}` });
+    return { repository, agent, ...opened, chat: new Chat(opened.page) };
+  };
+
+  return { hub, browser, visit, session };
+}
+
+/** A session's conversation on a page. */
+export class Chat {
+  /** @param {import('playwright-core').Page} page */
+  constructor(page) {
+    this.page = page;
+    this.line = page.getByLabel('Message to the agent');
+    this.log = page.getByRole('log', { name: 'Conversation' });
+  }
+
+  /** Writes a message and sends it. */
+  async send(text) {
+    await this.line.fill(text);
+    await this.page.getByRole('button', { name: 'Send', exact: true }).click();
+  }
+
+  /** The card of what the agent asks. */
+  request(tool = 'Bash') {
+    return this.page.getByRole('region', { name: `${tool} asks` });
+  }
+
+  /** Answers the card that is there, or comes. */
+  async answer(button) {
+    await this.request().getByRole('button', { name: button, exact: true }).click();
+    await this.request().waitFor({ state: 'detached' });
+  }
+
+  /** Waits for a text in the conversation. */
+  says(text) {
+    return this.log.getByText(text).last().waitFor();
+  }
+}

@@ -1,0 +1,132 @@
+/** A made-up project, always the same, for pictures of the console and for a look at every kind of thing it shows. */
+
+
+/** The time on the page. */
+export const NOW = Date.UTC(2026, 4, 12, 9, 30);
+
+const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
+const result = (id, content, is_error = false) => ({ role: 'agent', content: { type: 'output', data: { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error }] } } } });
+const asked = (text) => ({ role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'cli' } });
+
+const CODE = `use std::fmt;
+
+/// A day of the calendar.
+pub struct Date {
+    pub year: i32,
+    pub month: u8,
+    pub day: u8,
+}
+
+/// Reads \`2026-05-12\`.
+pub fn parse_date(text: &str) -> Option<Date> {
+    let mut parts = text.splitn(3, '-');
+    let year = parts.next()?.parse().ok()?;
+    let month = parts.next()?.parse().ok()?;
+    let day = parts.next()?.parse().ok()?;
+    (1..=12).contains(&month).then_some(Date { year, month, day })
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+`;
+
+const DIFF = `diff --git a/src/dates.rs b/src/dates.rs
+index 1f2e3d4..5a6b7c8 100644
+--- a/src/dates.rs
++++ b/src/dates.rs
+@@ -9,8 +9,8 @@ pub struct Date {
+ /// Reads \`2026-05-12\`.
+ pub fn parse_date(text: &str) -> Option<Date> {
+-    let mut parts = text.split('-');
++    let mut parts = text.splitn(3, '-');
+     let year = parts.next()?.parse().ok()?;
+     let month = parts.next()?.parse().ok()?;
+     let day = parts.next()?.parse().ok()?;
+-    Some(Date { year, month, day })
++    (1..=12).contains(&month).then_some(Date { year, month, day })
+ }
+`;
+
+const ANSWER = `The parser took a 13th month. It is refused now, and so is what stands behind the day:
+
+| Text | before | now |
+|---|---|---|
+| \`2026-05-12\` | a date | a date |
+| \`2026-13-01\` | a date | nothing |
+
+Shall I commit it?`;
+
+/** What the made-up machine answers. */
+const METHODS = {
+  gitStatus: () => ({
+    success: true,
+    branch: 'parse-dates',
+    files: [
+      { path: 'src/dates.rs', status: 'modified', index: '.', worktree: 'M' },
+      { path: 'tests/dates.rs', status: 'added', index: 'A', worktree: '.' },
+      { path: 'notes/old.md', status: 'deleted', index: '.', worktree: 'D' },
+    ],
+  }),
+  gitDiffNumstat: ({ staged }) => ({
+    success: true,
+    files: staged ? [{ path: 'tests/dates.rs', added: 18, removed: 0 }] : [{ path: 'src/dates.rs', added: 2, removed: 2 }, { path: 'notes/old.md', added: 0, removed: 7 }],
+  }),
+  gitDiffFile: () => ({ success: true, diff: DIFF }),
+  readFile: () => ({ success: true, content: Buffer.from(CODE).toString('base64') }),
+  listDirectory: ({ path }) => ({
+    success: true,
+    entries: path
+      ? [{ name: 'dates.rs', type: 'file', size: CODE.length }]
+      : [{ name: 'src', type: 'directory' }, { name: 'tests', type: 'directory' }, { name: 'Cargo.toml', type: 'file', size: 214 }, { name: 'README.md', type: 'file', size: 1822 }],
+  }),
+  listSlashCommands: () => ({ success: true, commands: ['todo', 'help'] }),
+  listSkills: () => ({ success: true, skills: [{ name: 'review', description: 'Reads a change as a colleague would' }] }),
+};
+
+/**
+ * Fills a session, and the namespace around it.
+ * @param {import('./hub.mjs').Hub} hub
+ * @param {any} session
+ * @param {import('./cli.mjs').Cli} cli the session's
+ */
+export async function tell(hub, session, cli) {
+  const { id, namespace } = session;
+  for (const [name, answer] of Object.entries(METHODS)) await cli.serve(`${id}:${name}`, answer);
+  // Told once: a second test finds it told.
+  if (session.seq > 0) return;
+  const todos = ['Find why month 13 is taken', 'Refuse it, with a test', 'Commit'];
+  const statuses = ['completed', 'completed', 'in_progress'];
+  const messages = [
+    asked('A 13th month is taken for a date. Please fix it, with a test.'),
+    output({ type: 'thinking', thinking: 'The month is parsed, and never looked at.' }, { type: 'text', text: 'I look at the parser first.' }, { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } }),
+    result('t1', CODE),
+    output({ type: 'tool_use', id: 't2', name: 'Edit', input: { file_path: 'src/dates.rs', old_string: "text.split('-')", new_string: "text.splitn(3, '-')" } }),
+    result('t2', 'The file was changed.'),
+    output({ type: 'tool_use', id: 't3', name: 'Bash', input: { command: 'cargo test dates' } }),
+    result('t3', 'test result: FAILED. 11 passed; 1 failed', true),
+    output({ type: 'tool_use', id: 't4', name: 'TodoWrite', input: { todos: todos.map((content, at) => ({ id: `${at}`, content, status: statuses[at], priority: at === 2 ? 'high' : 'medium' })) } }),
+    output({ type: 'tool_use', id: 't5', name: 'Bash', input: { command: 'cargo test dates' } }),
+    result('t5', 'test result: ok. 12 passed; 0 failed'),
+    output({ type: 'text', text: ANSWER }),
+  ];
+  for (const message of messages) await cli.say(id, message);
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Refuse a 13th month"' }, createdAt: NOW - 30_000 } };
+  await cli.ask('update-state', { sid: id, expectedVersion: 1, agentState: { requests } });
+  const web = hub.web(namespace);
+  const other = (tag, metadata) => web.session({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
+  await other('/code/almanac/2', { path: '/code/almanac', name: 'Write the moon tables' });
+  await other('/code/tide', { path: '/code/tide', host: 'harbour', summary: { text: 'Read the tide gauge', updatedAt: NOW } });
+  const archived = await other('/code/tide/2', { path: '/code/tide', host: 'harbour', name: 'Rename the tables' });
+  await web.post(`/api/sessions/${archived.id}/archive`, {});
+  await web.post('/cli/machines', { id: 'bench', metadata: { host: 'workshop', platform: 'linux', version: '1.4.0', displayName: 'Workshop' } });
+  await keepAlive(session, cli);
+}
+
+/** A sign of life of the session and its machine. */
+export async function keepAlive({ id }, cli) {
+  await cli.alive(id);
+  await cli.ask('machine-alive', { machineId: 'bench', time: Date.now() });
+}

@@ -1,0 +1,86 @@
+/** Diffs, line by line, with the words that changed in a line. */
+
+import { diffWordsWithSpace, parsePatch, structuredPatch } from 'diff';
+
+/** A run of characters of a line. */
+export interface Run {
+  text: string;
+  isChanged: boolean;
+}
+
+/** A line of a hunk. Numbers count from 1. */
+export interface Line {
+  kind: 'same' | 'added' | 'removed';
+  before: number | null;
+  after: number | null;
+  runs: Run[];
+}
+
+/** Lines that stand together. */
+export interface Hunk {
+  header: string;
+  lines: Line[];
+}
+
+/** Lines longer than this are not compared by words, which would take long. */
+const MAX_COMPARED = 1000;
+
+/** The hunks of a unified diff of one file; none for one without lines, such as a binary file's. Null for what is no diff. */
+export function hunksOf(patch: string): Hunk[] | null {
+  try {
+    return parsePatch(patch).flatMap(({ hunks }) => hunks.map(toHunk));
+  } catch {
+    return null;
+  }
+}
+
+/** The hunks between two texts. */
+export function hunksBetween(before: string, after: string): Hunk[] {
+  return structuredPatch('', '', before, after, '', '', { context: 3 }).hunks.map(toHunk);
+}
+
+type Parsed = ReturnType<typeof parsePatch>[number]['hunks'][number];
+
+function toHunk({ oldStart, oldLines, newStart, newLines, lines }: Parsed): Hunk {
+  let before = oldStart;
+  let after = newStart;
+  const out: Line[] = [];
+  for (const line of lines) {
+    const runs = [{ text: line.slice(1), isChanged: false }];
+    // `\ No newline at end of file` belongs to the line before it.
+    if (line.startsWith('\\')) continue;
+    if (line.startsWith('+')) out.push({ kind: 'added', before: null, after: after++, runs });
+    else if (line.startsWith('-')) out.push({ kind: 'removed', before: before++, after: null, runs });
+    else out.push({ kind: 'same', before: before++, after: after++, runs });
+  }
+  markWords(out);
+  return { header: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`, lines: out };
+}
+
+/** Where as many lines came as went, each is compared with the one in its place. */
+function markWords(lines: Line[]): void {
+  for (let at = 0; at < lines.length; ) {
+    const removed = runFrom(lines, at, 'removed');
+    const added = runFrom(lines, at + removed.length, 'added');
+    if (removed.length === added.length) removed.forEach((line, i) => compare(line, added[i]));
+    at += Math.max(1, removed.length + added.length);
+  }
+}
+
+function runFrom(lines: Line[], start: number, kind: Line['kind']): Line[] {
+  let end = start;
+  while (lines[end]?.kind === kind) end += 1;
+  return lines.slice(start, end);
+}
+
+function compare(removed: Line, added: Line | undefined): void {
+  const from = removed.runs[0]?.text ?? '';
+  const to = added?.runs[0]?.text ?? '';
+  if (!added || from.length > MAX_COMPARED || to.length > MAX_COMPARED) return;
+  const changes = diffWordsWithSpace(from, to);
+  const kept = changes.filter((one) => !one.added && !one.removed).reduce((sum, { value }) => sum + value.trim().length, 0);
+  // Lines that have little in common are not the same line.
+  if (kept * 3 < Math.min(from.length, to.length)) return;
+  removed.runs = changes.filter((one) => !one.added).map(({ value, removed: isChanged }) => ({ text: value, isChanged }));
+  added.runs = changes.filter((one) => !one.removed).map(({ value, added: isChanged }) => ({ text: value, isChanged }));
+}

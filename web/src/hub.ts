@@ -1,0 +1,158 @@
+/** Puts the console's parts together: signing in, the calls, the event channel and the store behind them. */
+
+import { Auth, tokenOfFragment } from './api/auth.ts';
+import { Channel, type Missed } from './api/channel.ts';
+import { createApi } from './api/client.ts';
+import { HubError, sentence } from './api/errors.ts';
+import type { HubEvent } from './api/types.ts';
+import { Outbox } from './state/outbox.ts';
+import { reduce } from './state/reduce.ts';
+import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
+import { Sync } from './state/sync.ts';
+import { EMPTY } from './state/types.ts';
+import { toast } from './ui/toasts.tsx';
+
+export const auth = new Auth({
+  storage: localStorage,
+  tab: sessionStorage,
+  fetch: (input, init) => fetch(input, init),
+  now: Date.now,
+  onSignedOut: (why) => {
+    channel.stop();
+    // Drafts and messages that were not sent are this person's.
+    sessionStorage.clear();
+    state.value = EMPTY;
+    openSession.value = null;
+    namespace.value = null;
+    signedOutBecause.value = why;
+  },
+});
+
+export const api = createApi(auth);
+export const sync = new Sync(api);
+export const outbox = new Outbox(api, sessionStorage);
+
+let subscriptionId: string | null = null;
+
+const channel = new Channel({
+  token: () => auth.token(),
+  forgetToken: () => auth.forgetJwt(),
+  onEvent,
+  onConnected,
+  onState: (next) => {
+    connection.value = next;
+  },
+  onRefused: (id) => void letGo(id),
+  isOnline: () => navigator.onLine,
+  isVisible: () => document.visibilityState === 'visible',
+  WebSocket,
+  EventSource,
+  origin: location.origin,
+});
+
+function onEvent(event: HubEvent): void {
+  if (event.type === 'toast') {
+    const { title, body, url, sessionId } = event.data;
+    // Who looks at the session sees it there.
+    if (sessionId === undefined || sessionId !== openSession.value) toast({ title, text: body, ...(url === undefined ? {} : { url }) });
+    return;
+  }
+  if (event.type === 'session-removed') channel.unfollow(event.sessionId);
+  const { state: next, needs } = reduce(state.value, event);
+  state.value = next;
+  void sync.meet(needs);
+}
+
+async function onConnected(id: string, missed: Missed): Promise<void> {
+  subscriptionId = id;
+  const sent = outbox.flush();
+  const shown = openSession.value;
+  if (missed === 'anything') {
+    // At the beginning nothing was missed: everything is read for the first time.
+    isCatchingUp.value = state.value.list.status === 'ready';
+    await sync.everything();
+    isCatchingUp.value = false;
+    followShown();
+  } else if (missed === 'messages' && shown !== null) {
+    await sync.newer(shown);
+  }
+  await sent;
+}
+
+/** Stops following a session that the hub says is gone. */
+async function letGo(id: string | null): Promise<void> {
+  if (id === null) return;
+  await sync.session(id);
+  if (state.value.sessionErrors[id] !== undefined) channel.unfollow(id);
+}
+
+/** Shows a session: reads it, and hears its messages from now on. */
+export async function open(id: string): Promise<void> {
+  openSession.value = id;
+  void sync.newer(id);
+  await sync.session(id);
+  followShown();
+}
+
+/** Hears the messages of the session on the screen. One that is not there would keep the whole channel from opening. */
+function followShown(): void {
+  const id = openSession.value;
+  if (id !== null && state.value.sessions[id] && state.value.sessionErrors[id] === undefined) channel.follow(id);
+}
+
+/** No session is on the screen any more. */
+export function close(id: string): void {
+  if (openSession.value === id) openSession.value = null;
+}
+
+/**
+ * Signs in with an access token, and starts.
+ * @throws {HubError} the hub's refusal
+ */
+export async function signIn(accessToken: string): Promise<void> {
+  start((await auth.signIn(accessToken)).namespace);
+}
+
+/** Signs in with a token of the address, or with the one of this browser; without one the sign-in page is shown. */
+export async function begin(): Promise<void> {
+  const given = tokenOfFragment(location.hash);
+  if (given !== null) {
+    try {
+      await signIn(given);
+      forgetFragment();
+      return;
+    } catch (error) {
+      signedOutBecause.value = `The link did not sign you in: ${sentence(error)}`;
+      // With a hub that is away, a reload tries the link again.
+      if (!(error instanceof HubError && error.isPassing)) forgetFragment();
+      if (auth.accessToken === null) return;
+    }
+  }
+  // The name of the namespace stands in the token; whether that is still good shows with the first request.
+  if (auth.accessToken !== null) start(auth.accessToken.match(/:([^:]*)$/)?.[1] ?? 'default');
+}
+
+/** A token must not stay in the history, nor in what a person copies from the address bar. */
+function forgetFragment(): void {
+  history.replaceState(history.state, '', location.pathname + location.search);
+}
+
+function start(name: string): void {
+  signedOutBecause.value = null;
+  namespace.value = name;
+  outbox.restore();
+  channel.start();
+}
+
+// A link that is opened where the console is open already only changes the fragment.
+addEventListener('hashchange', () => {
+  if (tokenOfFragment(location.hash) !== null) location.reload();
+});
+addEventListener('online', () => channel.wake());
+addEventListener('offline', () => channel.networkLost());
+document.addEventListener('visibilitychange', () => {
+  const visibility = document.visibilityState === 'visible' ? 'visible' : 'hidden';
+  if (visibility === 'visible') channel.wake();
+  // A subscription that is gone has told its successor at its beginning.
+  if (subscriptionId !== null && namespace.value !== null) void api.POST('/api/visibility', { body: { subscriptionId, visibility } }).catch(() => {});
+});

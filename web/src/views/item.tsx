@@ -1,0 +1,129 @@
+/** One item of a conversation. */
+
+import './item.css';
+import { AlertTriangle, Brain, Check, Clock, Paperclip, RotateCw, Terminal, X } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import type { Attachment } from '../api/types.ts';
+import type { Item } from '../content/timeline.ts';
+import { Markdown } from '../content/markdown.tsx';
+import { outbox } from '../hub.ts';
+import type { Outgoing } from '../state/types.ts';
+import { Fold } from '../ui/fold.tsx';
+import { sizeOf } from '../ui/pieces.tsx';
+import { Output, ToolCall } from './tool.tsx';
+import { TodoList } from './todos.tsx';
+
+/** Shows an item. */
+export function ItemView({ item, sessionId }: { item: Item; sessionId: string }) {
+  switch (item.kind) {
+    case 'user':
+      return (
+        <Said attachments={item.attachments} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
+          {item.text}
+        </Said>
+      );
+    case 'outgoing':
+      return <Sending sessionId={sessionId} outgoing={item.outgoing} />;
+    case 'text':
+      return <Markdown text={item.text} />;
+    case 'thinking':
+      return (
+        <Fold id={item.key} icon={<Brain size={15} aria-hidden />} title="Thought">
+          <p class="thought">{item.text}</p>
+        </Fold>
+      );
+    case 'tool':
+      return <ToolCall tool={item} />;
+    case 'result':
+      return (
+        <Fold id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier call" isBad={item.isError}>
+          <Output text={item.text} />
+        </Fold>
+      );
+    case 'plan':
+      return <TodoList todos={item.todos} />;
+    case 'event':
+      return <Event name={item.name} text={item.text} />;
+    case 'unknown':
+      return (
+        <Fold id={item.key} icon={<Terminal size={15} aria-hidden />} title="A record of another kind">
+          <Output text={JSON.stringify(item.json, null, 2)} />
+        </Fold>
+      );
+  }
+}
+
+function Event({ name, text }: { name: string; text: string | undefined }) {
+  if (name === 'ready') return <hr class="turn-end" />;
+  return (
+    <p class="event">
+      {name.replaceAll('_', ' ')}
+      {text && `: ${text}`}
+    </p>
+  );
+}
+
+function Said({ attachments, note, children }: { attachments: Attachment[]; note?: string | undefined; children: ComponentChildren }) {
+  return (
+    <div class="said">
+      <span class="prompt" aria-hidden>
+        ›
+      </span>
+      <div>
+        <span class="hidden-visually">You: </span>
+        {children}
+        {attachments.length > 0 && (
+          <ul role="list" class="attachments" aria-label="Attachments">
+            {attachments.map(({ id, filename, size }) => (
+              <li key={id} class="chip">
+                <Paperclip size={13} aria-hidden /> {filename} · {sizeOf(size)}
+              </li>
+            ))}
+          </ul>
+        )}
+        {note && <p class="muted small">{note}</p>}
+      </div>
+    </div>
+  );
+}
+
+function Sending({ sessionId, outgoing }: { sessionId: string; outgoing: Outgoing }) {
+  const { state, error, text, attachments, localId } = outgoing;
+  return (
+    <div class="sending" data-state={state}>
+      <Said attachments={attachments}>{text}</Said>
+      <p class="send-state small" role="status">
+        {state === 'sending' && (
+          <>
+            <Clock size={13} aria-hidden /> Sending …
+          </>
+        )}
+        {state === 'sent' && (
+          <>
+            <Check size={13} aria-hidden /> Sent
+          </>
+        )}
+        {state === 'waiting' && (
+          <>
+            <Clock size={13} aria-hidden /> Goes out as soon as the hub can be reached
+          </>
+        )}
+        {state === 'failed' && (
+          <>
+            <AlertTriangle size={13} aria-hidden /> Not sent: {error}
+          </>
+        )}
+      </p>
+      {(state === 'failed' || state === 'waiting') && (
+        <div class="actions">
+          <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing)}>
+            <RotateCw size={15} aria-hidden /> Retry
+          </button>
+          <button type="button" class="button quiet" onClick={() => outbox.discard(sessionId, localId)}>
+            <X size={15} aria-hidden /> Discard
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,115 @@
+/** What was said, newest at the bottom; older messages are read as they are scrolled to. */
+
+import { ArrowDown } from 'lucide-preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Virtualizer, type VirtualizerHandle } from 'virtua';
+import type { Session } from '../api/types.ts';
+import { timeline } from '../content/timeline.ts';
+import { sync } from '../hub.ts';
+import { EMPTY_CONVERSATION } from '../state/types.ts';
+import { Boundary } from '../ui/boundary.tsx';
+import { Read } from '../ui/pieces.tsx';
+import { useSelect } from '../ui/use-select.ts';
+import { ItemView } from './item.tsx';
+
+/** So close to an end, in pixels, counts as being there. */
+const NEAR = 48;
+/** So close to the top older messages are read, in pixels. */
+const EARLY = 800;
+
+/** So many characters of what the agent says are spoken by a screen reader at once. */
+const SPOKEN = 300;
+
+/** The column of a session's messages. */
+export function Messages({ session }: { session: Session }) {
+  const { id, active, thinking } = session;
+  const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => conversations[id] ?? EMPTY_CONVERSATION);
+  const items = useMemo(() => timeline(messages, outgoing, { active, thinking }), [messages, outgoing, active, thinking]);
+  const last = items.findLast((item) => item.kind === 'text');
+  return (
+    <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
+      {items.length === 0 ? (
+        <div class="empty chat-empty">
+          <h2>Nothing was said yet</h2>
+          <p>{active ? 'Write what the agent should do.' : 'Resume the session to write to its agent.'}</p>
+        </div>
+      ) : (
+        <>
+          <Column sessionId={id} items={items} hasOlder={hasOlder} />
+          <p class="hidden-visually" role="status">
+            {last && `The agent says: ${last.text.slice(0, SPOKEN)}`}
+          </p>
+        </>
+      )}
+    </Read>
+  );
+}
+
+function Column({ sessionId, items, hasOlder }: { sessionId: string; items: ReturnType<typeof timeline>; hasOlder: boolean }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useRef<VirtualizerHandle>(null);
+  const isAtEnd = useRef(true);
+  const lastOffset = useRef(0);
+  const firstKey = useRef(items[0]?.key);
+  const [isAway, setAway] = useState(false);
+  const reading = useRef(false);
+  // Older messages come in above: what is on the screen must stay where it is.
+  const isPrepended = firstKey.current !== items[0]?.key;
+
+  const toEnd = () => list.current?.scrollToIndex(items.length - 1, { align: 'end' });
+  useLayoutEffect(() => {
+    firstKey.current = items[0]?.key;
+    if (isAtEnd.current) toEnd();
+  }, [items]);
+
+  const readOlder = async () => {
+    const handle = list.current;
+    if (!handle || !hasOlder || reading.current || handle.scrollOffset > EARLY) return;
+    reading.current = true;
+    await sync.older(sessionId);
+    reading.current = false;
+  };
+  // A first page that does not fill the screen cannot be scrolled.
+  useEffect(() => void readOlder(), [items, hasOlder]);
+
+  const onScroll = (offset: number) => {
+    const handle = list.current;
+    if (!handle) return;
+    // While messages are measured the end moves away by itself: only who scrolls up leaves it.
+    if (offset + handle.viewportSize >= handle.scrollSize - NEAR) isAtEnd.current = true;
+    else if (offset < lastOffset.current) isAtEnd.current = false;
+    lastOffset.current = offset;
+    setAway(!isAtEnd.current);
+    void readOlder();
+  };
+  // The keyboard of a phone or a growing composer takes room away below.
+  useEffect(() => {
+    const element = scroller.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => isAtEnd.current && toEnd());
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [items.length]);
+
+  return (
+    <div class="messages-place">
+      <div class="messages" ref={scroller} tabIndex={0} role="log" aria-live="off" aria-label="Conversation">
+        <div class="messages-start">{hasOlder ? 'Reading older messages …' : 'The beginning'}</div>
+        <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} onScroll={onScroll} startMargin={36}>
+          {items.map((item) => (
+            <div key={item.key} class="message">
+              <Boundary>
+                <ItemView item={item} sessionId={sessionId} />
+              </Boundary>
+            </div>
+          ))}
+        </Virtualizer>
+      </div>
+      {isAway && (
+        <button type="button" class="button to-end" onClick={toEnd}>
+          <ArrowDown size={16} aria-hidden /> Newest
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,95 @@
+/** The agent's questions, each with choices or a line to write. */
+
+import { useId, useState } from 'preact/hooks';
+import type { Question } from '../content/tools.ts';
+
+interface Props {
+  questions: Question[];
+  busy: boolean;
+  onAnswer: (answers: Record<string, string[]>) => void;
+  onSkip: () => void;
+}
+
+/** A form with all questions of one request. */
+export function Questions({ questions, busy, onAnswer, onSkip }: Props) {
+  const [chosen, setChosen] = useState<Record<string, string[]>>({});
+  const [written, setWritten] = useState<Record<string, string>>({});
+  const answerOf = ({ key }: Question) => {
+    const own = written[key]?.trim();
+    return [...(chosen[key] ?? []), ...(own ? [own] : [])];
+  };
+  const isComplete = questions.every((one) => answerOf(one).length > 0);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    onAnswer(Object.fromEntries(questions.map((one) => [one.key, answerOf(one)])));
+  };
+  const choose = ({ key, isMultiple }: Question, label: string) => {
+    const before = chosen[key] ?? [];
+    const added = isMultiple ? [...before, label] : [label];
+    setChosen({ ...chosen, [key]: before.includes(label) ? before.filter((one) => one !== label) : added });
+    // One answer to a question of one: what was written is none then.
+    if (!isMultiple) setWritten({ ...written, [key]: '' });
+  };
+  const write = ({ key, isMultiple }: Question, text: string) => {
+    setWritten({ ...written, [key]: text });
+    if (!isMultiple && text !== '') setChosen({ ...chosen, [key]: [] });
+  };
+  return (
+    <form onSubmit={submit}>
+      {questions.map((question) => (
+        <Asked
+          key={question.key}
+          question={question}
+          chosen={chosen[question.key] ?? []}
+          written={written[question.key] ?? ''}
+          onChoose={(label) => choose(question, label)}
+          onWrite={(text) => write(question, text)}
+        />
+      ))}
+      <div class="request-actions">
+        <button type="submit" class="button primary" disabled={busy || !isComplete}>
+          Answer
+        </button>
+        <button type="button" class="button" disabled={busy} onClick={onSkip}>
+          Do not answer
+        </button>
+      </div>
+    </form>
+  );
+}
+
+interface AskedProps {
+  question: Question;
+  chosen: string[];
+  written: string;
+  onChoose: (label: string) => void;
+  onWrite: (text: string) => void;
+}
+
+function Asked({ question, chosen, written, onChoose, onWrite }: AskedProps) {
+  const { text, header, options, isMultiple } = question;
+  const name = useId();
+  return (
+    <fieldset class="question">
+      <legend>
+        {header && <span class="chip accent">{header}</span>} {text}
+      </legend>
+      {options.map(({ label, description }) => (
+        <label key={label} class="check">
+          <input type={isMultiple ? 'checkbox' : 'radio'} name={name} checked={chosen.includes(label)} onChange={() => onChoose(label)} />
+          <span>
+            {label}
+            {description && <span class="muted small"> — {description}</span>}
+          </span>
+        </label>
+      ))}
+      <input
+        class="input"
+        aria-label={options.length > 0 ? `Another answer to: ${text}` : `Answer to: ${text}`}
+        placeholder={options.length > 0 ? 'Or in your own words' : 'Your answer'}
+        value={written}
+        onInput={({ currentTarget }) => onWrite(currentTarget.value)}
+      />
+    </fieldset>
+  );
+}

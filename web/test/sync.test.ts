@@ -1,0 +1,138 @@
+// Reading from the hub.
+
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import type { Api } from '../src/api/client.ts';
+import { conversationOf, openSession, state } from '../src/state/store.ts';
+import { Sync } from '../src/state/sync.ts';
+import { EMPTY } from '../src/state/types.ts';
+
+interface Options {
+  params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
+}
+
+/** A hub with one session of `count` messages, whose answers can be held back. */
+function place(count: number) {
+  const asked: string[] = [];
+  const hub = { count, prefix: 'm', largest: Infinity, isAway: false, hold: null as Promise<void> | null };
+  const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
+  const answer = (path: string, { params: { query = {} } = {} }: Options): unknown => {
+    if (path === '/api/sessions') return { sessions: query.archived ? [line('old', 'archived')] : [line('a', 'running')] };
+    if (path === '/api/machines') return { machines: [{ id: 'm' }] };
+    if (path === '/api/sessions/{id}') return { session: { ...line('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
+    const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
+    if (afterSeq !== undefined) {
+      const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.largest));
+      return { messages: messages(afterSeq + 1, to), hasMore: to < hub.count };
+    }
+    const from = Math.max(1, beforeSeq - limit);
+    return { messages: messages(from, beforeSeq - 1).toReversed(), hasMore: from > 1 };
+  };
+  const GET = async (path: string, options: Options = {}) => {
+    const { query } = options.params ?? {};
+    asked.push(query ? `${path} ${JSON.stringify(query)}` : path);
+    const found = answer(path, options);
+    await hub.hold;
+    if (hub.isAway) return { error: { error: 'The hub is away.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
+    return { data: found, response: new Response() };
+  };
+  return { sync: new Sync({ GET } as unknown as Api), hub, asked };
+}
+const line = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
+const seqs = () => conversationOf('a').messages.map(({ seq }) => seq);
+
+beforeEach(() => {
+  state.value = EMPTY;
+  openSession.value = null;
+});
+
+test('the list and the archive stand beside each other', async () => {
+  const { sync } = place(0);
+  await sync.archive();
+  await sync.list();
+  assert.deepEqual(Object.keys(state.value.summaries).sort(), ['a', 'old']);
+  await sync.archive();
+  assert.deepEqual([Object.keys(state.value.summaries).sort(), state.value.list.status, state.value.archive.status], [['a', 'old'], 'ready', 'ready']);
+});
+
+test('what cannot be read says why, and what was read before stays', async () => {
+  const { sync, hub } = place(3);
+  hub.isAway = true;
+  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.conversation('a')]);
+  const failed = { status: 'failed', error: 'The hub is away.' };
+  assert.deepEqual([state.value.list, state.value.machinesRead, state.value.sessionErrors.a, conversationOf('a').reading], [failed, failed, 'The hub is away.', failed]);
+  hub.isAway = false;
+  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.newer('a')]);
+  assert.deepEqual([state.value.list.status, state.value.machinesRead.status, state.value.sessionErrors.a, seqs()], ['ready', 'ready', undefined, [1, 2, 3]]);
+  hub.isAway = true;
+  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.newer('a')]);
+  assert.deepEqual([state.value.list.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
+});
+
+test('older messages come page by page until the beginning', async () => {
+  const { sync } = place(130);
+  await sync.conversation('a');
+  assert.deepEqual([seqs()[0], seqs().length, conversationOf('a').hasOlder], [71, 60, true]);
+  await sync.older('a');
+  await sync.older('a');
+  assert.deepEqual([seqs()[0], seqs().length, conversationOf('a').hasOlder], [1, 130, false]);
+  await sync.older('a');
+  assert.equal(seqs().length, 130);
+});
+
+test('catching up reads all pages after the newest', async () => {
+  const { sync, hub } = place(2);
+  await sync.conversation('a');
+  hub.count = 450;
+  await sync.newer('a');
+  assert.deepEqual(seqs(), Array.from({ length: 450 }, (_, at) => at + 1));
+});
+
+test('a page that one large message fills does not end the catching up', async () => {
+  const { sync, hub } = place(2);
+  await sync.conversation('a');
+  hub.count = 4;
+  hub.largest = 1;
+  await sync.newer('a');
+  assert.deepEqual(seqs(), [1, 2, 3, 4]);
+});
+
+test('a history that was numbered anew is read from its end', async () => {
+  const { sync, hub } = place(3);
+  await sync.conversation('a');
+  hub.prefix = 'merged';
+  hub.count = 90;
+  await sync.newer('a');
+  assert.deepEqual([seqs()[0], seqs().at(-1), conversationOf('a').messages[0]?.id], [31, 90, 'merged31']);
+});
+
+test('a message that comes while the first page is read is read after it', async () => {
+  const { sync, hub } = place(2);
+  let release = () => {};
+  hub.hold = new Promise((resolve) => {
+    release = resolve;
+  });
+  const first = sync.conversation('a');
+  hub.count = 3;
+  const event = sync.meet([{ kind: 'newer', id: 'a' }]);
+  release();
+  await Promise.all([first, event]);
+  assert.deepEqual(seqs(), [1, 2, 3]);
+});
+
+test('what is asked for many times while it is read is read once more', async () => {
+  const { sync, asked } = place(0);
+  await Promise.all([sync.list(), sync.list(), sync.list(), sync.list()]);
+  assert.equal(asked.length, 2);
+});
+
+test('after a gap everything is read again that is shown', async () => {
+  const { sync, hub, asked } = place(2);
+  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.conversation('a')]);
+  openSession.value = 'a';
+  hub.count = 5;
+  asked.length = 0;
+  await sync.everything();
+  assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
+  assert.deepEqual(asked.sort(), ['/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
+});

@@ -1,0 +1,48 @@
+// What tools are about, edits, questions, completions.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { completions } from '../src/content/completions.ts';
+import { editsOf, questionsOf, summarize } from '../src/content/tools.ts';
+
+test('a call is summed up by the field that says most, in one line', () => {
+  assert.equal(summarize({ description: 'List', command: 'ls' }), 'ls');
+  assert.equal(summarize({ command: ['git', 'status'] }), 'git status');
+  assert.equal(summarize({ command: 'a\nb' }), 'a …');
+  assert.equal(summarize({ count: 3, note: 'x' }), 'x');
+  assert.equal(summarize('words'), 'words');
+  assert.equal(summarize(null), '');
+});
+
+test('edits are found in a replaced text, in several, and in a new file', () => {
+  assert.deepEqual(editsOf({ file_path: 'a', old_string: 'x', new_string: 'y' }), [{ path: 'a', before: 'x', after: 'y' }]);
+  assert.deepEqual(editsOf({ file_path: 'a', edits: [{ old_string: 'x', new_string: 'y' }, { old_string: '1', new_string: '2' }] }), [
+    { path: 'a', before: 'x', after: 'y' },
+    { path: 'a', before: '1', after: '2' },
+  ]);
+  assert.deepEqual(editsOf({ file_path: 'a', content: 'new' }), [{ path: 'a', before: '', after: 'new' }]);
+  for (const none of [null, 'x', {}, { file_path: 'a' }, { old_string: 'x', new_string: 'y' }, { file_path: 'a', edits: [null] }]) assert.deepEqual(editsOf(none), []);
+});
+
+test('questions come with their choices, and answers go under their id or their text', () => {
+  const options = ['yes', { label: 'no', description: 'not now' }, { nonsense: 1 }];
+  const [first, second] = questionsOf({ questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }, { text: 'none' }] });
+  assert.deepEqual(first, {
+    key: 'q1',
+    text: 'Go on?',
+    header: 'Plan',
+    options: [{ label: 'yes', description: '' }, { label: 'no', description: 'not now' }],
+    isMultiple: true,
+  });
+  assert.deepEqual(second, { key: 'Name?', text: 'Name?', header: '', options: [], isMultiple: false });
+  assert.deepEqual([questionsOf({ command: 'ls' }), questionsOf(null), questionsOf({ questions: 'x' })], [[], [], []]);
+});
+
+test('commands are completed as long as only their name is being written', () => {
+  const commands = ['todo', 'help', 'undo-all'].map((name) => ({ name, description: '' }));
+  const names = (text: string) => completions(commands, text).map(({ name }) => name);
+  assert.deepEqual(names('/'), ['todo', 'help', 'undo-all']);
+  assert.deepEqual(names('/DO'), ['todo', 'undo-all']);
+  assert.deepEqual(names('/undo'), ['undo-all']);
+  for (const text of ['', 'todo', '/todo ', 'a /todo', '/x']) assert.deepEqual(names(text), []);
+});
