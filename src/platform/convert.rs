@@ -34,10 +34,13 @@ pub fn head(request: &Request) -> Head {
     }
 }
 
-/// A large text in wasm memory. It takes whole megabytes there, so that the next one fits into its place: that memory never
-/// shrinks.
-pub fn large_text(text: &JsString) -> String {
+/// A text in wasm memory. On the usual way a text takes three bytes for each of its characters there while it comes in, and
+/// that memory never shrinks. So a large one comes as bytes, in whole megabytes, so that the next one fits into its place.
+pub fn text(text: &JsString) -> String {
     const MEGABYTE: usize = 1024 * 1024;
+    if text.length() as usize <= 4 * MEGABYTE {
+        return text.into();
+    }
     let bytes = glue::utf8(text);
     let length = bytes.length() as usize;
     let mut copy = Vec::with_capacity(length.next_multiple_of(MEGABYTE));

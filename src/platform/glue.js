@@ -126,17 +126,16 @@ export async function joined(db, [sql, params], limit) {
   return [first.map((row) => row[1]).join(','), rows.length, first.at(-1)?.[0], inParts];
 }
 
-/** A frame of more characters is large. */
-const LARGE_FRAME = 256 * 1024;
+/** A frame of more characters is not small: as many bytes as a client without a token may send. */
+const SMALL_FRAME = 16 * 1024;
 
 /**
- * The text of a frame. One that is large has to be asked for in another way: on its way into wasm memory a text takes three
- * bytes for each of its characters, and that memory never shrinks.
+ * The text of a frame, unless it is to be asked first whether one of its size may come in.
  * @param {string | ArrayBuffer} frame
- * @returns {string | undefined} undefined for a large or binary frame
+ * @returns {string | undefined} undefined for a frame that is not small, or binary
  */
 export function smallText(frame) {
-  return typeof frame === 'string' && frame.length <= LARGE_FRAME ? frame : undefined;
+  return typeof frame === 'string' && frame.length <= SMALL_FRAME ? frame : undefined;
 }
 
 /** @param {string} text */

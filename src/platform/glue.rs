@@ -49,7 +49,7 @@ extern "C" {
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
-    /// The text of a frame; undefined for a large or binary one.
+    /// The text of a small frame; undefined for a larger or binary one.
     #[wasm_bindgen(js_name = smallText)]
     pub fn small_text(frame: &JsValue) -> Option<String>;
 

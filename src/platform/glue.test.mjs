@@ -154,7 +154,7 @@ describe('an answer of D1', () => {
 });
 
 describe('a frame', () => {
-  const most = 'ü'.repeat(256 * 1024);
+  const most = 'ü'.repeat(16 * 1024);
   test('is brought in as a text as long as it is small', () => {
     assert.equal(smallText(most), most);
     assert.equal(smallText(''), '');
@@ -162,7 +162,7 @@ describe('a frame', () => {
     assert.equal(smallText(new ArrayBuffer(3)), undefined);
   });
 
-  test('that is large comes as bytes', () => {
+  test('that is very large comes as bytes', () => {
     assert.deepEqual(Buffer.from(utf8('aü😀')), Buffer.from('aü😀'));
   });
 });

@@ -271,8 +271,7 @@ impl Shell {
         }
     }
 
-    /// A frame. What is large stays outside until it is known that it may come in, and then takes no more memory than it
-    /// has bytes.
+    /// A frame. What is not small stays outside until it is known that it may come in.
     async fn heard(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
         let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
         let Some(conn) = socket.connection() else { return Ok(()) };
@@ -280,7 +279,7 @@ impl Shell {
             awake.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
             if awake.hub.admits_frame(conn, text.length() as usize) {
-                awake.hub.on_text(conn, convert::large_text(text)).await;
+                awake.hub.on_text(conn, convert::text(text)).await;
             }
         } else {
             awake.hub.on_binary(conn);
