@@ -11,9 +11,10 @@ import { Lifetime } from './lifetime.mjs';
 export async function startConsole() {
   const suite = new Lifetime();
   after(() => suite.end());
+  // The browser first: without one there is nothing to end.
+  const browser = await startBrowser(suite);
   const hub = await startHub({ console: true });
   suite.after(() => hub.stop());
-  const browser = await startBrowser(suite);
 
   /** A page that is signed in to a namespace. @see openPage */
   const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
