@@ -65,6 +65,7 @@ use grace::GRACE_MS;
 use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
+use presence::Reminders;
 use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use uploads::Room;
@@ -112,6 +113,7 @@ struct State {
     watches: Watches,
     claims: Claims,
     uploads: Room,
+    reminders: Reminders,
     /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
     ending: HashMap<Owner, u64>,
 }
@@ -140,6 +142,7 @@ impl Hub {
             watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
+            reminders: Reminders::default(),
             ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {

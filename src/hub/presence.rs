@@ -34,8 +34,28 @@ impl Effect {
 
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
+/// How many deliveries of such reminders a millisecond may ask for: where many sessions are active and many web clients
+/// listen, reminders come less often, and what is new does not wait behind them.
+const REMINDERS_PER_MS: u64 = 5;
 /// How often at most a socket's attachment is written for a sign of life, in milliseconds.
 const REMEMBER_EVERY_MS: u64 = 1_000;
+
+/// When the next reminder of a presence that has not changed may be told.
+#[derive(Debug, Default)]
+pub(super) struct Reminders {
+    next: u64,
+}
+
+impl Reminders {
+    fn may_tell(&self, now: u64) -> bool {
+        // One that is far ahead was set before the clock went back.
+        now >= self.next || self.next > now + TELL_EVERY_MS
+    }
+
+    fn told(&mut self, web_clients: usize, now: u64) {
+        self.next = now + web_clients as u64 / REMINDERS_PER_MS;
+    }
+}
 
 impl Hub {
     /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
@@ -93,9 +113,11 @@ impl Hub {
             if let Some(metadata) = in_use {
                 self.set_metadata(&mut state, &alive.sid, metadata, None)?;
             }
+            let may_remind = state.reminders.may_tell(now);
             let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let changed = apply_alive(&mut entry.session, &alive, now);
-            let tell = changed || now >= entry.told_at + TELL_EVERY_MS;
+            let reminds = !changed && may_remind && now >= entry.told_at + TELL_EVERY_MS;
+            let tell = changed || reminds;
             if tell {
                 entry.told_at = now;
                 let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
@@ -104,6 +126,10 @@ impl Hub {
                 }
                 // It shows counters that may still be on their way to the database: it waits for what is under way.
                 state.journal.then(Outcome::Publish(event));
+            }
+            if reminds {
+                let web_clients = state.connections.subscriptions().count();
+                state.reminders.told(web_clients, now);
             }
             state.claims.expect_no_more(&alive.sid);
             state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
@@ -211,4 +237,26 @@ fn apply_alive(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
         s.updated_at = now;
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reminders_to_few_follow_each_other_at_once_and_those_to_many_keep_a_distance() {
+        let mut reminders = Reminders::default();
+        reminders.told(4, 1_000);
+        assert!(reminders.may_tell(1_000));
+        reminders.told(200, 1_000);
+        assert!(!reminders.may_tell(1_039));
+        assert!(reminders.may_tell(1_040));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_silence_reminders() {
+        let mut reminders = Reminders::default();
+        reminders.told(200, 3_600_000);
+        assert!(reminders.may_tell(1_000));
+    }
 }
