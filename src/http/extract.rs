@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use http::header;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -13,6 +14,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::ports::UploadBody;
 use crate::hub::workspace::Workspace;
+use crate::push::endpoint::Endpoint;
 use crate::wire::fields::read_object;
 
 /// The largest JSON body, in bytes: a text of 1 MiB that had every character escaped, and attachments besides.
@@ -42,6 +44,9 @@ pub struct OutsideBody(pub Arc<dyn UploadBody>);
 pub fn keeps_body_outside(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
 }
+
+/// The https origin under which the client knows the hub, unless it named none or one that is on this machine.
+pub struct HubOrigin(pub Option<String>);
 
 /// The id in the path, whatever it stands for.
 pub struct PathId(pub String);
@@ -93,6 +98,15 @@ impl FromRequestParts<Arc<Hub>> for OutsideBody {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
         let body = parts.extensions.get::<Self>().cloned();
         body.ok_or_else(|| Error::InvalidBody("There is none.".into()).into())
+    }
+}
+
+impl FromRequestParts<Arc<Hub>> for HubOrigin {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let origin = host.and_then(|host| Endpoint::parse(&format!("https://{host}"), false).ok());
+        Ok(Self(origin.map(|origin| origin.origin())))
     }
 }
 

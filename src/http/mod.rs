@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod machines;
 pub mod messages;
 pub mod permissions;
+pub mod push;
 pub mod query;
 pub mod sessions;
 pub mod uploads;
@@ -61,6 +62,9 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/machines/{id}/spawn", post(machines::spawn))
         .route("/api/machines/{id}/paths/exists", post(machines::paths_exist))
         .route("/api/visibility", post(events::visibility))
+        .route("/api/push/vapid-public-key", get(push::public_key))
+        .route("/api/push/subscribe", post(push::subscribe).delete(push::unsubscribe))
+        .route("/api/push/log", get(push::log))
         .route("/cli/sessions", post(cli::put_session))
         .route("/cli/sessions/{id}", get(cli::session))
         .route("/cli/sessions/{id}/messages", get(history::cli))

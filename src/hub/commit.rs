@@ -13,6 +13,7 @@ use super::rpc::Owner;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
+use crate::push::payload::Notification;
 use crate::store::journal::{Batch, Weigh};
 use crate::store::{DbError, Row, Statement};
 
@@ -39,6 +40,8 @@ pub enum Outcome {
     /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
     /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
     Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
+    /// A notification for somebody who may be away; dropped on failure.
+    Notify(Notification),
     /// The notebook may forget the clock of a session or machine that is not active any more.
     Departed(Owner),
     /// Somebody who waits.
@@ -56,7 +59,7 @@ impl Outcome {
         match self {
             Self::Publish(event) => Some(Cow::Borrowed(event)),
             Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
-            Self::Reply { .. } | Self::Update { .. } | Self::Departed(_) | Self::Waiter(_) => None,
+            Self::Reply { .. } | Self::Update { .. } | Self::Notify(_) | Self::Departed(_) | Self::Waiter(_) => None,
         }
     }
 }
@@ -68,6 +71,7 @@ impl Weigh for Outcome {
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
             Self::Message { message, .. } => message.content.text().len(),
+            Self::Notify(notification) => notification.body.len(),
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }
@@ -145,7 +149,11 @@ impl Hub {
         let told = outcomes.iter().filter_map(|outcome| match outcome {
             Outcome::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
             Outcome::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
-            Outcome::Reply { .. } | Outcome::Publish(_) | Outcome::Departed(_) | Outcome::Waiter(_) => None,
+            Outcome::Reply { .. }
+            | Outcome::Publish(_)
+            | Outcome::Notify(_)
+            | Outcome::Departed(_)
+            | Outcome::Waiter(_) => None,
         });
         told.flat_map(|(conns, except)| conns.iter().copied().filter(move |conn| Some(*conn) != *except)).collect()
     }
@@ -217,6 +225,7 @@ impl Hub {
                     self.tell_message(&mut state, &session, except, &message, number);
                     self.publish(&mut state, numbers.next(), || Event::message_received(&session, &message));
                 }
+                Outcome::Notify(notification) => self.notify(&mut state, notification),
                 Outcome::Departed(owner) => {
                     if !state.liveness.runs(&owner) {
                         self.rt.unnote(&note_key(&owner));
@@ -246,7 +255,7 @@ impl Hub {
                     let mut state = self.state();
                     self.sign(&mut state, owner, None);
                 }
-                Outcome::Publish(_) | Outcome::Update { .. } | Outcome::Message { .. } => {}
+                Outcome::Publish(_) | Outcome::Update { .. } | Outcome::Message { .. } | Outcome::Notify(_) => {}
             }
         }
     }

@@ -317,6 +317,11 @@ impl Connections {
         })
     }
 
+    /// Whether somebody looks at a page of the hub.
+    pub fn is_watched(&self) -> bool {
+        self.subscriptions().any(|(_, subscription)| subscription.visible)
+    }
+
     /// A frame is to go to a client. Answers whether it may: whether the client reads.
     pub fn reads(&mut self, conn: ConnId, bytes: usize) -> bool {
         self.all.get_mut(&conn).is_some_and(|connection| connection.is_stream() || connection.unread.send(bytes))

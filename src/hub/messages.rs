@@ -15,7 +15,7 @@ use super::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::message::Message;
-use crate::model::todo;
+use crate::model::{ready, todo};
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, MessageRef};
@@ -154,9 +154,12 @@ impl Hub {
             state.journal.session(&draft.session, Extent::Whole);
             state.journal.then(Outcome::Publish(event));
         }
+        let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
+        let notification = state.memory.entry(&draft.session).filter(|_| waits).map(|entry| self.waits(&entry.session));
         let (session, number) = (draft.session.clone(), state.fanout.number(now));
         state.journal.then(Outcome::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.message(&draft.session, message);
+        notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
         Ok(found)
     }
 

@@ -1,10 +1,11 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
-//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`].
+//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
-//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients. [`commit`] is the way of
+//! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients, [`push`] with
+//! [`push_subscriptions`] and [`push_log`] for those who are away. [`commit`] is the way of
 //! every write: nobody hears of a change before it is durable.
 
 pub mod admission;
@@ -27,6 +28,10 @@ pub mod permissions;
 pub mod pings;
 pub mod ports;
 pub mod presence;
+pub mod push;
+pub mod push_log;
+pub mod push_queue;
+pub mod push_subscriptions;
 pub mod record;
 pub mod registrations;
 pub mod replay;
@@ -66,6 +71,8 @@ use liveness::Liveness;
 use memory::Memory;
 use ports::{ConnId, Runtime};
 use presence::Reminders;
+use push::Push;
+use push_subscriptions::PushConfig;
 use rpc::{Answer, Call, Owner, Rpc, RpcError};
 use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use uploads::Room;
@@ -84,6 +91,8 @@ pub struct Config {
     pub rpc_timeout_ms: u64,
     /// The words of the deployment's CLIs.
     pub vocabulary: Vocabulary,
+    /// How pushes are sent.
+    pub push: PushConfig,
 }
 
 /// The hub of one namespace.
@@ -114,6 +123,7 @@ struct State {
     claims: Claims,
     uploads: Room,
     reminders: Reminders,
+    push: Push,
     /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
     ending: HashMap<Owner, u64>,
 }
@@ -143,6 +153,7 @@ impl Hub {
             claims: Claims::default(),
             uploads: Room::default(),
             reminders: Reminders::default(),
+            push: Push::restore(rt.notes(push::NOTES)),
             ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
@@ -253,6 +264,7 @@ impl Hub {
             self.close_expired(now);
         }
         self.end_log(now);
+        self.send_due(now);
         // Beside the alarm: a slow database must not hold up the next beats.
         let expired = self.take_expired(now);
         if !expired.is_empty() {
@@ -349,10 +361,20 @@ impl State {
         let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
         let log = self.log.as_ref().and_then(EventLog::ends_at);
-        [clis, web, opening, log, self.rpc.next_deadline(), self.liveness.next_deadline(), self.watches.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let push = self.push.queue.next_deadline();
+        [
+            clis,
+            web,
+            opening,
+            log,
+            push,
+            self.rpc.next_deadline(),
+            self.liveness.next_deadline(),
+            self.watches.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 

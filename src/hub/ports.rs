@@ -35,7 +35,29 @@ pub trait UploadBody: Send + Sync {
     fn send(&self, to: ConnId, head: &str, tail: &str);
 }
 
-/// The runtime of one namespace's object: clock, sockets, alarm, notebook.
+/// How long a push service may take to answer, in milliseconds.
+pub const PUSH_LIMIT_MS: u32 = 10_000;
+
+/// A message for a push service (RFC 8030).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushRequest {
+    /// Where it is posted to.
+    pub url: String,
+    /// Names and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// The encrypted message.
+    pub body: Vec<u8>,
+}
+
+/// What a push service answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushAnswer {
+    pub status: u16,
+    /// The header `Retry-After`.
+    pub retry_after: Option<String>,
+}
+
+/// The runtime of one namespace's object: clock, sockets, alarm, notebook, push services.
 pub trait Runtime: Send + Sync {
     /// Unix time in milliseconds.
     fn now(&self) -> u64;
@@ -53,6 +75,9 @@ pub trait Runtime: Send + Sync {
     fn spawn(&self, task: BoxFuture<'static, ()>);
     /// Waits. Keeps the object awake: for short back-offs only, deadlines belong to the alarm.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
+    /// Posts a message to a push service. Follows no redirect, and waits no longer than [`PUSH_LIMIT_MS`]; the error says
+    /// why there is no answer.
+    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>>;
     /// Notes a value in the object's own storage, which survives sleep and restarts.
     fn note(&self, key: &str, value: &str);
     /// Removes a note.

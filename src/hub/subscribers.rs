@@ -8,6 +8,7 @@ use super::ports::ConnId;
 use super::schedule::{HEARTBEAT_MS, next_beat};
 use super::{Hub, State};
 use crate::model::event::Event;
+use crate::push::payload::Notification;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
@@ -26,6 +27,21 @@ struct Connected<'a> {
 fn greeting(subscription: &Subscription, resume: &'static str) -> String {
     let data = Connected { status: "connected", subscription_id: &subscription.id, resume };
     serde_json::to_string(&Greeting::ConnectionChanged { data }).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+enum Notice<'a> {
+    Toast { data: Toast<'a> },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Toast<'a> {
+    title: &'a str,
+    body: &'a str,
+    session_id: &'a str,
+    url: &'a str,
 }
 
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
@@ -95,6 +111,16 @@ impl Hub {
         let mut state = self.state();
         self.send_formatted(&mut state, HEARTBEAT, |_| true);
         state.connections.beat();
+    }
+
+    /// Shows a notification to those who look at a page, whatever it is of. It is for now, so it is not replayed: whoever
+    /// comes later finds what it tells of in the list.
+    pub(super) fn send_toast(&self, state: &mut State, notification: &Notification) {
+        let (title, url) = (notification.title(), notification.url());
+        let Notification { session_id, body, .. } = notification;
+        let toast = Notice::Toast { data: Toast { title, body, session_id, url: &url } };
+        let toast = serde_json::to_string(&toast).unwrap_or_default();
+        self.send_formatted(state, &toast, |subscription| subscription.visible);
     }
 
     /// Sends a body under the number of the last event that was told.

@@ -225,7 +225,8 @@ impl Hub {
             parts.completed.into_iter().filter(|(id, value)| entry.differs(id, value)).collect();
         let s = &mut entry.session;
         s.agent_state_version += 1;
-        s.agent_state = parts.base;
+        let before = std::mem::replace(&mut s.agent_state, parts.base);
+        let notification = from.and_then(|_| self.asks(s, before.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
@@ -242,6 +243,7 @@ impl Hub {
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
         state.record_completed(id, changed, now);
         self.tell(state, id, from, frame, event);
+        notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
         Ok(version)
     }
 

@@ -3,6 +3,8 @@
 //! `completedRequests` is an audit record that only grows. It is kept apart from the rest: in memory, in rows of its
 //! own, and in updates, which carry the entries that changed.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -117,9 +119,35 @@ pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &
 
 /// How many requests wait for an answer.
 pub fn pending(base: Option<&Json>) -> usize {
-    let object = base.and_then(|base| JsonObject::parse(base.text()));
-    let requests = object.and_then(|object| JsonObject::parse(object.get(REQUESTS)?.get()));
-    requests.map_or(0, |requests| requests.members().count())
+    waiting(base).map_or(0, |requests| requests.members().count())
+}
+
+/// A request for permission, as a notification tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub id: String,
+    /// The tool that the agent wants to use.
+    pub tool: Option<String>,
+}
+
+/// The last request that waits in a state and did not wait in the one before.
+pub fn newly_asked(before: Option<&Json>, base: Option<&Json>) -> Option<Asked> {
+    let after = waiting(base)?;
+    let before = waiting(before).unwrap_or_default();
+    let known: HashSet<&str> = before.members().map(|(id, _)| id).collect();
+    let (id, request) = after.members().filter(|(id, _)| !known.contains(id)).last()?;
+    let tool =
+        JsonObject::parse(request.get()).and_then(|request| serde_json::from_str(request.get("tool")?.get()).ok());
+    Some(Asked { id: id.to_owned(), tool })
+}
+
+/// Whether a request waits.
+pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
+    waiting(base).is_some_and(|requests| requests.get(id).is_some())
+}
+
+fn waiting(base: Option<&Json>) -> Option<JsonObject<'_>> {
+    JsonObject::parse(JsonObject::parse(base?.text())?.get(REQUESTS)?.get())
 }
 
 /// Moves a request that waits: the state without it, and its entry among the completed. `None` when it does not wait.

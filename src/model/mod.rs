@@ -9,6 +9,7 @@ pub mod message;
 pub mod method;
 pub mod mode;
 pub mod namespace;
+pub mod ready;
 pub mod session;
 pub mod summary;
 pub mod todo;

@@ -95,6 +95,17 @@ impl Session {
         self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
     }
 
+    /// What a person calls the session: its name, else its summary, else the last part of its path, else how its id begins.
+    pub fn title(&self) -> String {
+        let facts = self.facts();
+        let summary = || serde_json::from_str::<Summary>(facts.summary?.get()).ok()?.text;
+        let folder = || facts.path()?.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().map(str::to_owned);
+        let id = || self.id.chars().take(8).collect();
+        let says = |title: &String| !title.trim().is_empty();
+        let title = text(facts.name).filter(says);
+        title.or_else(|| summary().filter(says)).or_else(|| folder().filter(says)).unwrap_or_else(id)
+    }
+
     /// The metadata with another `name`, all the rest as its author wrote it.
     pub fn renamed_metadata(&self, name: &str) -> Json {
         let value = Json::of(name);
@@ -131,11 +142,21 @@ impl Session {
 #[serde(rename_all = "camelCase", default)]
 pub struct Facts<'a> {
     #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    summary: Option<&'a RawValue>,
+    #[serde(borrow)]
     path: Option<&'a RawValue>,
     #[serde(borrow)]
     flavor: Option<&'a RawValue>,
     #[serde(borrow)]
     lifecycle_state: Option<&'a RawValue>,
+}
+
+/// What stands in `summary`.
+#[derive(Deserialize)]
+struct Summary {
+    text: Option<String>,
 }
 
 impl Facts<'_> {
@@ -200,6 +221,19 @@ mod tests {
     fn session(metadata: &str) -> Session {
         let namespace = Namespace::parse("default").unwrap();
         Session::new("s1".into(), namespace, "/work".into(), Some(Json::parse(metadata).unwrap()), 1000)
+    }
+
+    #[test]
+    fn a_session_is_called_by_the_first_of_name_summary_folder_and_id_that_says_something() {
+        for (metadata, title) in [
+            (r#"{"path":"/code/demo","host":"h","name":"N","summary":{"text":"S"}}"#, "N"),
+            (r#"{"path":"/code/demo","host":"h","name":" ","summary":{"text":"S"}}"#, "S"),
+            (r#"{"path":"/code/demo/","host":"h","name":7,"summary":"S"}"#, "demo"),
+            (r#"{"path":"C:\\code\\demo","host":"h","summary":{"text":null}}"#, "demo"),
+            (r#"{"path":"/","host":"h"}"#, "s1"),
+        ] {
+            assert_eq!(session(metadata).title(), title, "{metadata}");
+        }
     }
 
     #[test]

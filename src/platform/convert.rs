@@ -78,9 +78,14 @@ pub async fn request(
 
 /// A request for the object's router, without a body.
 pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Body>, Refusal> {
-    let (_, path, query) = split_url(url);
+    let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-    http::Request::builder().method(method).uri(target).body(Body::empty()).map_err(|_| Refusal::no_route())
+    http::Request::builder()
+        .method(method)
+        .uri(target)
+        .header(header::HOST, host)
+        .body(Body::empty())
+        .map_err(|_| Refusal::no_route())
 }
 
 /// The headers of nearly every answer, as [`response`] hands them over.

@@ -85,10 +85,38 @@ export async function carry(objects, namespace, socket, expiresAt, request, limi
  * @param {Uint8Array} body a view into wasm memory, which must not be kept
  */
 export function answer(status, headers, body) {
+  return new Response(status === 204 ? null : body.slice(), { status, headers: pairs(headers) });
+}
+
+/** Names and values in turn, a line each, as pairs. */
+function pairs(headers) {
   const lines = headers.split('\n');
   const pairs = [];
   for (let i = 0; i + 1 < lines.length; i += 2) pairs.push([lines[i], lines[i + 1]]);
-  return new Response(status === 204 ? null : body.slice(), { status, headers: pairs });
+  return pairs;
+}
+
+/**
+ * Posts a body to a server that a client named: it is not followed elsewhere, and what it says besides is not read.
+ * @param {string} headers lines: names and values in turn
+ * @param {Uint8Array} body a view into wasm memory, which must not be kept
+ * @param {number} limit in milliseconds
+ * @returns {Promise<string>} lines: status and `Retry-After`; or one line that says why there is no answer
+ */
+export async function post(url, headers, body, limit) {
+  const late = new AbortController();
+  const init = { method: 'POST', headers: pairs(headers), body: body.slice(), redirect: 'manual', signal: late.signal };
+  // One that `AbortSignal.timeout` makes would run on after the answer, and keep the object awake.
+  const timer = setTimeout(() => late.abort(), limit);
+  try {
+    const answer = await fetch(url, init);
+    await answer.body?.cancel();
+    return `${answer.status}\n${answer.headers.get('retry-after') ?? ''}`;
+  } catch {
+    return late.signal.aborted ? 'The push service did not answer in time.' : 'The push service could not be reached.';
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** How long D1 may take, in milliseconds: it gives a batch up itself after 30 s. */

@@ -34,6 +34,10 @@ extern "C" {
     #[wasm_bindgen(catch)]
     pub fn joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 
+    /// Posts a body, with the headers' names and values in turn, a line each, and no redirect. Resolves to the status and
+    /// the header `Retry-After`, a line each, or to a sentence that says why there is no answer within `limit` ms.
+    pub fn post(url: &str, headers: &str, body: &[u8], limit: u32) -> js_sys::Promise;
+
     /// The messages of an accepted WebSocket as a queue. A frame above `largest` characters or bytes closes the socket,
     /// for the reason `too_large`.
     pub type Inbox;

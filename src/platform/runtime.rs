@@ -9,13 +9,14 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use js_sys::JsString;
 use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
 use worker::durable::ScheduledTime;
 use worker::send::{SendFuture, SendWrapper};
 use worker::{Delay, SqlStorage, State, Storage};
 
-use super::glue::ObjectSocket;
+use super::glue::{self, ObjectSocket};
 use super::guard::Task;
-use crate::hub::ports::{ConnId, Runtime};
+use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, PushRequest, Runtime};
 
 const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
@@ -156,6 +157,19 @@ impl Runtime for ObjectRuntime {
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
         Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
+    }
+
+    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>> {
+        Box::pin(SendFuture::new(async move {
+            let headers: Vec<&str> = request.headers.iter().flat_map(|(name, value)| [*name, value]).collect();
+            let posted = glue::post(&request.url, &headers.join("\n"), &request.body, PUSH_LIMIT_MS);
+            let answer = JsFuture::from(posted).await.map_err(|error| format!("{error:?}"))?;
+            // Status and `Retry-After` on two lines, or a sentence.
+            let answer = answer.as_string().unwrap_or_default();
+            let (status, retry_after) = answer.split_once('\n').ok_or_else(|| answer.clone())?;
+            let status = status.parse().map_err(|_| "The answer has no status.")?;
+            Ok(PushAnswer { status, retry_after: Some(retry_after.to_owned()).filter(|text| !text.is_empty()) })
+        }))
     }
 
     fn note(&self, key: &str, value: &str) {

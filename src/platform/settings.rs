@@ -13,9 +13,11 @@ use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
+use crate::hub::push_subscriptions::{PushConfig, parse_insecure, parse_max_subscriptions};
 use crate::hub::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::reads::PatientReads;
 
@@ -46,6 +48,17 @@ fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
     variable(env, "VOCABULARY").map_or_else(|| Ok(Vocabulary::default()), |text| Vocabulary::parse(&text))
 }
 
+fn push(env: &Env) -> Result<PushConfig, String> {
+    let (public, private) = (variable(env, "VAPID_PUBLIC_KEY"), variable(env, "VAPID_PRIVATE_KEY"));
+    let (insecure, most) = (variable(env, "PUSH_ALLOW_INSECURE"), variable(env, "PUSH_MAX_SUBSCRIPTIONS"));
+    Ok(PushConfig {
+        keys: VapidKeys::configured(public.as_deref(), private.as_deref())?,
+        subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
+        insecure: parse_insecure(insecure.as_deref())?,
+        max_subscriptions: parse_max_subscriptions(most.as_deref())?,
+    })
+}
+
 /// The database.
 pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
@@ -66,6 +79,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
     let edge = Edge::new(tokens(env)?, cors, routing, jwt, database(env)?);
     vocabulary(env)?;
+    push(env)?;
     rpc_timeout_ms(env)?;
     check_rate_limit(env)?;
     Ok(edge)
@@ -73,6 +87,6 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
 
 /// The configuration of a namespace's hub.
 pub fn config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    let (tokens, vocabulary) = (tokens(env)?, vocabulary(env)?);
-    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary })
+    let (tokens, vocabulary, push) = (tokens(env)?, vocabulary(env)?, push(env)?);
+    Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary, push })
 }

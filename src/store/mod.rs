@@ -5,6 +5,7 @@ pub mod events;
 pub mod history;
 pub mod journal;
 pub mod machines;
+pub mod push;
 pub mod reads;
 pub mod rows;
 pub mod secrets;

@@ -248,6 +248,26 @@ FROM machines WHERE namespace = ?1";
 /// Whether a machine exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.
 pub const MACHINE_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
 
+/// The push subscriptions of a namespace, oldest first. `?1`: namespace.
+pub const PUSH_SUBSCRIPTIONS: &str =
+    "SELECT endpoint, p256dh, auth, hub FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+
+/// Writes a push subscription, in the place of one for the same endpoint. `?1`: namespace,
+/// `?2`: endpoint, `?3`: p256dh, `?4`: auth, `?5`: the hub's origin or NULL, `?6`: now.
+pub const UPSERT_PUSH_SUBSCRIPTION: &str = "
+INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (namespace, endpoint) DO UPDATE SET
+  p256dh = excluded.p256dh, auth = excluded.auth, hub = excluded.hub, created_at = excluded.created_at";
+
+/// Drops the oldest push subscriptions of a namespace. `?1`: namespace, `?2`: how many stay.
+pub const TRIM_PUSH_SUBSCRIPTIONS: &str = "
+DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
+  SELECT endpoint FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at DESC, endpoint DESC LIMIT ?2)";
+
+/// `?1`: namespace, `?2`: JSON array of endpoints.
+pub const DELETE_PUSH_SUBSCRIPTIONS: &str =
+    "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
+
 /// Keeps the first value ever offered under a name. `?1`: name, `?2`: value.
 pub const OFFER_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
 

@@ -11,6 +11,10 @@ const WRONG = {
   CORS_ORIGINS: ['console.example'],
   REQUIRE_NAMESPACE_TOKENS: ['yes'],
   RPC_TIMEOUT_MS: ['30s', 0.5],
+  VAPID_SUBJECT: ['ops@example.org'],
+  VAPID_PRIVATE_KEY: ['x'],
+  PUSH_MAX_SUBSCRIPTIONS: [0, 'many'],
+  PUSH_ALLOW_INSECURE: ['yes'],
   VOCABULARY: ['none'],
 };
 

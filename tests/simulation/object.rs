@@ -13,7 +13,8 @@ use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::{events, router};
 use session_gateway_hub::hub::connections::{Format, Upgrade};
 use session_gateway_hub::hub::error::Error;
-use session_gateway_hub::hub::ports::{ConnId, Runtime};
+use session_gateway_hub::hub::ports::{ConnId, PushAnswer, PushRequest, Runtime};
+use session_gateway_hub::hub::push_subscriptions::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -63,6 +64,10 @@ impl Runtime for SimRuntime {
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
         if ms == 0 { Turn::default().boxed() } else { self.fake.sleep(ms) }
+    }
+
+    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>> {
+        self.fake.push(request)
     }
 
     fn note(&self, key: &str, value: &str) {
@@ -151,6 +156,7 @@ impl Object {
                 tokens: AccessTokens::new(SECRET, false),
                 rpc_timeout_ms: RPC_TIMEOUT_MS,
                 vocabulary: Vocabulary::default(),
+                push: PushConfig::default(),
             };
             let sockets = self.rt.fake.evict();
             let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);

@@ -39,6 +39,8 @@ pub enum Kind {
         at_least: usize,
         at_most: usize,
     },
+    /// An object, whose fields follow in the table.
+    Object,
     /// A list of objects, whose fields follow in the table.
     Objects,
     /// JSON that is the client's own; larger than so many bytes it is refused as a whole.
@@ -110,6 +112,10 @@ impl Field {
         Self::new(name, Kind::Texts { at_least, at_most }, r#"["x"]"#)
     }
 
+    pub const fn object(name: &'static str, good: &'static str) -> Self {
+        Self::new(name, Kind::Object, good)
+    }
+
     pub const fn objects(name: &'static str, good: &'static str) -> Self {
         Self::new(name, Kind::Objects, good)
     }
@@ -140,7 +146,9 @@ impl Field {
         let in_opaque = self.name.starts_with("metadata.");
         if !in_opaque && !matches!(self.kind, Kind::Opaque { .. }) {
             faults.push(("[".repeat(10_000) + &"]".repeat(10_000), Refused::Field));
-            faults.push((r#"{"a":"#.repeat(10_000) + "1" + &"}".repeat(10_000), Refused::Field));
+            if !matches!(self.kind, Kind::Object) {
+                faults.push((r#"{"a":"#.repeat(10_000) + "1" + &"}".repeat(10_000), Refused::Field));
+            }
         }
         faults
     }
@@ -156,6 +164,8 @@ impl Field {
                 (Kind::Whole { at_most }, b'7') => at_most >= 7,
                 (Kind::Time, b'7' | b'1') => true,
                 (Kind::Texts { .. }, b'[') => true,
+                // What is missing in an object is the fault of its fields.
+                (Kind::Object, b'{') => true,
                 (Kind::Objects, _) => *text == "[]",
                 (Kind::Answers, _) => *text == "{}",
                 (Kind::Opaque { of, .. }, first) => match of {
@@ -228,6 +238,11 @@ impl Field {
                 let too_many = at_most.checked_add(1).filter(|_| at_most < usize::MAX);
                 wrong.extend(too_many.map(|many| (json!(vec!["a"; many]).to_string(), Refused::Field)));
                 wrong
+            }
+            Kind::Object => {
+                // The values of a good object in their order, but without their names.
+                let values: Vec<&str> = JsonObject::parse(self.good).unwrap().members().map(|(_, v)| v.get()).collect();
+                texts(&[&format!("[{}]", values.join(",")), r#""{}""#])
             }
             Kind::Objects => {
                 // The values of a good object in their order, but without their names.

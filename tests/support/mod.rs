@@ -17,6 +17,7 @@ pub mod cli;
 pub mod door;
 pub mod faults;
 pub mod merge;
+pub mod pushes;
 pub mod race;
 pub mod replay;
 pub mod rest;
@@ -39,6 +40,7 @@ use session_gateway_hub::http::events;
 use session_gateway_hub::hub::connections::{Format, Subscription, Upgrade};
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
+use session_gateway_hub::hub::push_subscriptions::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -74,6 +76,7 @@ pub struct Object {
     pub db: Arc<Sqlite>,
     namespace: Namespace,
     vocabulary: Vocabulary,
+    push: PushConfig,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
@@ -86,7 +89,8 @@ impl Object {
     fn wake(&self, sockets: Vec<(ConnId, String)>) {
         let tokens = AccessTokens::new(SECRET, false);
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
-        let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary };
+        let push = self.push.clone();
+        let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary, push };
         let hub = Hub::wake(config, patient(&self.db), Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
@@ -107,18 +111,24 @@ impl World {
 
     /// A namespace on a database.
     pub fn of(namespace: &str, db: Arc<Sqlite>) -> Self {
-        Self::built(namespace, db, Vocabulary::default())
+        Self::built(namespace, db, Vocabulary::default(), PushConfig::default())
     }
 
     /// The namespace `team` of a deployment with words of its own: the variable `VOCABULARY`.
     pub fn speaking(words: &str) -> Self {
-        Self::built("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap())
+        Self::built("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
     }
 
-    fn built(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary) -> Self {
+    /// A namespace of a deployment with settings of its own for pushes.
+    pub fn pushing(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
+        Self::built(namespace, db, Vocabulary::default(), push)
+    }
+
+    fn built(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary, push: PushConfig) -> Self {
         let rt = Arc::new(FakeRuntime::new(namespace));
         let namespace = Namespace::parse(namespace).unwrap();
-        let object = Object { rt: Arc::clone(&rt), db: Arc::clone(&db), namespace, vocabulary, hub: Mutex::new(None) };
+        let (object_rt, object_db) = (Arc::clone(&rt), Arc::clone(&db));
+        let object = Object { rt: object_rt, db: object_db, namespace, vocabulary, push, hub: Mutex::new(None) };
         object.wake(Vec::new());
         Self { object: Arc::new(object), rt, db }
     }

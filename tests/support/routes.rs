@@ -70,6 +70,23 @@ const PATH: Param = Param { name: "path", kind: ParamKind::Path { required: true
 /// What the specification names for everything that is read of a session.
 const READ: &[u16] = &[403, 404, 503];
 
+/// What a browser gives out: the keys of RFC 8291, appendix A.
+macro_rules! keys {
+    () => {
+        r#"{"p256dh":"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4","auth":"BTBZMqHH6r4Tts7J_aSIgg"}"#
+    };
+}
+macro_rules! subscription {
+    ($endpoint:literal) => {
+        concat!(r#"{"endpoint":""#, $endpoint, r#"","keys":"#, keys!(), "}")
+    };
+}
+const KEYS: &str = keys!();
+const ENDPOINT: Field = Field::text("endpoint", 1, Length::Bytes(2_048)).good(r#""https://push.service.com/x""#);
+const P256DH: Field = Field::text("keys.p256dh", 1, Length::Bytes(88))
+    .good(r#""BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4""#);
+const AUTH: Field = Field::text("keys.auth", 1, Length::Bytes(24)).good(r#""BTBZMqHH6r4Tts7J_aSIgg""#);
+
 /// The routes of the namespace's object, in the order of its router.
 pub const ROUTES: &[Route] = &[
     Route {
@@ -329,6 +346,31 @@ pub const ROUTES: &[Route] = &[
         )],
         ..Route::new("POST", "/api/visibility", Of::Namespace)
     },
+    Route { particular: &[NO_WRITES], ..Route::new("GET", "/api/push/vapid-public-key", Of::Namespace) },
+    Route {
+        body: &[ENDPOINT, Field::object("keys", KEYS), P256DH, AUTH],
+        specified: &[400],
+        particular: &[
+            invalid(
+                "endpoint",
+                &[
+                    Given::Body(subscription!("http://push.service.com/x")),
+                    Given::Body(subscription!("https://user@push.service.com/x")),
+                    Given::Body(subscription!("https://127.0.0.1/x")),
+                    Given::Body(subscription!("https://printer.local/x")),
+                    Given::Body(subscription!("http://localhost:9/x")),
+                ],
+            ),
+            NO_WRITES,
+        ],
+        ..Route::new("POST", "/api/push/subscribe", Of::Namespace)
+    },
+    Route {
+        body: &[Field::text("endpoint", 0, Length::Free).good(r#""https://push.service.com/x""#)],
+        specified: &[400],
+        ..Route::new("DELETE", "/api/push/subscribe", Of::Namespace)
+    },
+    Route { ..Route::new("GET", "/api/push/log", Of::Namespace) },
     Route {
         body: &[
             Field::text("tag", 1, Length::Bytes(4_096)).good(r#""/t""#),

@@ -1,12 +1,12 @@
 //! The runtime port in memory: a clock that stands until a test moves it, sockets whose frames can be read, an alarm
 //! that a test rings, a notebook that outlives the hub.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::channel::{mpsc, oneshot};
 use futures::future::BoxFuture;
-use session_gateway_hub::hub::ports::{ConnId, Runtime};
+use session_gateway_hub::hub::ports::{ConnId, PushAnswer, PushRequest, Runtime};
 
 /// When every test begins: five seconds after a whole minute, so heartbeats beat after 25 s and pings after 55 s.
 pub const START: u64 = 1_800_000_005_000;
@@ -41,6 +41,12 @@ struct Inner {
     noted: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     tasks: Vec<tokio::task::AbortHandle>,
+    /// What push services got and was not looked at yet.
+    pushed: Vec<PushRequest>,
+    /// What push services answer, by the beginning of the endpoint; the others take everything.
+    push_answers: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
+    /// The beginnings of endpoints that do not answer.
+    silent: Vec<String>,
 }
 
 /// The runtime of one object.
@@ -146,6 +152,28 @@ impl FakeRuntime {
         self.inner().sleepers.len()
     }
 
+    /// What push services got since this was asked last.
+    pub fn pushed(&self) -> Vec<PushRequest> {
+        std::mem::take(&mut self.inner().pushed)
+    }
+
+    /// The push services of endpoints that begin so answer the next messages with these statuses, and headers
+    /// `Retry-After`; 0 stands for no answer at all. The last one is for all that follow.
+    pub fn answer_pushes(&self, endpoint: &str, answers: &[(u16, Option<&str>)]) {
+        let answer = |&(status, retry_after): &(u16, Option<&str>)| match status {
+            0 => Err("The push service could not be reached.".to_owned()),
+            _ => Ok(PushAnswer { status, retry_after: retry_after.map(str::to_owned) }),
+        };
+        let mut inner = self.inner();
+        inner.push_answers.retain(|(known, _)| known != endpoint);
+        inner.push_answers.push((endpoint.to_owned(), answers.iter().map(answer).collect()));
+    }
+
+    /// The push services of endpoints that begin so do not answer any more.
+    pub fn silence_pushes(&self, endpoint: &str) {
+        self.inner().silent.push(endpoint.to_owned());
+    }
+
     /// The notebook.
     pub fn notebook(&self) -> BTreeMap<String, String> {
         self.inner().notes.clone()
@@ -228,6 +256,24 @@ impl Runtime for FakeRuntime {
             if receiver.await.is_err() {
                 std::future::pending::<()>().await;
             }
+        })
+    }
+
+    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>> {
+        let mut inner = self.inner();
+        let of = |endpoint: &String| request.url.starts_with(endpoint.as_str());
+        let silent = inner.silent.iter().any(of);
+        let answers = inner.push_answers.iter_mut().find(|(endpoint, _)| of(endpoint)).map(|(_, answers)| answers);
+        let answer =
+            answers.and_then(|answers| if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() });
+        inner.pushed.push(request);
+        Box::pin(async move {
+            if silent {
+                std::future::pending::<()>().await;
+            }
+            // The network takes its turn.
+            tokio::task::yield_now().await;
+            answer.unwrap_or(Ok(PushAnswer { status: 201, retry_after: None }))
         })
     }
 

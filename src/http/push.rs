@@ -1,0 +1,60 @@
+//! `/api/push`: the hub's public key, who wants pushes, and what became of the latest.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Deserialize;
+
+use super::JsonText;
+use super::error::Refusal;
+use super::extract::{HubOrigin, JsonBody};
+use crate::hub::Hub;
+use crate::store::push::PushSubscription;
+use crate::wire::fields::Object;
+
+/// `GET /api/push/vapid-public-key`.
+pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
+    Ok(JsonText::wrapped("publicKey", &hub.vapid_public_key().await?)?)
+}
+
+#[derive(Deserialize)]
+pub struct Subscribe {
+    endpoint: String,
+    keys: Object<Keys>,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    p256dh: String,
+    auth: String,
+}
+
+/// `POST /api/push/subscribe`.
+pub async fn subscribe(
+    State(hub): State<Arc<Hub>>,
+    HubOrigin(origin): HubOrigin,
+    JsonBody(Subscribe { endpoint, keys }): JsonBody<Subscribe>,
+) -> Result<JsonText, Refusal> {
+    let Object(Keys { p256dh, auth }) = keys;
+    hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
+    Ok(JsonText::ok())
+}
+
+#[derive(Deserialize)]
+pub struct Unsubscribe {
+    endpoint: String,
+}
+
+/// `DELETE /api/push/subscribe`.
+pub async fn unsubscribe(
+    State(hub): State<Arc<Hub>>,
+    JsonBody(Unsubscribe { endpoint }): JsonBody<Unsubscribe>,
+) -> Result<JsonText, Refusal> {
+    hub.unsubscribe_from_push(endpoint).await?;
+    Ok(JsonText::ok())
+}
+
+/// `GET /api/push/log`.
+pub async fn log(State(hub): State<Arc<Hub>>) -> JsonText {
+    JsonText(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
+}

@@ -1,0 +1,195 @@
+//! Who wants pushes: the subscriptions of a namespace, and the hub's key pair.
+//!
+//! That there are any is noted in the notebook, so that a notification costs no read where nobody subscribed.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::push::NOTE_PUSH_ON;
+use super::{Hub, State};
+use crate::push::encryption::{BadKey, Keys};
+use crate::push::endpoint::Endpoint;
+use crate::push::vapid::{Tokens, VapidKeys};
+use crate::store::push::{self, PushSubscription};
+use crate::store::{DbError, secrets};
+
+/// The name of the hub's private key among its secrets.
+const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
+/// How often random bytes are asked for before they are given up as a key: of 2^32 one is none.
+const KEY_TRIES: usize = 4;
+
+/// How pushes are sent, as the deployment is configured.
+#[derive(Debug, Clone)]
+pub struct PushConfig {
+    /// The key pair; without one the hub makes its own.
+    pub keys: Option<VapidKeys>,
+    /// Who is to be asked about the hub's pushes (`mailto:` or `https:`); the hub's own address where it is not set.
+    pub subject: Option<String>,
+    /// Whether push services on this machine may be called, also over `http`: for development.
+    pub insecure: bool,
+    /// How many subscriptions a namespace may have; beyond that the oldest go.
+    pub max_subscriptions: u64,
+}
+
+/// How many subscriptions a namespace has room for unless it is configured (decisions.md "Push"). On its smallest plan
+/// the platform lets one event of an object call so many addresses.
+pub const MAX_SUBSCRIPTIONS: u64 = 50;
+
+impl Default for PushConfig {
+    fn default() -> Self {
+        Self { keys: None, subject: None, insecure: false, max_subscriptions: MAX_SUBSCRIPTIONS }
+    }
+}
+
+/// Reads `PUSH_MAX_SUBSCRIPTIONS`; the error says what is wrong.
+pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(MAX_SUBSCRIPTIONS) };
+    let number = text.trim().parse().ok().filter(|number| (1..=1_000).contains(number));
+    number.ok_or_else(|| format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to 1000, but is `{text}`."))
+}
+
+/// Reads `PUSH_ALLOW_INSECURE`; the error says what is wrong.
+pub fn parse_insecure(text: Option<&str>) -> Result<bool, String> {
+    match text.map(str::to_ascii_lowercase).as_deref() {
+        Some("true") => Ok(true),
+        None | Some("false") => Ok(false),
+        Some(word) => Err(format!("PUSH_ALLOW_INSECURE must be `true` or `false`, but is `{word}`.")),
+    }
+}
+
+/// What the hub holds of subscriptions.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Whether there may be any.
+    pub(super) any: bool,
+    /// Those of the database, as far as they were read.
+    loaded: Option<Arc<[PushSubscription]>>,
+    /// Counts the changes: what was read before one is not what stands.
+    changes: u64,
+    keys: Option<VapidKeys>,
+    pub(super) tokens: Tokens,
+}
+
+impl Subscriptions {
+    fn change(&mut self) {
+        self.loaded = None;
+        self.changes += 1;
+    }
+}
+
+impl Hub {
+    /// The hub's key pair: the configured one, or the one that the first hub of all made.
+    pub(super) async fn vapid_keys(&self) -> Result<VapidKeys, Error> {
+        let known = self.config.push.keys.clone().or_else(|| self.state().push.subscriptions.keys.clone());
+        if let Some(keys) = known {
+            return Ok(keys);
+        }
+        let fresh = (0..KEY_TRIES).find_map(|_| {
+            let mut random = [0; 32];
+            self.rt.random(&mut random);
+            VapidKeys::of(&random)
+        });
+        let fresh = fresh.ok_or_else(|| Error::Unavailable("No key pair could be made for pushes.".into()))?;
+        let kept = secrets::keep(&*self.db, VAPID_SECRET, &fresh.private()).await?;
+        let broken = || Error::Unavailable("The key pair for pushes in the database is broken.".into());
+        let keys = VapidKeys::parse(&kept).ok_or_else(broken)?;
+        self.state().push.subscriptions.keys = Some(keys.clone());
+        Ok(keys)
+    }
+
+    /// `GET /api/push/vapid-public-key`.
+    pub async fn vapid_public_key(&self) -> Result<String, Error> {
+        Ok(self.vapid_keys().await?.public())
+    }
+
+    /// `POST /api/push/subscribe`. A subscription that is there already stays as it is.
+    pub async fn subscribe_to_push(&self, subscription: PushSubscription) -> Result<(), Error> {
+        let field = |field: &str, message: String| Error::field(field, format!("Field `{field}` {message}."));
+        Endpoint::parse(&subscription.endpoint, self.config.push.insecure)
+            .map_err(|error| field("endpoint", error.0.into()))?;
+        Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|bad| match bad {
+            BadKey::P256dh => field("keys.p256dh", "must be base64url of an uncompressed point of P-256".into()),
+            BadKey::Auth => field("keys.auth", "must be base64url of 16 bytes".into()),
+        })?;
+        if self.push_subscriptions().await?.contains(&subscription) {
+            return Ok(());
+        }
+        // Before it is written, for a hub that ended in between would never look; and after, for somebody may have looked.
+        self.note_subscribers(true);
+        let most = self.config.push.max_subscriptions;
+        self.change_subscriptions(&push::put(&self.config.namespace, &subscription, self.rt.now(), most)).await?;
+        self.note_subscribers(true);
+        Ok(())
+    }
+
+    /// `DELETE /api/push/subscribe`. One that is not there is no mistake.
+    pub async fn unsubscribe_from_push(&self, endpoint: String) -> Result<(), Error> {
+        let known = self.push_subscriptions().await?.iter().any(|subscription| subscription.endpoint == endpoint);
+        if known {
+            self.forget_subscriptions(&[endpoint]).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes subscriptions.
+    pub(super) async fn forget_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
+        self.change_subscriptions(&[push::delete(&self.config.namespace, endpoints)]).await?;
+        // When it was the last one, that is noted.
+        self.push_subscriptions().await?;
+        Ok(())
+    }
+
+    async fn change_subscriptions(&self, statements: &[crate::store::Statement]) -> Result<(), DbError> {
+        self.state().push.subscriptions.change();
+        let result = self.commit(statements).await;
+        self.state().push.subscriptions.change();
+        result
+    }
+
+    /// The namespace's subscriptions, oldest first.
+    pub(super) async fn push_subscriptions(&self) -> Result<Arc<[PushSubscription]>, DbError> {
+        let (loaded, changes) = {
+            let State { push, .. } = &*self.state();
+            (push.subscriptions.loaded.clone(), push.subscriptions.changes)
+        };
+        if let Some(loaded) = loaded {
+            return Ok(loaded);
+        }
+        let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
+        let mut state = self.state();
+        let held = &mut state.push.subscriptions;
+        // What changed meanwhile may be missing in it.
+        if held.changes == changes {
+            held.loaded = Some(Arc::clone(&read));
+            drop(state);
+            self.note_subscribers(!read.is_empty());
+        }
+        Ok(read)
+    }
+
+    fn note_subscribers(&self, any: bool) {
+        let known = std::mem::replace(&mut self.state().push.subscriptions.any, any);
+        match any {
+            _ if known == any => {}
+            true => self.rt.note(NOTE_PUSH_ON, "1"),
+            false => self.rt.unnote(NOTE_PUSH_ON),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_exactly_or_refused_by_name() {
+        assert_eq!(parse_max_subscriptions(None), Ok(50));
+        assert_eq!(parse_max_subscriptions(Some(" 200 ")), Ok(200));
+        for odd in ["0", "1001", "-1", "x", "1.5"] {
+            assert!(parse_max_subscriptions(Some(odd)).unwrap_err().contains("PUSH_MAX_SUBSCRIPTIONS"), "{odd}");
+        }
+        assert_eq!([None, Some("false"), Some("TRUE")].map(parse_insecure), [Ok(false), Ok(false), Ok(true)]);
+        assert!(parse_insecure(Some("yes")).unwrap_err().contains("PUSH_ALLOW_INSECURE"));
+    }
+}

@@ -1,0 +1,83 @@
+/** A push service on loopback (RFC 8030), and browsers that subscribe with it. It takes nothing without a good signature. */
+
+import { createECDH, createPublicKey, randomBytes, verify } from 'node:crypto';
+import http from 'node:http';
+import ece from 'http_ece';
+import { Recorder } from './await.mjs';
+
+const json = (part) => JSON.parse(Buffer.from(part, 'base64url'));
+
+/** The claims of a VAPID header (RFC 8292), and the key that it names; fails when the signature is not that key's. */
+export function vapid(authorization) {
+  const [, token, key] = /^vapid t=([\w.-]+), k=([\w-]+)$/.exec(authorization);
+  const [head, claims, signature] = token.split('.');
+  const point = Buffer.from(key, 'base64url');
+  const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((part) => part.toString('base64url'));
+  const publicKey = createPublicKey({ format: 'jwk', key: { kty: 'EC', crv: 'P-256', x, y } });
+  const signed = Buffer.from(`${head}.${claims}`);
+  const options = { key: publicKey, dsaEncoding: 'ieee-p1363' };
+  if (json(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
+    throw new Error(`The signature of ${authorization} is not good.`);
+  }
+  return { ...json(claims), key, token };
+}
+
+export class PushService {
+  /** Every message that came: `{path, at, headers, claims, body}`. */
+  messages = [];
+  /** For each path, what its browser gets, and how that is answered. */
+  #browsers = new Map();
+  #server = http.createServer((request, response) => this.#take(request, response));
+
+  async start() {
+    await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    return this;
+  }
+
+  get origin() {
+    return `http://127.0.0.1:${this.#server.address().port}`;
+  }
+
+  /**
+   * A browser with keys of its own.
+   * @param {(number: number) => {status?: number, headers?: Record<string, string>} | undefined} [answer] what its messages
+   *   are answered with, by their number from 1: 201 unless it says something else, and nothing at all for undefined
+   */
+  browser(answer = () => ({})) {
+    const keys = createECDH('prime256v1');
+    const auth = randomBytes(16);
+    const path = `/send/${this.#browsers.size + 1}`;
+    const got = new Recorder(`what came for ${path}`);
+    this.#browsers.set(path, { got, answer: () => answer(got.all.length) });
+    const p256dh = keys.generateKeys('base64url');
+    return {
+      path,
+      subscription: { endpoint: this.origin + path, keys: { p256dh, auth: auth.toString('base64url') } },
+      /** The next message, as the service worker reads it: decrypted by another implementation than the hub's. */
+      next: async () => {
+        const message = await got.next(() => true, 'a push');
+        const text = ece.decrypt(message.body, { version: 'aes128gcm', privateKey: keys, authSecret: auth });
+        return { ...message, payload: JSON.parse(text) };
+      },
+    };
+  }
+
+  async #take(request, response) {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { url: path, headers } = request;
+    const body = Buffer.concat(chunks);
+    const claims = vapid(headers.authorization);
+    const message = { path, at: Date.now(), headers, claims, body };
+    this.messages.push(message);
+    const browser = this.#browsers.get(path);
+    browser?.got.push(message);
+    const answer = browser ? browser.answer() : { status: 404 };
+    if (answer) response.writeHead(answer.status ?? 201, answer.headers).end();
+  }
+
+  stop() {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}

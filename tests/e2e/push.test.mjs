@@ -1,0 +1,133 @@
+/** Web push, from an agent that asks to a browser that decrypts, over a push service that checks who calls. */
+
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { eventually } from './lib/await.mjs';
+import { liveSession } from './lib/cli.mjs';
+import { startHub } from './lib/hub.mjs';
+import { PushService } from './lib/push-service.mjs';
+
+const service = await new PushService().start();
+const vars = { PUSH_ALLOW_INSECURE: 'true', PUSH_MAX_SUBSCRIPTIONS: '200', VAPID_SUBJECT: 'mailto:ops@example.org' };
+const hub = await startHub({ vars });
+after(async () => {
+  service.stop();
+  await hub.stop();
+});
+
+const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
+
+async function subscribed(namespace, answer) {
+  const browser = service.browser(answer);
+  const { status, text } = await hub.web(namespace).post('/api/push/subscribe', browser.subscription);
+  assert.equal(status, 200, text);
+  return browser;
+}
+
+/** The log's entries, once the newest has come to this outcome. */
+function logged(namespace, outcome) {
+  return eventually(async () => {
+    const { log } = (await hub.web(namespace).get('/api/push/log')).body;
+    return log[0]?.outcome === outcome && log;
+  }, `the outcome ${outcome}`);
+}
+
+describe('a push', { concurrency: true }, () => {
+  test('of a permission request arrives as its subscriber can read it', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'asks', tag: 'demo', metadata: { name: 'Démo 🦀' } });
+    const browser = await subscribed('asks');
+    await cli.ask('update-state', {
+      sid: session.id,
+      expectedVersion: 1,
+      agentState: { requests: { r1: { tool: 'shell', arguments: {} } } },
+    });
+    const { payload, headers, claims } = await browser.next();
+    assert.deepEqual(payload, {
+      title: 'Permission Request',
+      body: 'Démo 🦀 (shell)',
+      tag: `permission-${session.id}`,
+      data: { sessionId: session.id, requestId: 'r1', url: `/sessions/${session.id}` },
+    });
+    const { publicKey } = (await hub.web('asks').get('/api/push/vapid-public-key')).body;
+    assert.equal(claims.key, publicKey);
+    assert.equal(claims.aud, service.origin);
+    assert.equal(claims.sub, 'mailto:ops@example.org');
+    const left = claims.exp - Date.now() / 1000;
+    assert.ok(left > 11 * 3600 && left <= 12 * 3600, `${left} s`);
+    assert.equal(headers['content-encoding'], 'aes128gcm');
+    assert.equal(headers.urgency, 'high');
+    assert.ok(Number(headers.ttl) > 0);
+    assert.match(headers.topic, /^[\w-]{32}$/);
+    const [entry] = await logged('asks', 'sent');
+    assert.deepEqual([entry.sent, entry.failed, entry.sessionId], [1, 0, session.id]);
+  });
+
+  test('is a toast for whoever looks at a page', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'sees', tag: 'demo' });
+    await subscribed('sees');
+    const feed = await hub.web('sees').socket({ visibility: 'visible' });
+    t.after(() => feed.close());
+    await cli.say(session.id, READY);
+    const { data } = await feed.event('toast');
+    assert.deepEqual(data, {
+      title: 'Session Ready',
+      body: 'alpha is waiting in demo',
+      sessionId: session.id,
+      url: `/sessions/${session.id}`,
+    });
+    await logged('sees', 'toast');
+  });
+
+  test('that comes back gone, too long, too soon or moved is dealt with by its answer', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'demo', metadata: { name: 'n'.repeat(200) } });
+    const always = (status, headers) => () => ({ status, headers });
+    await subscribed('odd', always(410));
+    await subscribed('odd', always(403));
+    await subscribed('odd', always(302, { location: `${service.origin}/elsewhere` }));
+    const long = await subscribed('odd', (number) => ({ status: number === 1 ? 413 : 201 }));
+    const busy = await subscribed('odd', (number) => (number === 1 ? { status: 429, headers: { 'retry-after': '1' } } : {}));
+    const requests = { r1: { tool: 'T'.repeat(9_000), arguments: {} } };
+    await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+    const [first, second] = [await long.next(), await long.next()];
+    assert.ok(first.body.length <= 4096 && second.body.length < first.body.length);
+    assert.deepEqual(second.payload.data, first.payload.data);
+    const [early, late] = [await busy.next(), await busy.next()];
+    assert.ok(late.at - early.at >= 900, 'not before it was asked for');
+    const [entry] = await logged('odd', 'sent');
+    assert.deepEqual([entry.sent, entry.failed], [2, 3]);
+    assert.deepEqual(entry.failures.map(({ status }) => status).sort(), [302, 403, 410]);
+    assert.ok(!service.messages.some(({ path }) => path === '/elsewhere'));
+    const { results } = await (await hub.database())
+      .prepare("SELECT count(*) AS n FROM push_subscriptions WHERE namespace = 'odd'")
+      .all();
+    assert.equal(results[0].n, 4);
+  });
+
+  test('that has to wait survives the sleep of the object', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'sleeps', tag: 'demo' });
+    const retry = { status: 503, headers: { 'retry-after': '3' } };
+    const browser = await subscribed('sleeps', (number) => (number === 1 ? retry : {}));
+    await cli.say(session.id, READY);
+    await browser.next();
+    await logged('sleeps', 'sending');
+    await hub.sleep('sleeps');
+    assert.equal((await browser.next()).payload.title, 'Session Ready');
+    await logged('sleeps', 'sent');
+  });
+});
+
+test('two hundred subscribers have a push within five seconds, while messages flow', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'demo' });
+  for (let n = 0; n < 200; n += 1) await subscribed('many', n === 7 ? () => undefined : undefined);
+  const began = Date.now();
+  await cli.say(session.id, READY);
+  const arrived = () => service.messages.filter(({ at }) => at >= began);
+  let said = 0;
+  while (arrived().length < 200 && Date.now() - began < 5_000) {
+    await cli.say(session.id, `message ${said}`);
+    said += 1;
+  }
+  t.diagnostic(`${arrived().length} pushes in ${Date.now() - began} ms, ${said} messages meanwhile`);
+  assert.equal(new Set(arrived().map(({ path }) => path)).size, 200);
+  assert.ok(said > 20, 'messages were taken meanwhile');
+});

@@ -1,0 +1,324 @@
+//! From an agent that asks or waits to the browser of a person who is away.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::World;
+use support::cli::Cli;
+use support::pushes::{Browser, header};
+
+const SERVICE: &str = "https://push.service.com/send/a";
+
+async fn scene() -> (World, String, Cli, Browser) {
+    let world = World::new();
+    let session = world.session_with("/code/demo", json!({"flavor": "beta"})).await;
+    let cli = world.live_cli(&session).await;
+    let browser = Browser::subscribed(&world, SERVICE, 1).await;
+    (world, session, cli, browser)
+}
+
+fn asking(requests: &[&str]) -> Value {
+    let requests: serde_json::Map<String, Value> =
+        requests.iter().map(|id| ((*id).to_owned(), json!({"tool": "Bash", "arguments": {}}))).collect();
+    json!({"requests": requests})
+}
+
+async fn ready(cli: &mut Cli, session: &str) {
+    let content = json!({"type": "event", "data": {"type": "ready"}});
+    let message = json!({"sid": session, "message": {"role": "agent", "content": content}});
+    assert_eq!(cli.ask("message", &message).await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
+    let (world, session, mut cli, browser) = scene().await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(499).await;
+    assert!(world.rt.pushed().is_empty());
+    world.pass(2).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    let expected = json!({
+        "title": "Permission Request", "body": "demo (Bash)", "tag": format!("permission-{session}"),
+        "data": {"sessionId": session, "requestId": "r1", "url": format!("/sessions/{session}")},
+    });
+    assert_eq!(browser.read(message), expected);
+    assert_eq!((header(message, "Urgency"), header(message, "TTL")), ("high", "86400"));
+    assert_eq!(header(message, "Content-Encoding"), "aes128gcm");
+    assert_eq!(header(message, "Topic").len(), 32);
+    assert!(header(message, "Authorization").starts_with("vapid t=ey"));
+    let log = world.push_log().await;
+    assert_eq!((log.len(), &log[0]["outcome"], &log[0]["sent"]), (1, &json!("sent"), &json!(1)), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_done_is_told_of_once_in_five_seconds() {
+    let (world, session, mut cli, browser) = scene().await;
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["body"], "beta is waiting in demo");
+    assert_eq!(header(message, "Urgency"), "normal");
+    world.pass(4_000).await;
+    ready(&mut cli, &session).await;
+    world.pass(500).await;
+    assert!(world.rt.pushed().is_empty());
+    world.pass(600).await;
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    assert_eq!(world.outcomes().await, ["sent", "cooling-down", "sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_looks_at_a_page_gets_a_toast_instead() {
+    let (world, session, mut cli, _) = scene().await;
+    let mut visible = world.web("visibility=visible").await;
+    let mut hidden = world.web("").await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(501).await;
+    let toast = visible.event_of("toast").await;
+    let expected = json!({
+        "title": "Permission Request", "body": "demo (Bash)", "sessionId": session, "url": format!("/sessions/{session}"),
+    });
+    assert_eq!(toast["data"], expected);
+    assert!(!hidden.types().await.contains(&"toast".to_owned()));
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.outcomes().await, ["toast"]);
+}
+
+/// Another browser, whose push service answers with these.
+async fn answering(world: &World, answers: &[(u16, Option<&str>)]) -> Browser {
+    let endpoint = "https://other.service.com:8443/b";
+    world.rt.answer_pushes(endpoint, answers);
+    Browser::subscribed(world, endpoint, 2).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_over_is_removed_and_the_others_stay() {
+    for status in [404, 410] {
+        let (world, session, mut cli, browser) = scene().await;
+        answering(&world, &[(status, None)]).await;
+        ready(&mut cli, &session).await;
+        world.pass(1).await;
+        assert_eq!(world.rt.pushed().len(), 2);
+        let log = &world.push_log().await[0];
+        assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)));
+        assert_eq!(log["failures"][0]["service"], "https://other.service.com:8443");
+        assert_eq!(log["failures"][0]["status"], status);
+        assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+        world.pass(6_000).await;
+        ready(&mut cli, &session).await;
+        world.pass(1).await;
+        let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+        assert_eq!(message.url, browser.endpoint);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more() {
+    let world = World::new();
+    let session = world.session("/code/demo").await;
+    let mut cli = world.live_cli(&session).await;
+    let browser = answering(&world, &[(410, None)]).await;
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    assert!(!world.rt.notebook().contains_key("push:on"));
+    world.pass(6_000).await;
+    let reads = world.db.reads();
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!((world.db.reads(), world.rt.pushed().len()), (reads, 0));
+    assert_eq!(world.outcomes().await[0], "no-subscribers");
+    world.post("/api/push/subscribe", &browser.subscription()).await.ok();
+    world.rt.answer_pushes(&browser.endpoint, &[(202, None)]);
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await[0], "sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_busy_is_asked_again_when_it_says() {
+    for (status, retry_after, pause) in [
+        (429, Some("7"), 7_000),
+        (503, Some("Fri, 15 Jan 2027 08:00:15 GMT"), 10_000),
+        (500, None, 5_000),
+        (502, Some("soon"), 5_000),
+        (0, None, 5_000),
+    ] {
+        let (world, session, mut cli, _) = scene().await;
+        let browser = answering(&world, &[(status, retry_after), (201, None)]).await;
+        ready(&mut cli, &session).await;
+        world.ring_at(world.now() + 1).await;
+        let tried = world.now();
+        world.rt.pushed();
+        assert_eq!(world.outcomes().await[0], "sending");
+        let until = if status == 503 { support::runtime::START + pause } else { tried + pause };
+        world.pass(until - 1 - world.now()).await;
+        assert!(world.rt.pushed().is_empty(), "{status} {retry_after:?}");
+        world.pass(1).await;
+        let [message] = &world.rt.pushed()[..] else { panic!("not one message after {status} {retry_after:?}") };
+        assert_eq!(browser.read(message)["title"], "Session Ready");
+        let log = &world.push_log().await[0];
+        assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(2), &json!(0)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_five_tries_it_is_given_up() {
+    let (world, session, mut cli, _) = scene().await;
+    answering(&world, &[(500, None)]).await;
+    ready(&mut cli, &session).await;
+    world.pass(3_600_000).await;
+    assert_eq!(world.rt.pushed().len(), 1 + 5);
+    let log = &world.push_log().await[0];
+    assert_eq!(
+        (&log["outcome"], &log["waiting"], &log["failures"][0]["status"]),
+        (&json!("sent"), &json!(0), &json!(500))
+    );
+    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")), "nothing is left of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_survives_a_sleep_and_a_restart() {
+    let (world, session, mut cli, _) = scene().await;
+    let browser = answering(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 2);
+    world.sleep_and_wake().await;
+    world.pass(60_001).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    world.restart();
+    world.pass(60_001).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["data"]["sessionId"], *session);
+    assert_eq!(world.outcomes().await, ["sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_its_moment_survives_a_restart() {
+    let (world, session, mut cli, browser) = scene().await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.restart();
+    world.pass(501).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["data"]["requestId"], "r1");
+    world.sleep_and_wake().await;
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    world.restart();
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"], "a restart ends no cool-down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_too_long_is_shortened_once() {
+    let world = World::new();
+    let session = world.session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
+    let mut cli = world.live_cli(&session).await;
+    let browser = answering(&world, &[(413, None)]).await;
+    let request = json!({"requests": {"r1": {"tool": "T".repeat(9_000)}}});
+    cli.state(&session, 1, &request).await;
+    world.pass(60_000).await;
+    let pushed = world.rt.pushed();
+    let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
+    assert_eq!(long.body.len(), 4_095, "the record is filled");
+    assert!(short.body.len() < 2_200);
+    assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
+    assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);
+    ready(&mut cli, &session).await;
+    world.pass(60_000).await;
+    assert_eq!(world.rt.pushed().len(), 1, "one that is short already is not sent again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_else_a_service_says_is_final() {
+    for status in [200, 301, 307, 400, 401, 403, 406] {
+        let (world, session, mut cli, _) = scene().await;
+        answering(&world, &[(status, None)]).await;
+        ready(&mut cli, &session).await;
+        world.pass(600_000).await;
+        assert_eq!(world.rt.pushed().len(), 2, "{status}");
+        assert_eq!(world.push_log().await[0]["failures"][0]["status"], status);
+        assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_hangs_holds_up_nobody() {
+    let (world, session, mut cli, _) = scene().await;
+    world.rt.silence_pushes(SERVICE);
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    assert_eq!(cli.message(&session, "words").await["ok"], true);
+    assert_eq!(world.shown(&session).await["seq"], 2);
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(501).await;
+    assert_eq!(world.rt.pushed().len(), 1, "and the next notification goes out beside it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_one_after_the_other_are_one_notification() {
+    let (world, session, mut cli, browser) = scene().await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(400).await;
+    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    world.pass(400).await;
+    assert!(world.rt.pushed().is_empty());
+    world.pass(101).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["data"]["requestId"], "r2");
+    cli.state(&session, 3, &asking(&["r2"])).await;
+    world.pass(1_000).await;
+    assert!(world.rt.pushed().is_empty(), "nothing new was asked");
+    assert_eq!(world.outcomes().await, ["sent", "replaced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_request_that_was_answered_at_once_and_of_a_session_that_is_gone_nobody_is_told() {
+    let (world, session, mut cli, _) = scene().await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 2, &asking(&[])).await;
+    world.pass(1_000).await;
+    cli.state(&session, 3, &asking(&["r2"])).await;
+    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
+    world.pass(1_000).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.outcomes().await, ["session-gone", "answered"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_of_what_was_not_written() {
+    let (world, session, mut cli, _) = scene().await;
+    world.db.break_down(support::sqlite::On::Writes, session_gateway_hub::store::DbError::Refused("no".into()));
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.db.repair();
+    world.pass(1_000).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.outcomes().await, <[String; 0]>::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_database_fails_a_notification_waits_some_time() {
+    let (world, session, mut cli, _) = scene().await;
+    ready(&mut cli, &session).await;
+    let fault = session_gateway_hub::store::DbError::Retryable("Network connection lost".into());
+    world.sleep_and_wake().await;
+    world.db.break_down(support::sqlite::On::Reads, fault.clone());
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["waiting"]);
+    world.db.repair();
+    world.pass(5_000).await;
+    assert_eq!((world.rt.pushed().len(), world.outcomes().await), (1, vec!["sent".to_owned()]));
+    ready(&mut cli, &session).await;
+    world.sleep_and_wake().await;
+    world.db.break_down(support::sqlite::On::Reads, fault);
+    world.pass(3_600_000).await;
+    assert_eq!(world.outcomes().await[0], "unavailable");
+}

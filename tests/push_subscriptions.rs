@@ -1,0 +1,235 @@
+//! Who gets pushes, under which key, and what is told of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::push::from_base64url;
+use session_gateway_hub::push::vapid::VapidKeys;
+use support::World;
+use support::cli::Cli;
+use support::pushes::{Browser, header};
+use support::sqlite::Sqlite;
+
+fn with(push: PushConfig) -> World {
+    World::pushing("team", Arc::new(Sqlite::with_schema()), push)
+}
+
+async fn public_key(world: &World) -> String {
+    world.get("/api/push/vapid-public-key").await.ok()["publicKey"].as_str().unwrap().to_owned()
+}
+
+async fn ready(cli: &mut Cli, session: &str) {
+    let message = json!({"sid": session, "message": {"type": "event", "data": {"type": "ready"}}});
+    assert_eq!(cli.ask("message", &message).await["ok"], true);
+}
+
+/// The claims of a message's token.
+fn claims(authorization: &str) -> Value {
+    let payload = authorization.split('.').nth(1).unwrap();
+    serde_json::from_slice(&from_base64url(payload).unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_hub_of_all_makes_the_key_pair_and_every_other_finds_it() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    // Both have read that there is none before either has offered its own.
+    world.db.hold(support::sqlite::On::Reads);
+    let asked = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
+    support::quiet().await;
+    world.db.release();
+    let mut keys = Vec::new();
+    for answer in asked {
+        keys.push(answer.reply().await.ok()["publicKey"].clone());
+    }
+    assert_eq!(keys[0], keys[1]);
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
+    world.sleep_and_wake().await;
+    assert_eq!(public_key(&world).await, keys[0]);
+    assert_eq!(from_base64url(keys[0].as_str().unwrap()).unwrap().len(), 65);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configured_pair_and_subject_are_what_push_services_see() {
+    let keys = VapidKeys::of(&[9; 32]).unwrap();
+    let subject = Some("mailto:ops@example.org".to_owned());
+    let world = with(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
+    assert_eq!(public_key(&world).await, keys.public());
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    for (number, endpoint) in [(1, "https://a.com/1"), (2, "https://a.com/2"), (3, "https://b.com:8443/3")] {
+        Browser::subscribed(&world, endpoint, number).await;
+    }
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    let pushed = world.rt.pushed();
+    let tokens: Vec<&str> = pushed.iter().map(|message| header(message, "Authorization")).collect();
+    assert_eq!(tokens[0], tokens[1], "one token for an origin");
+    assert!(tokens[0].ends_with(&format!(", k={}", keys.public())));
+    let [a, b] = [claims(tokens[0]), claims(tokens[2])];
+    assert_eq!(
+        (&a["aud"], &b["aud"], &a["sub"]),
+        (&json!("https://a.com"), &json!("https://b.com:8443"), &json!("mailto:ops@example.org"))
+    );
+    assert_eq!(a["exp"], world.now() / 1000 + 12 * 3600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscriber_used() {
+    for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
+        let world = World::new();
+        let session = world.session("/code").await;
+        let mut cli = world.live_cli(&session).await;
+        let body = Browser::new("https://a.com/1", 1).subscription().to_string();
+        let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
+        assert_eq!(
+            session_gateway_hub::http::answer(session_gateway_hub::http::router(world.hub()), request).await.status(),
+            200
+        );
+        ready(&mut cli, &session).await;
+        world.pass(1).await;
+        assert_eq!(claims(header(&world.rt.pushed()[0], "Authorization"))["sub"], subject, "{host}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscribing_again_writes_nothing_and_new_keys_take_the_place_of_the_old() {
+    let world = World::new();
+    let browser = Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let written = world.db.writes();
+    world.post("/api/push/subscribe", &browser.subscription()).await.ok();
+    assert_eq!(world.db.writes(), written);
+    let renewed = Browser::subscribed(&world, "https://a.com/1", 2).await;
+    assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(renewed.read(&world.rt.pushed()[0])["title"], "Session Ready");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    for _ in 0..2 {
+        let gone = world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await;
+        assert_eq!(gone.ok(), json!({"ok": true}));
+    }
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.outcomes().await, ["no-subscribers"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_the_oldest_subscription_goes() {
+    let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
+    for number in 1..=5 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+        world.pass(1).await;
+    }
+    let kept = world.db.select("SELECT group_concat(endpoint, ' ' ORDER BY endpoint) FROM push_subscriptions");
+    assert_eq!(kept[0][0], "https://a.com/3 https://a.com/4 https://a.com/5".into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    Browser::subscribed(&neighbour, "https://a.com/theirs", 1).await;
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty() && neighbour.rt.pushed().is_empty());
+    assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/theirs"}"#).await.ok();
+    assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_is_checked_again_before_it_is_called() {
+    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+    Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
+    // As it would be after development: the same database under the settings of a deployment.
+    let deployed = World::of("team", Arc::clone(&world.db));
+    Browser::subscribed(&deployed, "https://a.com/1", 2).await;
+    let session = deployed.session("/code").await;
+    ready(&mut deployed.live_cli(&session).await, &session).await;
+    deployed.pass(1).await;
+    let urls: Vec<String> = deployed.rt.pushed().into_iter().map(|message| message.url).collect();
+    assert_eq!(urls, ["https://a.com/1"]);
+    assert_eq!(deployed.push_log().await[0]["failures"][0]["service"], "http://127.0.0.1:9");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_visible_page_that_is_hidden_again_leaves_the_word_to_pushes() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
+    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    ready(&mut cli, &session).await;
+    world.pass(6_000).await;
+    let id = &greeting["data"]["subscriptionId"];
+    world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    assert_eq!(world.outcomes().await, ["sent", "toast"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_toast_is_not_told_again_to_whoever_comes_back() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut web = world.web("visibility=visible").await;
+    cli.message(&session, "words").await;
+    cli.ask("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
+    let before = web.events().await.last().unwrap()["eventId"].as_str().unwrap().to_owned();
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert!(web.types().await.contains(&"toast".to_owned()));
+    let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
+    let heard: Vec<_> = back.rest().await;
+    assert!(!format!("{heard:?}").contains("toast"), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_keeps_the_last_hundred_also_over_a_sleep() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    for round in 0..120 {
+        if round == 60 {
+            world.sleep_and_wake().await;
+        }
+        ready(&mut cli, &session).await;
+        world.pass(1).await;
+    }
+    let log = world.push_log().await;
+    assert_eq!(log.len(), 100);
+    assert!(log.is_sorted_by(|a, b| a["at"].as_u64() > b["at"].as_u64()), "the newest first");
+    assert_eq!(log[0]["at"], world.now() - 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_subscribers_are_reached() {
+    let world = with(PushConfig { max_subscriptions: 200, ..PushConfig::default() });
+    for number in 1..=200 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+    }
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 200);
+    assert_eq!(world.push_log().await[0]["sent"], 200);
+}

@@ -1,0 +1,66 @@
+//! A browser that subscribed to pushes: its keys, and what its push service brought it.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use session_gateway_hub::hub::ports::PushRequest;
+use web_push_native::p256::SecretKey;
+use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint;
+use web_push_native::{Auth, decrypt};
+
+use super::{World, quiet};
+
+/// A browser.
+pub struct Browser {
+    pub endpoint: String,
+    secret: SecretKey,
+    auth: [u8; 16],
+}
+
+impl Browser {
+    /// A browser whose push service gave out this endpoint; its keys follow from the number.
+    pub fn new(endpoint: &str, number: u8) -> Self {
+        let secret = SecretKey::from_slice(&[number; 32]).unwrap();
+        Self { endpoint: endpoint.to_owned(), secret, auth: [number; 16] }
+    }
+
+    /// A browser that has subscribed.
+    pub async fn subscribed(world: &World, endpoint: &str, number: u8) -> Self {
+        let browser = Self::new(endpoint, number);
+        assert_eq!(world.post("/api/push/subscribe", &browser.subscription()).await.ok(), json!({"ok": true}));
+        browser
+    }
+
+    /// What it tells the hub.
+    pub fn subscription(&self) -> Value {
+        let point = self.secret.public_key().to_encoded_point(false);
+        let keys = json!({"p256dh": URL_SAFE_NO_PAD.encode(point), "auth": URL_SAFE_NO_PAD.encode(self.auth)});
+        json!({"endpoint": self.endpoint, "keys": keys})
+    }
+
+    /// A message to it, as its service worker reads it.
+    pub fn read(&self, request: &PushRequest) -> Value {
+        assert_eq!(request.url, self.endpoint);
+        let text = decrypt(request.body.clone(), &self.secret, &Auth::clone_from_slice(&self.auth)).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    }
+}
+
+/// A header of a message.
+pub fn header<'r>(request: &'r PushRequest, name: &str) -> &'r str {
+    let found = request.headers.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.as_str()).unwrap_or_else(|| panic!("no header {name}: {:?}", request.headers))
+}
+
+impl World {
+    /// What `GET /api/push/log` shows, newest first.
+    pub async fn push_log(&self) -> Vec<Value> {
+        quiet().await;
+        self.get("/api/push/log").await.ok()["log"].as_array().unwrap().clone()
+    }
+
+    /// The outcomes in the log, newest first.
+    pub async fn outcomes(&self) -> Vec<String> {
+        self.push_log().await.iter().map(|entry| entry["outcome"].as_str().unwrap().to_owned()).collect()
+    }
+}
