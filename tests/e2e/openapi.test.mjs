@@ -9,9 +9,14 @@ import { parse } from 'yaml';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
+import { PushService } from './lib/push-service.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const service = await new PushService().start();
+const hub = await startHub({ vars: { PUSH_ALLOW_INSECURE: 'true', VAPID_SUBJECT: 'mailto:ops@example.org' } });
+after(async () => {
+  service.stop();
+  await hub.stop();
+});
 
 const API = 'https://hub.example.com/openapi';
 const api = parse(readFileSync(path.join(ROOT, 'docs', 'openapi.yaml'), 'utf8'));
@@ -155,6 +160,18 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('uploadFile', { id: session.id, body: file });
     await cli.serve('deleteUploadFile', () => ({ success: false, error: 'It is in use.' }));
     await call('deleteUpload', { id: session.id, body: { path: '/tmp/a.txt' } });
+  });
+
+  test('of push, and what became of a notification', async () => {
+    await call('vapidPublicKey');
+    const browser = service.browser();
+    await call('subscribeToPush', { body: browser.subscription });
+    await call('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
+    await request('r-4');
+    await browser.next();
+    const { log } = await call('pushLog');
+    assert.equal(log[0].sessionId, session.id);
+    await call('unsubscribeFromPush', { body: { endpoint: browser.subscription.endpoint } });
   });
 
   test('of machines', async () => {
