@@ -35,11 +35,11 @@ const LOST = Symbol('lost');
 /** @returns {Promise<unknown>} what comes of the work, or of `instead` when the instance is lost before */
 function orElse(work, instead) {
   const outcome = new Promise((resolve, reject) => {
-    const end = () => resolve(LOST);
     const finish = (settle) => (value) => {
       unfinished.delete(end);
       settle(value);
     };
+    const end = () => finish(resolve)(LOST);
     unfinished.add(end);
     work.then(finish(resolve), finish(reject));
   });
