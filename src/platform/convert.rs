@@ -34,16 +34,15 @@ pub fn head(request: &Request) -> Head {
     }
 }
 
-/// A text in wasm memory. On the usual way a text takes three bytes for each of its characters there while it comes in, and
-/// that memory never shrinks. So a large one comes as bytes, in whole megabytes, so that the next one fits into its place.
+/// A text in wasm memory. On the usual way its characters come in one by one, or take three bytes each meanwhile, and that
+/// memory never shrinks. So a text that is not small comes as bytes; a large one in whole megabytes, so that the next one
+/// fits into its place.
 pub fn text(text: &JsString) -> String {
     const MEGABYTE: usize = 1024 * 1024;
-    if text.length() as usize <= 4 * MEGABYTE {
-        return text.into();
-    }
     let bytes = glue::utf8(text);
     let length = bytes.length() as usize;
-    let mut copy = Vec::with_capacity(length.next_multiple_of(MEGABYTE));
+    let room = if length > 4 * MEGABYTE { length.next_multiple_of(MEGABYTE) } else { length };
+    let mut copy = Vec::with_capacity(room);
     copy.resize(length, 0);
     bytes.copy_to(&mut copy);
     // The runtime has checked that the text has no half characters.

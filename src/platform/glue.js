@@ -6,8 +6,10 @@
  * @returns {string} lines: method, URL, then the named headers (empty when absent)
  */
 export function head(request, names) {
-  const headers = names.split(' ').map((name) => request.headers.get(name) ?? '');
-  return [request.method, request.url, ...headers].join('\n');
+  const { headers } = request;
+  const lines = [request.method, request.url];
+  for (const name of names.split(' ')) lines.push(headers.get(name) ?? '');
+  return lines.join('\n');
 }
 
 /** A body whose length is not told is read in parts of so many bytes. */
@@ -59,25 +61,38 @@ export async function body(request, limit) {
  * @param {string} expiresAt when the token is good no more that the WebSocket was opened with; empty for never
  * @returns {Promise<Response | undefined>} undefined when the object did not answer in time
  */
-export async function carry(objects, namespace, socket, expiresAt, request, limit) {
-  // The runtime copies the headers natively. These are always set, so that none that a client sent gets through.
-  const carried = new Request(request);
-  carried.headers.set('hub-namespace', namespace);
-  carried.headers.set('hub-socket', socket);
-  if (socket !== '') {
-    carried.headers.set('hub-expires-at', expiresAt);
-    carried.headers.set('upgrade', 'websocket');
-  }
-  let timer;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, limit);
+export function carry(objects, namespace, socket, expiresAt, request, limit) {
+  const object = objects.get(objects.idFromName(namespace));
+  const headers = socket === '' ? plainHeaders(namespace, request) : socketHeaders(namespace, socket, expiresAt, request);
+  const answer = object.fetch(request, { headers });
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, limit);
+    const inTime = (settle) => (outcome) => {
+      clearTimeout(timer);
+      settle(outcome);
+    };
+    answer.then(inTime(resolve), inTime(reject));
   });
-  try {
-    return await Promise.race([objects.get(objects.idFromName(namespace)).fetch(carried), late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
+
+/** What the object reads of a plain request, and nothing else that a client sent: each header is copied twice on its way. */
+function plainHeaders(namespace, request) {
+  const length = request.headers.get('content-length');
+  return length === null ? { 'hub-namespace': namespace } : { 'hub-namespace': namespace, 'content-length': length };
+}
+
+/** The headers of an upgrade, in which these are always set, so that none of the name that a client sent gets through. */
+function socketHeaders(namespace, socket, expiresAt, request) {
+  const headers = new Headers(request.headers);
+  headers.set('hub-namespace', namespace);
+  headers.set('hub-socket', socket);
+  headers.set('hub-expires-at', expiresAt);
+  headers.set('upgrade', 'websocket');
+  return headers;
+}
+
+/** The headers of the last answer, as their text and as the runtime holds them: nearly all answers have the same. */
+let last = { text: '', headers: new Headers() };
 
 /**
  * An answer.
@@ -85,7 +100,8 @@ export async function carry(objects, namespace, socket, expiresAt, request, limi
  * @param {Uint8Array} body a view into wasm memory, which must not be kept
  */
 export function answer(status, headers, body) {
-  return new Response(status === 204 ? null : body.slice(), { status, headers: pairs(headers) });
+  if (headers !== last.text) last = { text: headers, headers: new Headers(pairs(headers)) };
+  return new Response(status === 204 ? null : body.slice(), { status, headers: last.headers });
 }
 
 /** Names and values in turn, a line each, as pairs. */
@@ -166,9 +182,11 @@ export function smallText(frame) {
   return typeof frame === 'string' && frame.length <= SMALL_FRAME ? frame : undefined;
 }
 
+const ENCODER = new TextEncoder();
+
 /** @param {string} text */
 export function utf8(text) {
-  return new TextEncoder().encode(text);
+  return ENCODER.encode(text);
 }
 
 /** How much of a client may wait until it is joined with its object: frames, and their characters or bytes. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, inTime, smallText, utf8 } from './glue.js';
+import { Inbox, answer, carry, inTime, smallText, utf8 } from './glue.js';
 
 /** A WebSocket as far as the inbox can tell. */
 class Socket extends EventTarget {
@@ -162,7 +162,65 @@ describe('a frame', () => {
     assert.equal(smallText(new ArrayBuffer(3)), undefined);
   });
 
-  test('that is very large comes as bytes', () => {
+  test('that is not small comes as bytes', () => {
     assert.deepEqual(Buffer.from(utf8('aü😀')), Buffer.from('aü😀'));
+  });
+});
+
+describe('a request to an object', () => {
+  const request = new Request('http://hub/api/sessions', {
+    method: 'POST',
+    body: '{}',
+    headers: { 'content-length': '2', 'hub-namespace': 'forged', 'hub-socket': 'web', 'hub-expires-at': '1', 'last-event-id': '7' },
+  });
+
+  /** A binding whose objects answer so; what they were asked is `asked`. */
+  function binding(answered) {
+    const asked = [];
+    const fetch = (_, { headers }) => {
+      asked.push(Object.fromEntries(new Headers(headers)));
+      return answered;
+    };
+    return { asked, idFromName: (name) => name, get: () => ({ fetch }) };
+  }
+
+  test('carries the namespace and the length of its body, and no other header of its client', async () => {
+    const objects = binding(Promise.resolve('answer'));
+    assert.equal(await carry(objects, 'team', '', '', request, 1_000), 'answer');
+    const bare = new Request('http://hub/api/sessions', { headers: request.headers });
+    bare.headers.delete('content-length');
+    await carry(objects, 'team', '', '', bare, 1_000);
+    assert.deepEqual(objects.asked, [{ 'hub-namespace': 'team', 'content-length': '2' }, { 'hub-namespace': 'team' }]);
+  });
+
+  test('for a socket says what the socket is for, whatever its client said', async () => {
+    const objects = binding(Promise.resolve('answer'));
+    await carry(objects, 'team', 'cli', '', request, 1_000);
+    const { 'last-event-id': last, upgrade, ...hubs } = objects.asked[0];
+    assert.deepEqual([last, upgrade], ['7', 'websocket']);
+    assert.equal([hubs['hub-namespace'], hubs['hub-socket'], hubs['hub-expires-at']].join(), 'team,cli,');
+  });
+
+  test('is waited for no longer than its limit, and fails as the object does', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const late = carry(binding(new Promise(() => {})), 'team', '', '', request, 1_000);
+    mock.timers.tick(1_000);
+    assert.equal(await late, undefined);
+    mock.timers.reset();
+    const broken = new Error('the object is gone');
+    await assert.rejects(carry(binding(Promise.reject(broken)), 'team', '', '', request, 1_000), broken);
+  });
+});
+
+describe('an answer', () => {
+  test('has the headers it was given, whatever the one before had', async () => {
+    const json = 'content-type\napplication/json\n';
+    const busy = `${json}retry-after\n1\n`;
+    for (const headers of [json, busy, json, json, '']) {
+      const given = answer(200, headers, new TextEncoder().encode('{}'));
+      assert.equal([...given.headers].flat().map((part) => `${part}\n`).join(''), headers);
+      assert.equal(await given.text(), '{}');
+    }
+    assert.equal(answer(204, '', new Uint8Array(0)).body, null);
   });
 });

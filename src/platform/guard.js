@@ -15,9 +15,11 @@ export function begin(body) {
 /**
  * The wasm instance is lost, to a panic or to what else ended it: no promise of it will ever settle. The mark is the one
  * that the `worker` crate's own frame looks at before each event, and has a new instance made.
+ * @param {WebSocket | undefined} socket whose frame was being worked on at that moment
  */
-export function interrupt() {
+export function interrupt(socket) {
   globalThis.__worker_init_state.criticalError = true;
+  if (socket !== undefined) dismiss(socket);
   for (const end of [...unfinished]) {
     try {
       end();
@@ -27,18 +29,22 @@ export function interrupt() {
   }
 }
 
+/** What comes of work whose instance was lost. */
+const LOST = Symbol('lost');
+
 /** @returns {Promise<unknown>} what comes of the work, or of `instead` when the instance is lost before */
-async function orElse(work, instead) {
-  let end;
-  const lost = new Promise((resolve) => {
-    end = resolve;
+function orElse(work, instead) {
+  const outcome = new Promise((resolve, reject) => {
+    const finish = (settle) => (value) => {
+      unfinished.delete(end);
+      settle(value);
+    };
+    const end = () => finish(resolve)(LOST);
+    unfinished.add(end);
+    work.then(finish(resolve), finish(reject));
   });
-  unfinished.add(end);
-  try {
-    return await Promise.race([work, lost.then(instead)]);
-  } finally {
-    unfinished.delete(end);
-  }
+  // Behind a promise, because the instance may be lost in another request: `instead` has to run in its own.
+  return outcome.then((value) => (value === LOST ? instead() : value));
 }
 
 /** A request to the worker, which is answered whatever comes. */

@@ -1,6 +1,6 @@
 //! What a panic costs (`guard.js`): an instance that panicked is lost as a whole, but whoever waits for it is told at once.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use wasm_bindgen::handler;
 use wasm_bindgen::prelude::*;
@@ -15,8 +15,8 @@ pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 extern "C" {
     /// The instance begins; should it be lost, this is the body of a 503 to whoever waits for it.
     fn begin(interruption: &str);
-    /// The instance is lost: ends all that waits for it.
-    fn interrupt();
+    /// The instance is lost: ends all that waits for it, and closes the socket whose frame was being worked on.
+    fn interrupt(socket: &JsValue);
 
     /// A request to the worker: becomes a 503 when the instance is lost.
     pub fn answered(work: &js_sys::Promise) -> js_sys::Promise;
@@ -50,5 +50,18 @@ pub fn prepare() {
 /// The instance ended in a panic or a trap. One call to the other side is all that it can still do: it traps when that
 /// returns.
 fn lost() {
-    interrupt();
+    interrupt(&HEARD.replace(JsValue::UNDEFINED));
+}
+
+thread_local! {
+    /// The socket whose frame is being worked on at this moment, else undefined.
+    static HEARD: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
+}
+
+/// Works on a frame, as far as it goes without waiting: its socket is closed when the instance is lost meanwhile.
+pub fn hearing<T>(socket: &JsValue, work: impl FnOnce() -> T) -> T {
+    HEARD.set(socket.clone());
+    let done = work();
+    HEARD.set(JsValue::UNDEFINED);
+    done
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
+use futures::FutureExt;
 use js_sys::{JsString, Promise};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
@@ -63,9 +64,12 @@ impl SocketUse {
     }
 }
 
-/// The headers of a request that the object reads: [`Asked`]'s fields. The first three are the worker's (`carry` in
-/// `glue.js`): the namespace, what a WebSocket is for (one of [`SocketUse`]'s words), and when its token is good no more.
-pub const ASKED: &str = "hub-namespace hub-socket hub-expires-at last-event-id";
+/// The headers of every request that the object reads, [`Asked`]'s fields. They are the worker's (`carry` in `glue.js`): the
+/// namespace, and what a WebSocket is for (one of [`SocketUse`]'s words).
+pub const ASKED: &str = "hub-namespace hub-socket";
+/// What it reads besides for a web client's socket: when its token is good no more, which is the worker's too, and the last
+/// event that the client heard.
+const SUBSCRIBED: &str = "hub-expires-at last-event-id";
 
 /// What a request to the object asks for.
 struct Asked<'a> {
@@ -73,22 +77,13 @@ struct Asked<'a> {
     url: &'a str,
     namespace: &'a str,
     socket: &'a str,
-    expires_at: &'a str,
-    last_event_id: &'a str,
 }
 
 impl<'a> Asked<'a> {
     fn of(head: &'a str) -> Self {
         let mut lines = head.split('\n');
         let mut next = || lines.next().unwrap_or_default();
-        Self {
-            method: next(),
-            url: next(),
-            namespace: next(),
-            socket: next(),
-            expires_at: next(),
-            last_event_id: next(),
-        }
+        Self { method: next(), url: next(), namespace: next(), socket: next() }
     }
 }
 
@@ -121,13 +116,20 @@ impl NamespaceHub {
         guard::carried_out(&future_to_promise(async move { shell.fetch(request).await.map(JsValue::from) }))
     }
 
-    /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`.
+    /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`. Most are dealt with at once, and leave no promise.
     #[wasm_bindgen(js_name = webSocketMessage)]
-    pub fn web_socket_message(&self, socket: ObjectSocket, frame: JsValue) -> Promise {
+    pub fn web_socket_message(
+        &self,
+        socket: ObjectSocket,
+        frame: JsValue,
+    ) -> std::result::Result<Option<Promise>, JsValue> {
         let shell = Rc::clone(&self.0);
         let heard_on = JsValue::from(&socket);
-        let heard = async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) };
-        guard::heard(&future_to_promise(heard), &heard_on)
+        let mut heard = Box::pin(async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
+        match guard::hearing(&heard_on, || heard.as_mut().now_or_never()) {
+            Some(heard) => heard.map(|_| None),
+            None => Ok(Some(guard::heard(&future_to_promise(heard), &heard_on))),
+        }
     }
 
     /// A socket was closed by its client.
@@ -180,8 +182,8 @@ impl Shell {
 
     async fn respond(&self, awake: &Awake, request: &Request, asked: Asked<'_>) -> Result<Response> {
         match SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked.socket) {
-            Some(SocketUse::Web) => self.subscribe(awake, &asked, Format::Json).await,
-            Some(SocketUse::Sse) => self.subscribe(awake, &asked, Format::Sse).await,
+            Some(SocketUse::Web) => self.subscribe(awake, request, &asked, Format::Json).await,
+            Some(SocketUse::Sse) => self.subscribe(awake, request, &asked, Format::Sse).await,
             Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Bare).await,
             Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
             Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
@@ -219,10 +221,12 @@ impl Shell {
         Ok(response)
     }
 
-    async fn subscribe(&self, awake: &Awake, asked: &Asked<'_>, format: Format) -> Result<Response> {
+    async fn subscribe(&self, awake: &Awake, request: &Request, asked: &Asked<'_>, format: Format) -> Result<Response> {
         let (_, _, query) = split_url(asked.url);
-        let last_event_id = Some(asked.last_event_id).filter(|id| !id.is_empty()).map(str::to_owned);
-        let expires_at = asked.expires_at.parse().ok();
+        let head = glue::head(request, SUBSCRIBED);
+        let mut headers = head.split('\n').skip(2);
+        let expires_at = headers.next().and_then(|at| at.parse().ok());
+        let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::subscription(&awake.hub, query, last_event_id, format).await {
             Ok(_) if !awake.hub.has_room() => Ok(refuse(no_room()).await),
             Ok(asked) => {

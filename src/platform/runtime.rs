@@ -103,7 +103,7 @@ pub fn socket_of(socket: &worker::WebSocket) -> ObjectSocket {
 
 impl Runtime for ObjectRuntime {
     fn now(&self) -> u64 {
-        worker::Date::now().as_millis()
+        now()
     }
 
     fn random(&self, bytes: &mut [u8]) {
@@ -196,6 +196,12 @@ impl Runtime for ObjectRuntime {
             Vec::new()
         })
     }
+}
+
+/// Unix time in milliseconds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A whole number, and not before 1970.
+pub fn now() -> u64 {
+    js_sys::Date::now() as u64
 }
 
 /// The object's own storage can't be asked to try again: what fails is told in the log.

@@ -18,6 +18,7 @@ use super::convert;
 use super::glue;
 use super::guard::{self, INTERRUPTED};
 use super::object::SocketUse;
+use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Bearer, Edge};
 use crate::http::error::Refusal;
@@ -97,10 +98,6 @@ async fn serve(request: Request, env: Env, context: &Context) -> Result<Response
         Action::Bridge => return bridge(edge, env, request, context),
     };
     convert::add_headers(response, &cors)
-}
-
-fn now() -> u64 {
-    worker::Date::now().as_millis()
 }
 
 fn fresh_secret() -> String {

@@ -11,12 +11,12 @@ const Clock = globalThis.Date;
 let isSet = false;
 
 globalThis.Date = class extends Clock {
-  constructor(...args) {
-    if (isSet && args.length === 0) {
+  static now() {
+    if (isSet) {
       isSet = false;
       throw new WebAssembly.RuntimeError('unreachable');
     }
-    super(...args);
+    return Clock.now();
   }
 };
 
@@ -41,9 +41,13 @@ function setBehindCommits(database) {
   };
 }
 
+/** The trap for the next request that reaches the object: of a request's own headers the worker hands on none. */
+let trap = null;
+
 export default {
   fetch(request, env, context) {
-    if (request.headers.get('x-trap') === 'worker') set();
+    trap = request.headers.get('x-trap');
+    if (trap === 'worker') set();
     return new HubWorker(context, env).fetch(request);
   },
 };
@@ -62,10 +66,11 @@ export class NamespaceHub extends DurableObject {
   }
 
   fetch(request) {
-    const trap = request.headers.get('x-trap');
-    if (trap === 'object') set();
-    if (trap === 'commit') isCommitting = true;
-    this.refuses = trap === 'socket';
+    const meant = trap;
+    trap = null;
+    if (meant === 'object') set();
+    if (meant === 'commit') isCommitting = true;
+    this.refuses = meant === 'socket';
     return this.hub.fetch(request);
   }
 
