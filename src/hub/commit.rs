@@ -214,7 +214,7 @@ impl Hub {
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
+                Outcome::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done),
                 Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
@@ -246,7 +246,7 @@ impl Hub {
     fn fail(&self, outcomes: impl Iterator<Item = Outcome>, error: &Error) {
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, failed, .. } => self.rt.send(&[conn], &failed),
+                Outcome::Reply { conn, failed, .. } => self.send_answer(&mut self.state(), conn, &failed),
                 Outcome::Waiter(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
