@@ -15,6 +15,7 @@ import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { cargoProgress, elapsed } from '../lib/progress.mjs';
 import { readLines, run } from '../lib/run.mjs';
 import { atLeast, cargoTools } from '../lib/versions.mjs';
+import { isOwnWarning } from '../lib/wrangler.mjs';
 
 test('versions compare by number, not by text', () => {
   assert.equal(atLeast('22.12.0', '22.12.0'), true);
@@ -126,6 +127,13 @@ test('.dev.vars is read as wrangler reads it', (t) => {
 test('of a snippet file that the bundle names more than once only the first entry stays', () => {
   const bundle = 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o,"./snippets/h/a.js":E,"./snippets/h/a.js":E}';
   assert.equal(withoutRepeated(bundle), 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o}');
+});
+
+test('a warning of wrangler counts when it is about the project', () => {
+  assert.equal(isOwnWarning('▲ [WARNING] Duplicate key "./snippets/hub/glue.js" in object literal [duplicate-object-key]'), true);
+  assert.equal(isOwnWarning('▲ [WARNING] Processing wrangler.toml configuration:'), true);
+  assert.equal(isOwnWarning("▲ [WARNING] Proxy environment variables detected. We'll use your proxy for fetch requests."), false);
+  assert.equal(isOwnWarning('Total Upload: 1696.30 KiB / gzip: 647.91 KiB'), false);
 });
 
 test('the token of a namespace follows from the secret as docs/PROTOCOL.md says', () => {
