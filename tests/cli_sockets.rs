@@ -447,7 +447,10 @@ async fn a_cli_that_asks_on_and_on_without_reading_the_answers_is_closed() {
     assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut other = world.cli(&session).await;
-    let (answers, bytes) = until_closed(&mut other, |cli| drop(cli.emit_asking("update-state", &stale))).await;
+    let (answers, bytes) = until_closed(&mut other, |cli| {
+        cli.emit_asking("update-state", &stale);
+    })
+    .await;
     assert!(bytes > 16 << 20 && bytes < 49 << 20, "{answers} frames of {bytes} bytes");
     assert!(cli.socket.is_open(), "nobody else is concerned");
 

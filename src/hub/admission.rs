@@ -48,7 +48,12 @@ pub fn greeting(sid: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
     /// A CONNECT packet that may connect to this namespace.
-    Granted { namespace: Namespace, auth: ConnectAuth },
+    Granted {
+        /// The namespace that the token opens.
+        namespace: Namespace,
+        /// What else the packet names.
+        auth: ConnectAuth,
+    },
     /// It is answered with this CONNECT_ERROR frame. A socket has [`MAX_REFUSALS`] of them.
     Refused(String),
     /// A ping of the client, which is answered with this frame. A socket has [`MAX_IDLE_FRAMES`] of pings and what is
