@@ -40,7 +40,8 @@ async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
     let mut cli = world.open_cli(false);
     let mut call = None;
     let mut ack = String::new();
-    let lines: Vec<&str> = section("The socket of a CLI").lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    let lines: Vec<&str> =
+        section("The socket of a CLI").lines().filter_map(|line| line.strip_prefix("    ")).collect();
     assert_eq!(lines.len(), 10);
     for line in lines {
         let (direction, shown) = line.split_at(2);
