@@ -74,6 +74,7 @@ export async function build({ optimize = true } = {}) {
     const inputs = hashInputs();
     rmSync(STAMP, { force: true });
     await step('wasm build', compile);
+    nameSnippetsOnce();
     if (optimize) await step('wasm-opt', shrink);
     const wasm = readFileSync(path.join(BUILD_DIR, 'index_bg.wasm'));
     const built = {
@@ -134,6 +135,28 @@ async function compile(update) {
   await run(workerBuild, ['--release', '--no-opt'], {
     env,
     onLine: (line) => isProgress(line) || line.startsWith('[INFO]'),
+  });
+}
+
+/**
+ * wasm-bindgen names a file of snippets once for each of its functions that wasm calls without anything between them.
+ * wrangler's bundler warns of such an object, whose keys come more than once.
+ */
+function nameSnippetsOnce() {
+  const file = path.join(BUILD_DIR, 'index.js');
+  writeFileSync(file, withoutRepeated(readFileSync(file, 'utf8')));
+}
+
+/**
+ * @param {string} script
+ * @returns {string} the same without the second and later entries of a snippet file
+ */
+export function withoutRepeated(script) {
+  const named = new Set();
+  return script.replace(/,"(\.\/snippets\/[^"]+)":[\w$]+/g, (entry, file) => {
+    if (named.has(file)) return '';
+    named.add(file);
+    return entry;
   });
 }
 

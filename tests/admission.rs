@@ -120,6 +120,29 @@ async fn what_means_nothing_before_connect_is_no_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_frames_that_mean_nothing_before_connect_a_socket_has_sixteen_also_after_a_sleep() {
+    let world = World::new();
+    let (mut late, mut persistent) = (opened(&world).await, opened(&world).await);
+    for socket in [&mut late, &mut persistent] {
+        for frame in ["2", "2probe", "3", "6"].repeat(4) {
+            socket.send(frame);
+        }
+        assert_eq!(socket.rest().await.len(), 8, "pings are answered");
+    }
+    world.sleep_and_wake().await;
+    late.send(GOOD);
+    assert!(matches!(read(&late.text().await), Heard::Connected(_)));
+    for _ in 0..20 {
+        late.send("2");
+        assert_eq!(late.text().await, "3", "a CLI that has connected may ping as it likes");
+    }
+    persistent.send("2");
+    let (code, reason) = closed(&mut persistent).await;
+    assert_eq!(code, 1008);
+    assert!(reason.contains("CONNECT"), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn frames_that_wait_count_also_when_they_are_empty() {
     let world = World::new();
     let session = world.session("/code").await;

@@ -421,3 +421,60 @@ async fn a_cli_that_talks_without_answering_pings_does_not_say_that_it_reads() {
     }
     assert_eq!(talker.socket.closed().await, 4408);
 }
+
+/// How many frames the hub sent until it closed the socket, and how many bytes those were.
+async fn until_closed(cli: &mut Cli, ask: impl Fn(&mut Cli)) -> (usize, usize) {
+    let mut heard = (0, 0);
+    for _ in 0..100_000 {
+        ask(cli);
+        for frame in cli.socket.rest().await {
+            match frame {
+                Frame::Text(text) => heard = (heard.0 + 1, heard.1 + text.len()),
+                Frame::Closed { code, .. } => {
+                    assert_eq!(code, 4408);
+                    return heard;
+                }
+            }
+        }
+    }
+    panic!("it asks on and on: {heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_asks_on_and_on_without_reading_the_answers_is_closed() {
+    let (world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    let mut other = world.cli(&session).await;
+    let (answers, bytes) = until_closed(&mut other, |cli| {
+        cli.emit_asking("update-state", &stale);
+    })
+    .await;
+    assert!(bytes > 16 << 20 && bytes < 49 << 20, "{answers} frames of {bytes} bytes");
+    assert!(cli.socket.is_open(), "nobody else is concerned");
+
+    let mut pinging = world.cli(&session).await;
+    let ping = format!("2{}", "x".repeat(1_000_000));
+    let (_, bytes) = until_closed(&mut pinging, |cli| cli.socket.send(ping.clone())).await;
+    assert!(bytes < 50 << 20, "{bytes}");
+    let mut wrong = world.cli(&session).await;
+    let foreign = format!("40/{},", "x".repeat(1_000_000));
+    let (_, bytes) = until_closed(&mut wrong, |cli| cli.socket.send(foreign.clone())).await;
+    assert!(bytes < 50 << 20, "{bytes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_pings_may_ask_on_and_on() {
+    let (_world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    cli.socket.rest().await;
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    for _ in 0..100 {
+        cli.emit_asking("update-state", &stale);
+        let (pings, _) = pings_and_updates(&cli.socket.rest().await);
+        (0..pings).for_each(|_| cli.socket.send("3"));
+    }
+    assert!(cli.socket.is_open());
+}

@@ -27,16 +27,25 @@ export function devVars() {
   return devVarsExist() ? parseDevVars(readFileSync(DEV_VARS, 'utf8')) : {};
 }
 
+/** A variable and its value, by the rules of the npm package dotenv, which wrangler reads `.dev.vars` with. */
+const VARIABLE =
+  /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
+
 /**
- * Reads the text of a `.dev.vars` as wrangler does: the last line of a name counts, quotes are taken off, and what
- * follows a `#` outside of quotes is a comment.
+ * Reads the text of a `.dev.vars` as wrangler does: the last line of a name counts, quotes are taken off and keep what
+ * stands between them (blanks, `#`, line breaks), and `\n` in double quotes is a line break.
  * @param {string} text
  * @returns {Record<string, string>}
  */
 export function parseDevVars(text) {
-  const line = /^[ \t]*(?:export\s+)?([\w.-]+)[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`|([^#\n]*))/gm;
-  const found = [...text.replace(/\r\n?/g, '\n').matchAll(line)];
-  return Object.fromEntries(found.map(([, name, ...values]) => [name, values.find((value) => value !== undefined).trim()]));
+  const found = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)];
+  return Object.fromEntries(found.map(([, name, written = '']) => [name, unquoted(written.trim())]));
+}
+
+/** @param {string} written */
+function unquoted(written) {
+  const value = written.replace(/^(['"`])([^]*)\1$/gm, '$2');
+  return written.startsWith('"') ? value.replaceAll('\\n', '\n').replaceAll('\\r', '\r') : value;
 }
 
 /**

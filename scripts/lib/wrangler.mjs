@@ -24,6 +24,17 @@ export function wranglerCommand(args) {
   return [nodeBinary(), ['--no-warnings', inProject('node_modules', 'wrangler', 'wrangler-dist', 'cli.js'), ...args]];
 }
 
+/** Warnings of wrangler that tell of this machine, not of the project. */
+const OF_THE_MACHINE = /Proxy environment variables detected/;
+
+/**
+ * Whether a line that wrangler wrote begins a warning of the project: of its configuration, or of its code.
+ * @param {string} line without colours
+ */
+export function isOwnWarning(line) {
+  return line.includes('[WARNING]') && !OF_THE_MACHINE.test(line);
+}
+
 /** What the local database was last brought to: file name -> hash of its content. */
 const APPLIED = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 

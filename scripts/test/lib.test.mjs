@@ -2,16 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
+import { unstable_getVarsForDev } from 'wrangler';
+import { withoutRepeated } from '../build.mjs';
 import { findBrowser } from '../lib/browser.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { cargoProgress, elapsed } from '../lib/progress.mjs';
 import { readLines, run } from '../lib/run.mjs';
 import { atLeast, cargoTools } from '../lib/versions.mjs';
+import { isOwnWarning } from '../lib/wrangler.mjs';
 
 test('versions compare by number, not by text', () => {
   assert.equal(atLeast('22.12.0', '22.12.0'), true);
@@ -86,27 +90,50 @@ test('a program that is missing is an error that a person understands', async ()
   });
 });
 
-test('.dev.vars is read as wrangler reads it', () => {
+test('.dev.vars is read as wrangler reads it', (t) => {
   const text = [
     '# a comment',
     'CLI_API_TOKEN=first',
     'export CLI_API_TOKEN = second # the last one counts',
     "SINGLE='with # and spaces '",
-    'DOUBLE="with # too"   # but not this',
+    'DOUBLE=" with # too"   # but not this',
+    'BACKTICKS=`with "both" of the others\' `',
+    'BREAKS="first\\nsecond"',
+    "NO_BREAKS='first\\nsecond'",
+    'LINES="first',
+    'second"',
+    'ESCAPED="a \\"quoted\\" word"',
+    'HALF="open',
+    'INSIDE=it\'s # so',
+    'COLON: after a colon',
     'EMPTY=',
+    'EMPTY_TOO=""',
+    '  INDENTED=yes',
     '#COMMENTED=out',
     'URL=https://hub.example.com:8787/?a=b',
+    'REFERENCE=$EMPTY ${URL}',
   ];
-  const found = {
-    CLI_API_TOKEN: 'second',
-    SINGLE: 'with # and spaces',
-    DOUBLE: 'with # too',
-    EMPTY: '',
-    URL: 'https://hub.example.com:8787/?a=b',
-  };
-  assert.deepEqual(parseDevVars(text.join('\n')), found);
-  assert.deepEqual(parseDevVars(text.join('\r\n')), found);
-  assert.deepEqual(parseDevVars(''), {});
+  const folder = mkdtempSync(path.join(tmpdir(), 'dev-vars-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  for (const written of [text.join('\n'), text.join('\r\n'), ...text, '']) {
+    writeFileSync(path.join(folder, '.dev.vars'), written);
+    const bindings = unstable_getVarsForDev(path.join(folder, 'wrangler.toml'), undefined, {}, undefined, true);
+    const expected = Object.fromEntries(Object.entries(bindings).map(([name, { value }]) => [name, value]));
+    assert.deepEqual(parseDevVars(written), expected, written);
+  }
+  assert.equal(parseDevVars(text.join('\n')).SINGLE, 'with # and spaces ');
+});
+
+test('of a snippet file that the bundle names more than once only the first entry stays', () => {
+  const bundle = 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o,"./snippets/h/a.js":E,"./snippets/h/a.js":E}';
+  assert.equal(withoutRepeated(bundle), 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o}');
+});
+
+test('a warning of wrangler counts when it is about the project', () => {
+  assert.equal(isOwnWarning('▲ [WARNING] Duplicate key "./snippets/hub/glue.js" in object literal [duplicate-object-key]'), true);
+  assert.equal(isOwnWarning('▲ [WARNING] Processing wrangler.toml configuration:'), true);
+  assert.equal(isOwnWarning("▲ [WARNING] Proxy environment variables detected. We'll use your proxy for fetch requests."), false);
+  assert.equal(isOwnWarning('Total Upload: 1696.30 KiB / gzip: 647.91 KiB'), false);
 });
 
 test('the token of a namespace follows from the secret as docs/PROTOCOL.md says', () => {

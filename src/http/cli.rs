@@ -13,6 +13,7 @@ use crate::hub::error::Error;
 use crate::hub::sessions::NewSession;
 use crate::model::json::Json;
 
+/// The body of `POST /cli/sessions`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PutSession {
@@ -43,6 +44,7 @@ pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession
     Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
 }
 
+/// The body of `POST /cli/machines`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PutMachine {

@@ -53,12 +53,17 @@ impl Routing {
 /// A request without its body.
 #[derive(Debug, Clone, Default)]
 pub struct Head {
+    /// The method, in capitals.
     pub method: String,
+    /// The path as it came, percent-encoded, without the query.
     pub path: String,
+    /// The query without its `?`; empty when there is none.
     pub query: String,
     /// The host with its port, as the client named it.
     pub host: String,
+    /// The header `Authorization`.
     pub authorization: Option<String>,
+    /// The header `Origin`: where the page is from that asks.
     pub origin: Option<String>,
     /// Whether it asks for a WebSocket.
     pub upgrade: bool,
@@ -77,8 +82,13 @@ pub enum Action {
     Sse(Bearer),
     /// The same over a WebSocket, which the object holds.
     WebSocket(Bearer),
-    /// A CLI's socket, straight to the object. `authenticated`: a good token came with the upgrade.
-    Socket { namespace: Namespace, authenticated: bool },
+    /// A CLI's socket, straight to the object.
+    Socket {
+        /// Whose object it is.
+        namespace: Namespace,
+        /// Whether a good token for this namespace came with the upgrade.
+        authenticated: bool,
+    },
     /// A CLI's socket whose namespace only its CONNECT packet tells.
     Bridge,
 }
@@ -94,7 +104,9 @@ pub struct Bearer {
 
 /// The worker's side of the hub.
 pub struct Edge {
+    /// The access tokens that open the hub.
     pub tokens: AccessTokens,
+    /// Which pages of other origins may call.
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,

@@ -17,7 +17,9 @@ use crate::wire::fields::word;
 /// What a client that opens the event channel asked for.
 #[derive(Debug)]
 pub struct Asked {
+    /// What it wants to hear.
     pub subscription: Subscription,
+    /// The id of the last event that it heard, as it shows it; `None` when it comes for the first time.
     pub last_event_id: Option<String>,
 }
 
@@ -54,6 +56,7 @@ pub async fn subscription(
     Ok(Asked { subscription, last_event_id })
 }
 
+/// The body of `POST /api/visibility`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Visibility {

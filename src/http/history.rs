@@ -17,7 +17,9 @@ use crate::store::{Database, Found};
 /// Who asks: the two answer shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
+    /// A web client: the newest page unless it asks for another; `{messages, hasMore, page}`.
     Web,
+    /// A CLI: the oldest page unless it asks for another; `{messages, hasMore}`.
     Cli,
 }
 

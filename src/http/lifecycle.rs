@@ -14,16 +14,19 @@ use crate::hub::modes::Setting;
 
 type Answer = Result<JsonText, Refusal>;
 
+/// The body of `POST /api/sessions/:id/abort` and of `…/archive`.
 #[derive(Deserialize)]
 pub struct Reason {
     reason: Option<String>,
 }
 
+/// The body of `POST /api/sessions/:id/permission-mode`.
 #[derive(Deserialize)]
 pub struct PermissionMode {
     mode: String,
 }
 
+/// The body of `POST /api/sessions/:id/model`.
 #[derive(Deserialize)]
 pub struct Model {
     model: String,

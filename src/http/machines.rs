@@ -22,6 +22,7 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
     Ok(JsonText::wrapped("machines", &machines)?)
 }
 
+/// The body of `POST /api/machines/:id/spawn`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spawn {
@@ -71,6 +72,7 @@ pub async fn spawn(
     Ok(JsonText(text))
 }
 
+/// The body of `POST /api/machines/:id/paths/exists`.
 #[derive(Deserialize)]
 pub struct Paths {
     paths: Vec<String>,

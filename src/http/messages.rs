@@ -17,6 +17,7 @@ use crate::wire::fields::{MAX_SAFE_NUMBER, Object};
 /// The longest text, in bytes (decisions.md).
 const MAX_TEXT: usize = 1024 * 1024;
 
+/// The body of `POST /api/sessions/:id/messages`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Send {

@@ -16,6 +16,7 @@ use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
 use crate::wire::fields::optional_word;
 
+/// The body of `POST /api/sessions/:id/permissions/:requestId/approve`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
@@ -26,6 +27,7 @@ pub struct Approve {
     answers: Option<Json>,
 }
 
+/// The body of `POST /api/sessions/:id/permissions/:requestId/deny`.
 #[derive(Deserialize)]
 pub struct Deny {
     #[serde(default, deserialize_with = "optional_word")]

@@ -17,6 +17,7 @@ pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal
     Ok(JsonText::wrapped("publicKey", &hub.vapid_public_key().await?)?)
 }
 
+/// The body of `POST /api/push/subscribe`, a subscription as a browser writes it.
 #[derive(Deserialize)]
 pub struct Subscribe {
     endpoint: String,
@@ -40,6 +41,7 @@ pub async fn subscribe(
     Ok(JsonText::ok())
 }
 
+/// The body of `DELETE /api/push/subscribe`.
 #[derive(Deserialize)]
 pub struct Unsubscribe {
     endpoint: String,

@@ -32,6 +32,7 @@ pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -
     Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
 }
 
+/// The body of `PATCH /api/sessions/:id`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rename {

@@ -30,10 +30,14 @@ pub const MAX_OPENING_FRAME_BYTES: usize = 16 * 1024;
 pub const OPENING_FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
 /// How many frames of a socket are refused before it is closed.
 pub const MAX_REFUSALS: u32 = 3;
+/// How many frames of a socket may mean nothing before it is closed: each wakes the hub.
+pub const MAX_IDLE_FRAMES: u32 = 16;
 /// Why a socket is closed whose time for CONNECT is over.
 pub const NO_CONNECT: &str = "No CONNECT packet came";
 /// Why a socket is closed that had so many refused.
 pub const TOO_MANY_REFUSALS: &str = "No good CONNECT packet came: too many were refused";
+/// Why a socket is closed of which so many frames meant nothing.
+pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many other frames";
 
 /// The open packet for a CLI.
 pub fn greeting(sid: &str) -> String {
@@ -44,10 +48,16 @@ pub fn greeting(sid: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
     /// A CONNECT packet that may connect to this namespace.
-    Granted { namespace: Namespace, auth: ConnectAuth },
+    Granted {
+        /// The namespace that the token opens.
+        namespace: Namespace,
+        /// What else the packet names.
+        auth: ConnectAuth,
+    },
     /// It is answered with this CONNECT_ERROR frame. A socket has [`MAX_REFUSALS`] of them.
     Refused(String),
-    /// A ping of the client, which is answered with this frame.
+    /// A ping of the client, which is answered with this frame. A socket has [`MAX_IDLE_FRAMES`] of pings and what is
+    /// ignored.
     Pong(String),
     /// The client leaves.
     Left,
@@ -125,7 +135,7 @@ impl Hub {
             self.rt.send(&[conn], &greeting(&self.new_id()));
         }
         let mut state = self.state();
-        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0 }));
+        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0, idle: 0 }));
         self.want_alarm(&mut state, Some(now + OPENING_MS));
     }
 
@@ -154,10 +164,21 @@ impl Hub {
                 self.refuse_connect(conn, opening, &socketio::connect_error(NAMESPACE, message));
             }
             Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
-            Admission::Pong(frame) => self.rt.send(&[conn], &frame),
+            Admission::Pong(frame) => self.pass_over(conn, opening, Some(&frame)),
             Admission::Left => self.hang_up(conn),
-            Admission::Ignored => {}
+            Admission::Ignored => self.pass_over(conn, opening, None),
         }
+    }
+
+    /// A frame before CONNECT means nothing, save for what a ping is answered; one too many of them costs the socket.
+    fn pass_over(&self, conn: ConnId, mut opening: Opening, pong: Option<&str>) {
+        opening.idle += 1;
+        if opening.idle > MAX_IDLE_FRAMES {
+            self.rt.close(conn, 1008, TOO_MANY_IDLE_FRAMES);
+            return self.on_close(conn);
+        }
+        pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
+        self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
     }
 
     /// Refuses a frame before CONNECT, and with the last one that a socket has the socket.

@@ -32,14 +32,37 @@ pub const MAX_WAITING_BYTES: usize = 40_000_000;
 #[derive(Debug)]
 pub enum Outcome {
     /// A frame for one socket.
-    Reply { conn: ConnId, done: String, failed: String },
+    Reply {
+        /// The socket.
+        conn: ConnId,
+        /// The frame once it is durable.
+        done: String,
+        /// The frame when it failed.
+        failed: String,
+    },
     /// An event for web clients; dropped on failure.
     Publish(Event),
     /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
-    Update { owner: Owner, except: Option<ConnId>, frame: String },
+    Update {
+        /// The session or machine.
+        owner: Owner,
+        /// The socket that caused it.
+        except: Option<ConnId>,
+        /// The frame.
+        frame: String,
+    },
     /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
     /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
-    Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
+    Message {
+        /// The id of its session.
+        session: String,
+        /// The socket that sent it; `None` when the web did.
+        except: Option<ConnId>,
+        /// The message.
+        message: Message,
+        /// The seq of the `update` event.
+        number: u64,
+    },
     /// A notification for somebody who may be away; dropped on failure.
     Notify(Notification),
     /// The notebook may forget the clock of a session or machine that is not active any more.
@@ -214,7 +237,7 @@ impl Hub {
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
+                Outcome::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done),
                 Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
@@ -246,7 +269,7 @@ impl Hub {
     fn fail(&self, outcomes: impl Iterator<Item = Outcome>, error: &Error) {
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, failed, .. } => self.rt.send(&[conn], &failed),
+                Outcome::Reply { conn, failed, .. } => self.send_answer(&mut self.state(), conn, &failed),
                 Outcome::Waiter(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }

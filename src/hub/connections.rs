@@ -45,6 +45,9 @@ pub struct Opening {
     /// How many of its frames were refused.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u32,
+    /// How many of its frames meant nothing: pings, and packets without meaning here.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u32,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn an_attachment_restores_the_same_peer() {
         let peers = [
-            Peer::Opening(Opening { since: 5, upgrade: Upgrade::Bridged, refused: 2 }),
+            Peer::Opening(Opening { since: 5, upgrade: Upgrade::Bridged, refused: 2, idle: 3 }),
             Peer::Cli(Cli {
                 session: Some("s".into()),
                 machine: Some("m".into()),
@@ -422,7 +425,7 @@ mod tests {
     #[test]
     fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
         let mut connections = Connections::default();
-        connections.put(1, Peer::Opening(Opening { since: 0, upgrade: Upgrade::Bare, refused: 0 }));
+        connections.put(1, Peer::Opening(Opening { since: 0, upgrade: Upgrade::Bare, refused: 0, idle: 0 }));
         connections.put(1, cli("a"));
         connections.put(2, cli("a"));
         assert_eq!(connections.of_session("a"), [1, 2]);

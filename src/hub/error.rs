@@ -123,6 +123,7 @@ pub enum Error {
     /// Too much waits to be written.
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
+    /// There is no room for one more upload; the sentence says where.
     #[error("{0} Try again in a few seconds.")]
     UploadsWait(&'static str),
 }

@@ -37,6 +37,7 @@ pub enum Archived {
 /// A session as memory holds it.
 #[derive(Debug)]
 pub struct Entry {
+    /// The session as it is now, with changes that are not durable yet.
     pub session: Session,
     /// The session's line in the list, made when it is first asked for after a change.
     line: Option<Line>,

@@ -28,8 +28,11 @@ pub const MAX_LOCAL_ID: usize = 255;
 
 /// A message to be added to a session's history.
 pub struct Draft {
+    /// The id of its session.
     pub session: String,
+    /// The sender's own id, 1 to 255 bytes: a message with one that is known is not stored again.
     pub local_id: Option<String>,
+    /// The content, opaque to the hub.
     pub content: Json,
     /// The CLI it came from; `None` when the web sent it. A CLI does not hear its own message again.
     pub from: Option<ConnId>,

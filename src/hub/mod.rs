@@ -291,7 +291,7 @@ impl Hub {
     /// Calls a method with a time limit of its own, in milliseconds.
     pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
         let call = self.open_call(owner, method, limit).await?;
-        self.rt.send(&[call.conn], &call.frame(params));
+        self.send_answer(&mut self.state(), call.conn, &call.frame(params));
         call.answered().await
     }
 

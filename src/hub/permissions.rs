@@ -20,11 +20,15 @@ use crate::store::rows::MAX_COMPLETED_BYTES;
 /// An answer as the web gives it.
 #[derive(Debug, Default)]
 pub struct PermissionAnswer {
+    /// Whether the agent may.
     pub approved: bool,
     /// A permission mode for future requests.
     pub mode: Option<String>,
+    /// The tools that it may use from now on without asking.
     pub allow_tools: Option<Vec<String>>,
+    /// How far the answer goes; `None` for this request only.
     pub decision: Option<Decision>,
+    /// Answers to questions that the agent asked, opaque to the hub.
     pub answers: Option<Json>,
     /// Why the person denied.
     pub reason: Option<String>,

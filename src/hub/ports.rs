@@ -52,6 +52,7 @@ pub struct PushRequest {
 /// What a push service answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushAnswer {
+    /// The status of the answer.
     pub status: u16,
     /// The header `Retry-After`.
     pub retry_after: Option<String>,

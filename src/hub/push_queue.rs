@@ -24,6 +24,7 @@ pub const MAX_ITEMS: usize = 200;
 /// A notification that was not yet brought to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
+    /// What it says.
     pub notification: Notification,
     /// When it came up, in Unix milliseconds.
     pub at: u64,
@@ -49,8 +50,11 @@ pub struct Item {
 /// A subscriber whom a notification has not reached yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
+    /// The address that it is sent to, which tells the subscriber from all others.
     pub endpoint: String,
+    /// When it is sent next, in Unix milliseconds.
     pub due: u64,
+    /// How often it was sent.
     pub tries: u32,
     /// Whether its message is as short as it gets, of itself or because its push service asked for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -65,6 +69,7 @@ pub struct Failure {
     /// The status with which it answered, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// The sentence for a person.
     pub reason: String,
 }
 

@@ -30,9 +30,13 @@ const TODO_CANDIDATES: u64 = 50;
 
 /// What a CLI asks a session for with (`POST /cli/sessions`).
 pub struct NewSession {
+    /// The CLI's own name of the session, by which it finds the session again; 1 to 4,096 bytes.
     pub tag: String,
+    /// What a session that is new begins with (spec "Metadata").
     pub metadata: Json,
+    /// The agent state that a session that is new begins with; `None` for none.
     pub agent_state: Option<Json>,
+    /// The model mode that a session that is new begins with.
     pub model: Option<String>,
 }
 

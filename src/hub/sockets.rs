@@ -156,10 +156,11 @@ impl Hub {
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
         self.seen(conn);
         match engineio::decode(frame) {
-            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
-            Ok(engineio::Packet::Ping(data)) => self.rt.send(&[conn], &engineio::Packet::Pong(data).encode()),
             Ok(engineio::Packet::Close) => self.hang_up(conn),
             Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
+            _ if self.is_behind(conn) => {}
+            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
+            Ok(engineio::Packet::Ping(data)) => self.answer_frame(conn, &engineio::Packet::Pong(data).encode()),
             // Packets without meaning here.
             Ok(_) => {}
             Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
@@ -170,7 +171,7 @@ impl Hub {
         match socketio::decode(text) {
             Err(error) => self.refuse_packet(conn, &error),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
-                self.rt.send(&[conn], &socketio::connect_error(namespace, "Invalid namespace"));
+                self.answer_frame(conn, &socketio::connect_error(namespace, "Invalid namespace"));
             }
             // What is said in a namespace that was not joined is said to nobody.
             Ok(packet) if packet.namespace() != NAMESPACE => {}
@@ -209,11 +210,15 @@ impl Hub {
 
     pub(super) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
         let event = ErrorEvent::new(message, code, about).encode();
-        self.rt.send(&[conn], &socketio::event(NAMESPACE, None, "error", &[&event]));
+        self.answer_frame(conn, &socketio::event(NAMESPACE, None, "error", &[&event]));
     }
 
     pub(super) fn send_ack(&self, conn: ConnId, ack: AckId, answer: &str) {
-        self.rt.send(&[conn], &socketio::ack(NAMESPACE, ack, &[answer]));
+        self.answer_frame(conn, &socketio::ack(NAMESPACE, ack, &[answer]));
+    }
+
+    fn answer_frame(&self, conn: ConnId, frame: &str) {
+        self.send_answer(&mut self.state(), conn, frame);
     }
 }
 

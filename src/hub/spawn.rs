@@ -15,14 +15,20 @@ use crate::model::method::Method;
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnParams {
+    /// The absolute path of the directory to start in.
     pub directory: String,
+    /// The agent kind, in the word of the machine.
     pub agent: String,
+    /// The model to start with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Whether the agent is to ask for no permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub yolo: Option<bool>,
+    /// `simple`, or `worktree` for a git worktree of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_type: Option<&'static str>,
+    /// The name of the worktree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_name: Option<String>,
 }
@@ -31,9 +37,12 @@ pub struct SpawnParams {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spawned {
+    /// Whether a session was started.
     pub success: bool,
+    /// The id of the session that was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Why none was, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

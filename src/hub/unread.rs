@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 /// How much may be unread, in bytes: twice the largest event.
 pub const MAX_UNREAD_BYTES: usize = 16 * 1024 * 1024;
 
+/// How much may be unread when a CLI says something that may be answered, in bytes: the largest update fits beside what may
+/// be unread before it, and answers to what it said at once.
+pub const MAX_BEHIND_BYTES: usize = 3 * MAX_UNREAD_BYTES;
+
 /// After how many bytes a CLI is asked whether it reads: its usual pings are too far apart for that.
 pub const ASK_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
@@ -28,9 +32,19 @@ impl Unread {
     /// itself and little was unread before it.
     pub fn send(&mut self, bytes: usize) -> bool {
         let before = self.bytes;
+        self.add(bytes);
+        self.bytes <= MAX_UNREAD_BYTES || (bytes > MAX_UNREAD_BYTES / 2 && before <= MAX_UNREAD_BYTES / 2)
+    }
+
+    /// A frame goes out that the client asked for.
+    pub fn add(&mut self, bytes: usize) {
         self.since += bytes;
         self.bytes += bytes;
-        self.bytes <= MAX_UNREAD_BYTES || (bytes > MAX_UNREAD_BYTES / 2 && before <= MAX_UNREAD_BYTES / 2)
+    }
+
+    /// Whether the client has left so much unread that it may ask for no more.
+    pub fn is_behind(&self) -> bool {
+        self.bytes > MAX_BEHIND_BYTES
     }
 
     /// Whether so much went out since the last ping that it is time for another one.
@@ -102,6 +116,20 @@ mod tests {
             !ready
         });
         assert!(beats.is_some_and(|beats| (55..65).contains(&beats)), "{beats:?}");
+    }
+
+    #[test]
+    fn who_reads_the_answers_may_ask_for_more_and_who_does_not_may_not() {
+        let mut unread = Unread::default();
+        assert!(unread.send(MAX_UNREAD_BYTES / 2));
+        assert!(unread.send(2 * MAX_UNREAD_BYTES), "the largest update");
+        unread.add(MAX_UNREAD_BYTES / 2);
+        assert!(!unread.is_behind());
+        unread.beat();
+        unread.add(1);
+        assert!(unread.is_behind());
+        unread.answered();
+        assert!(!unread.is_behind());
     }
 
     #[test]

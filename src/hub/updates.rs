@@ -27,33 +27,46 @@ use crate::wire::cli::{UpdateBody, Versioned};
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes<'a> {
+    /// Whether it is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
+    /// Its last sign of life, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_at: Option<u64>,
+    /// Whether its agent is at work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<bool>,
+    /// When that was last told, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_at: Option<u64>,
+    /// Who is in control.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
+    /// The permission mode of its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<&'a str>,
+    /// The model of its agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<&'a str>,
+    /// Its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<&'a Json>,
+    /// The version of its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_version: Option<u64>,
     /// With the completed requests that changed; a client adds them to those that it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Option<&'a Json>>,
+    /// The version of its agent state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state_version: Option<u64>,
+    /// Its todo list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todos: Option<&'a Json>,
+    /// The seq of its newest message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// When it last changed, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<u64>,
 }
@@ -80,9 +93,19 @@ impl<'a> Changes<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Updated {
     /// It is noted as this version.
-    Success { version: u64, value: Option<Json> },
+    Success {
+        /// The version that it has now.
+        version: u64,
+        /// The value that was noted; `None` stands for null.
+        value: Option<Json>,
+    },
     /// It named another version than this one.
-    Mismatch { version: u64, value: Option<Json> },
+    Mismatch {
+        /// The version that stands.
+        version: u64,
+        /// The value that stands; `None` stands for null.
+        value: Option<Json>,
+    },
 }
 
 /// An answer to an update is made from how it went.

@@ -22,8 +22,8 @@ const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4_096;
 /// What may stand in a body beside the content, in bytes.
 pub const MAX_REST: usize = 64 * 1024;
-/// How long a client may take for a megabyte, in milliseconds.
-pub const STALL_MS: u64 = 60_000;
+/// How long a client may take for 64 KiB, in milliseconds: one that stands still keeps others from the room.
+pub const STALL_MS: u64 = 15_000;
 /// How much of uploads a hub holds at once, in bytes: one of the largest, which is base64 and JSON around a file. The
 /// runtime gives an object 128 MB for everything.
 const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;

@@ -13,6 +13,7 @@ use crate::model::method::Method;
 /// A session as the calls about its directory need it.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
+    /// The id of the session.
     pub session: String,
     /// The session's working directory.
     pub path: String,

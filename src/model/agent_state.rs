@@ -31,16 +31,23 @@ pub struct Parts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
+    /// When it was answered, in Unix milliseconds.
     pub completed_at: u64,
+    /// What became of the request.
     pub status: Status,
+    /// Why it was denied, in the words of whoever did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The permission mode of the session from then on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// How far the answer goes; `None` for a request that was canceled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
+    /// The tools that the agent may use from now on without asking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
+    /// Answers to questions that the agent asked, opaque to the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<Json>,
 }
@@ -125,6 +132,7 @@ pub fn pending(base: Option<&Json>) -> usize {
 /// A request for permission, as a notification tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
+    /// The id of the request, the agent's own.
     pub id: String,
     /// The tool that the agent wants to use.
     pub tool: Option<String>,

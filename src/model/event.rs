@@ -22,7 +22,9 @@ pub enum Audience {
 /// An event with its JSON text (`{"type": ..., ...}`, without its id).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
+    /// Who may hear it.
     pub audience: Audience,
+    /// The event as one JSON object.
     pub body: String,
 }
 

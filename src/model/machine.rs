@@ -9,16 +9,27 @@ use super::namespace::Namespace;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
+    /// The id, which the machine chose itself; 1 to 255 bytes.
     pub id: String,
+    /// Whose it is.
     pub namespace: Namespace,
+    /// How often it has changed since it was first made known.
     pub seq: u64,
+    /// When it was first made known.
     pub created_at: u64,
+    /// When it last changed.
     pub updated_at: u64,
+    /// Whether its runner is there: a sign of life came in the last 45 s.
     pub active: bool,
+    /// The last sign of life.
     pub active_at: u64,
+    /// What the machine says of itself (decisions.md "Machines").
     pub metadata: Option<Json>,
+    /// The version of the metadata, from 1 on.
     pub metadata_version: u64,
+    /// What its runner is doing, opaque to the hub.
     pub runner_state: Option<Json>,
+    /// The version of the runner state, from 1 on.
     pub runner_state_version: u64,
 }
 

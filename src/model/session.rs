@@ -39,28 +39,44 @@ impl ControlMode {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
+    /// The id, a UUID v7.
     pub id: String,
+    /// Whose it is.
     pub namespace: Namespace,
+    /// The CLI's own name of it, by which it finds the session again.
     pub tag: String,
     /// The highest message seq; 0 before the first message.
     pub seq: u64,
+    /// When it was made.
     pub created_at: u64,
+    /// When it last changed.
     pub updated_at: u64,
+    /// The last sign of life.
     pub active_at: u64,
+    /// When `thinking` was last told.
     pub thinking_at: u64,
+    /// Whether its CLI is there: a sign of life came in the last 30 s.
     pub active: bool,
+    /// Whether its agent is at work.
     pub thinking: bool,
+    /// Who is in control; `None` until a CLI says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
+    /// What the CLI says of it (spec "Metadata").
     pub metadata: Option<Json>,
+    /// The version of the metadata, from 1 on.
     pub metadata_version: u64,
     /// Without `completedRequests`, which are kept apart (see [`agent_state`]).
     pub agent_state: Option<Json>,
+    /// The version of the agent state, from 1 on.
     pub agent_state_version: u64,
+    /// The todo list of the newest message that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todos: Option<Json>,
+    /// The permission mode of its agent; `None` until one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
+    /// The model of its agent; `None` until one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
 }

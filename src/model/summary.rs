@@ -11,17 +11,27 @@ use super::todo::{self, Progress, TodoItem};
 /// What a line is made of, whether the session is in memory or its columns come from the database.
 #[derive(Debug, Deserialize)]
 pub struct Facts {
+    /// The session's id.
     pub id: String,
+    /// Whether it is active.
     pub active: bool,
+    /// Whether its agent is at work.
     pub thinking: bool,
+    /// Its last sign of life, in Unix milliseconds.
     pub active_at: u64,
+    /// When it last changed, in Unix milliseconds.
     pub updated_at: u64,
+    /// When it was made, in Unix milliseconds.
     pub created_at: u64,
     /// The metadata, or at least those of its fields that are listed.
     pub metadata: Option<Json>,
+    /// How far its todo list is done; `None` without one.
     pub todo_progress: Option<Progress>,
+    /// How many permission requests wait for an answer.
     pub pending_requests: usize,
+    /// The permission mode of its agent.
     pub permission_mode: Option<String>,
+    /// The model of its agent.
     pub model_mode: Option<String>,
 }
 
@@ -47,9 +57,13 @@ impl Facts {
 /// A session's line, with what the list is filtered and sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
+    /// The session's id.
     pub id: String,
+    /// Whether it is active.
     pub active: bool,
+    /// Whether it is archived.
     pub archived: bool,
+    /// When it last changed, in Unix milliseconds.
     pub updated_at: u64,
     /// The line as JSON text.
     pub text: String,

@@ -90,16 +90,20 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
 /// The headers of nearly every answer, as [`response`] hands them over.
 pub const JSON_HEADERS: &str = "content-type\napplication/json\ncache-control\nno-store\n";
 
-/// An answer for the runtime.
-pub fn response(answer: &http::Response<Bytes>) -> Response {
-    let mut headers = String::with_capacity(JSON_HEADERS.len());
-    // The runtime counts the bytes itself.
-    for (name, value) in answer.headers().iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+/// Headers as names and values in turn, a line each. Without the length, which the runtime counts itself.
+pub fn lines(headers: &HeaderMap) -> String {
+    let mut lines = String::with_capacity(if headers.is_empty() { 0 } else { JSON_HEADERS.len() });
+    for (name, value) in headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
         for part in [name.as_str(), "\n", value.to_str().unwrap_or_default(), "\n"] {
-            headers.push_str(part);
+            lines.push_str(part);
         }
     }
-    glue::answer(answer.status().as_u16(), &headers, answer.body())
+    lines
+}
+
+/// An answer for the runtime.
+pub fn response(answer: &http::Response<Bytes>) -> Response {
+    glue::answer(answer.status().as_u16(), &lines(answer.headers()), answer.body())
 }
 
 /// Adds headers to an answer.

@@ -105,7 +105,7 @@ export function answer(status, headers, body) {
 }
 
 /** Names and values in turn, a line each, as pairs. */
-function pairs(headers) {
+export function pairs(headers) {
   const lines = headers.split('\n');
   const pairs = [];
   for (let i = 0; i + 1 < lines.length; i += 2) pairs.push([lines[i], lines[i + 1]]);

@@ -1,6 +1,8 @@
 // What a panic costs is decided here: a wasm instance that panicked is lost as a whole, with all promises that it was to
 // settle. Whoever waits for one of them is answered from here instead.
 
+import { pairs } from './glue.js';
+
 /** Ends what wasm has not finished, for the case that it never will: one function for each. */
 const unfinished = new Set();
 
@@ -47,10 +49,18 @@ function orElse(work, instead) {
   return outcome.then((value) => (value === LOST ? instead() : value));
 }
 
-/** A request to the worker, which is answered whatever comes. */
-export function answered(work) {
-  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'retry-after': '1' };
-  return orElse(work, () => new Response(interruption, { status: 503, headers }));
+/**
+ * A request to the worker, which is answered whatever comes.
+ * @param {string} more headers of an answer from here, besides its own: names and values in turn, a line each
+ */
+export function answered(more, work) {
+  return orElse(work, () => {
+    const headers = new Headers(pairs(more));
+    headers.set('content-type', 'application/json');
+    headers.set('cache-control', 'no-store');
+    headers.set('retry-after', '1');
+    return new Response(interruption, { status: 503, headers });
+  });
 }
 
 /** A request to the object; the worker, which may run elsewhere, answers in place of a lost instance. */

@@ -18,8 +18,9 @@ extern "C" {
     /// The instance is lost: ends all that waits for it, and closes the socket whose frame was being worked on.
     fn interrupt(socket: &JsValue);
 
-    /// A request to the worker: becomes a 503 when the instance is lost.
-    pub fn answered(work: &js_sys::Promise) -> js_sys::Promise;
+    /// A request to the worker: becomes a 503 when the instance is lost, with these headers, names and values in turn, a
+    /// line each.
+    pub fn answered(headers: &str, work: &js_sys::Promise) -> js_sys::Promise;
     /// A request to the object: fails when the instance is lost.
     #[wasm_bindgen(js_name = carriedOut)]
     pub fn carried_out(work: &js_sys::Promise) -> js_sys::Promise;

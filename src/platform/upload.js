@@ -8,8 +8,10 @@
  */
 const HEAD_ROOM = 512;
 const TAIL_ROOM = 512;
-/** How much is read at a time, and how large a buffer for a body of unknown length is at first. */
-const PIECE = 1024 * 1024;
+/** How much is read at a time, if it is there, and how large a buffer for a body of unknown length is at first. */
+const ROOM = 1024 * 1024;
+/** How much the client has to send in the time that it may stand still for. */
+const PIECE = 64 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -147,7 +149,7 @@ export class Upload {
    * Reads the body.
    * @param {number} maxFile the largest file, in bytes
    * @param {number} maxRest how much may stand beside the content, in bytes
-   * @param {number} stallMs how long the client may take for a piece
+   * @param {number} stallMs how long the client may take for a piece of 64 KiB, in milliseconds
    * @returns {Promise<[string, string]>} the fault, if any, and the body as JSON text with an empty string in place of
    *   the content
    */
@@ -197,7 +199,7 @@ export class Upload {
   /** Reads the body into the buffer, in place: no other copy of it exists. */
   async #fill(limit, stallMs) {
     if (this.declared > limit) throw new Fault('too-large');
-    this.buffer = new ArrayBuffer(HEAD_ROOM + Math.max(this.declared, this.declared < 0 ? PIECE : 0) + TAIL_ROOM);
+    this.buffer = new ArrayBuffer(HEAD_ROOM + Math.max(this.declared, this.declared < 0 ? ROOM : 0) + TAIL_ROOM);
     if (this.body === null) return;
     const reader = this.body.getReader({ mode: 'byob' });
     let stalled = false;
@@ -218,8 +220,8 @@ export class Upload {
           const largest = HEAD_ROOM + limit + 1 + TAIL_ROOM;
           this.buffer = this.buffer.transfer(Math.min(2 * this.buffer.byteLength, largest));
         }
-        const room = new Uint8Array(this.buffer, at, Math.min(PIECE, this.buffer.byteLength - at));
-        const { value, done } = await reader.readAtLeast(room.byteLength, room);
+        const room = new Uint8Array(this.buffer, at, Math.min(ROOM, this.buffer.byteLength - at));
+        const { value, done } = await reader.readAtLeast(Math.min(PIECE, room.byteLength), room);
         if (value !== undefined) {
           this.buffer = value.buffer;
           this.length += value.byteLength;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { base64Size, contents, unescapeBase64 } from './upload.js';
+import { Upload, base64Size, contents, unescapeBase64 } from './upload.js';
 
 const encoder = new TextEncoder();
 const found = (text, maxRest = 1_000) => {
@@ -93,4 +93,93 @@ describe('the size of base64', () => {
       assert.equal(base64Size(bytes, 0, bytes.length), -1);
     });
   }
+});
+
+/** A body as the runtime has it, whose bytes come when the test says so. */
+class Body {
+  #sent = 0;
+  #ended = false;
+  #wake = () => {};
+
+  send(bytes) {
+    this.#sent += bytes;
+    this.#wake();
+  }
+
+  end() {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  getReader() {
+    return {
+      readAtLeast: async (least, view) => {
+        while (this.#sent < least && !this.#ended) {
+          await new Promise((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+        const length = Math.min(this.#sent, view.byteLength);
+        this.#sent -= length;
+        const { byteOffset } = view;
+        return { value: new Uint8Array(view.buffer.transfer(), byteOffset, length).fill(0x20), done: length === 0 };
+      },
+      cancel: async () => this.end(),
+    };
+  }
+}
+
+describe('a client that sends its body slowly', () => {
+  const STALL_MS = 15_000;
+  const PIECE = 64 * 1024;
+
+  /** An upload that is being read, and what became of it so far. */
+  function reading(t) {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const body = new Body();
+    const upload = new Upload({ body, headers: new Headers() });
+    const read = { outcome: undefined };
+    upload.read(50_000_000, PIECE, STALL_MS).then(([fault]) => {
+      read.outcome = fault;
+    });
+    const pass = async (ms) => {
+      // What came before is read before the time passes, and what follows from it afterwards.
+      await new Promise(setImmediate);
+      t.mock.timers.tick(ms);
+      await new Promise(setImmediate);
+    };
+    return { body, read, pass };
+  }
+
+  test('is given up when it stands still', async (t) => {
+    const { body, read, pass } = reading(t);
+    body.send(PIECE);
+    await pass(STALL_MS - 1);
+    assert.equal(read.outcome, undefined);
+    await pass(1);
+    assert.equal(read.outcome, 'stalled');
+  });
+
+  test('is given up when hardly anything comes', async (t) => {
+    const { body, read, pass } = reading(t);
+    for (let seconds = 0; seconds < 15; seconds += 1) {
+      assert.equal(read.outcome, undefined);
+      body.send(1);
+      await pass(1_000);
+    }
+    assert.equal(read.outcome, 'stalled');
+  });
+
+  test('is waited for as long as it goes on', async (t) => {
+    const { body, read, pass } = reading(t);
+    for (let pieces = 0; pieces < 100; pieces += 1) {
+      body.send(PIECE);
+      await pass(STALL_MS - 1);
+    }
+    assert.equal(read.outcome, undefined);
+    body.end();
+    await pass(0);
+    // It was taken whole: what is wrong with it is only that it has no content.
+    assert.equal(read.outcome, 'rest-too-large');
+  });
 });

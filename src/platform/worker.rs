@@ -6,6 +6,7 @@ use std::rc::Rc;
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -20,13 +21,13 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketUse;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
-use crate::http::edge::{Action, Bearer, Edge};
+use crate::http::edge::{Action, Bearer, Edge, Head};
 use crate::http::error::Refusal;
 use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
 use crate::hub::admission::{
-    Admission, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
-    TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
+    Admission, MAX_IDLE_FRAMES, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
+    TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
 };
 use crate::hub::rpc::DEFAULT_TIMEOUT_MS;
 use crate::model::ids::uuid_v7;
@@ -59,45 +60,59 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::prepare();
-    guard::answered(&future_to_promise(async move {
-        let served = serve(request, env, &context).await;
-        Ok(match served {
-            Ok(response) => response,
-            Err(error) => {
-                worker::console_error!("a request failed: {error:?}");
-                respond(Refusal::hub_unavailable(INTERRUPTED).into_response()).await
-            }
-        }
-        .into())
-    }))
+    let (edge, head) = (edge(&env), convert::head(&request));
+    // Known before anything can go wrong: a page of another origin is to see what did.
+    let cors = edge.as_ref().map_or_else(
+        |_| HeaderMap::new(),
+        |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
+    );
+    let instead = convert::lines(&cors);
+    guard::answered(
+        &instead,
+        &future_to_promise(async move {
+            let response = match serve(edge, &head, request, env, &context).await {
+                Ok(response) => response,
+                Err(error) => {
+                    worker::console_error!("a request failed: {error:?}");
+                    respond(Refusal::hub_unavailable(INTERRUPTED).into_response()).await
+                }
+            };
+            // Browsers ask no leave for a WebSocket, whose answer cannot be made again with more headers.
+            let response = if head.upgrade { response } else { convert::add_headers(response, &cors)? };
+            Ok(response.into())
+        }),
+    )
 }
 
-async fn serve(request: Request, env: Env, context: &Context) -> Result<Response> {
-    let edge = match edge(&env) {
+async fn serve(
+    edge: std::result::Result<Rc<Edge>, String>,
+    head: &Head,
+    request: Request,
+    env: Env,
+    context: &Context,
+) -> Result<Response> {
+    let edge = match edge {
         Ok(edge) => edge,
         Err(message) => return Ok(respond(Refusal::not_configured(message).into_response()).await),
     };
-    let head = convert::head(&request);
-    let cors = edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
-    let response = match edge.decide(&head, now(), fresh_secret).await {
-        Action::Respond(response) => respond(response).await,
-        Action::Authenticate => authenticate(&edge, &env, &request).await?,
+    match edge.decide(head, now(), fresh_secret).await {
+        Action::Respond(response) => Ok(respond(response).await),
+        Action::Authenticate => authenticate(&edge, &env, &request).await,
         Action::WebSocket(Bearer { namespace, expires_at }) => {
-            return socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await;
+            socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await
         }
         Action::Object(namespace) => {
             let is_upload = keeps_body_outside(&head.method, &head.path);
             let limit = if is_upload { UPLOAD_LIMIT_MS } else { limit_ms(&env) };
-            to_object(&env, &request, &namespace, limit).await?
+            to_object(&env, &request, &namespace, limit).await
         }
-        Action::Sse(bearer) => stream(&env, &request, &bearer).await?,
+        Action::Sse(bearer) => stream(&env, &request, &bearer).await,
         Action::Socket { namespace, authenticated } => {
             let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
-            return socket_to_object(&env, &request, &namespace, socket_use, None).await;
+            socket_to_object(&env, &request, &namespace, socket_use, None).await
         }
-        Action::Bridge => return bridge(edge, env, request, context),
-    };
-    convert::add_headers(response, &cors)
+        Action::Bridge => bridge(edge, env, request, context),
+    }
 }
 
 fn fresh_secret() -> String {
@@ -228,7 +243,7 @@ async fn connect_packet(
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
     let deadline = now() + OPENING_MS;
-    let mut refusals = 0;
+    let (mut refusals, mut idle) = (0, 0);
     let (code, reason) = loop {
         let left = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
         let next = JsFuture::from(inbox.next(left)).await?;
@@ -250,9 +265,13 @@ async fn connect_packet(
                     break (1008, TOO_MANY_REFUSALS);
                 }
             }
-            Admission::Pong(pong) => drop(server.send_with_str(pong)),
             Admission::Left => break (1000, ""),
-            Admission::Ignored => {}
+            Admission::Pong(_) | Admission::Ignored if idle == MAX_IDLE_FRAMES => break (1008, TOO_MANY_IDLE_FRAMES),
+            Admission::Pong(pong) => {
+                let _ = server.send_with_str(pong);
+                idle += 1;
+            }
+            Admission::Ignored => idle += 1,
         }
     };
     server.close(Some(code), Some(reason))?;

@@ -27,10 +27,14 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
+    /// What calls for it.
     pub kind: Kind,
+    /// The session that it is about.
     pub session_id: String,
+    /// The permission request that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// What it says, as a line for a person.
     pub body: String,
 }
 

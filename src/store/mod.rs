@@ -42,7 +42,9 @@ impl From<u64> for Value {
 /// (at most 100 of them, each at most 2 MB: D1 limits).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
+    /// The text, with `?1, ?2, ...` for the parameters.
     pub sql: &'static str,
+    /// The parameters.
     pub params: Vec<Value>,
 }
 
@@ -122,6 +124,7 @@ impl DbError {
 /// A page's rows, with the texts of the first ones joined by commas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Joined {
+    /// The texts, joined by commas.
     pub text: String,
     /// How many rows there were in all.
     pub rows: u64,

@@ -55,6 +55,7 @@ pub trait Row<'a>: Serialize {
 /// Makes statements from rows.
 pub struct Writer {
     namespace: Value,
+    /// The statements so far, in the order in which they have to run.
     pub statements: Vec<Statement>,
 }
 

@@ -9,8 +9,11 @@ use crate::model::summary::Facts;
 /// Where a message stands that was seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRef {
+    /// The message's id.
     pub id: String,
+    /// Its place in the session's history.
     pub seq: u64,
+    /// When it was taken, in Unix milliseconds.
     pub created_at: u64,
 }
 

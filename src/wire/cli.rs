@@ -15,9 +15,13 @@ use crate::model::words::MAX_WORD;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectAuth {
+    /// An access token; `None` when it came with the upgrade.
     pub token: Option<String>,
+    /// The session that the socket is to stand for.
     pub session_id: Option<String>,
+    /// The machine that the socket is to stand for.
     pub machine_id: Option<String>,
+    /// The namespace that the client takes the token for; it must be the token's.
     pub namespace: Option<String>,
 }
 
@@ -52,9 +56,11 @@ pub enum CliEvent<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewMessage<'a> {
+    /// The session's id.
     pub sid: String,
     #[serde(borrow)]
     message: &'a RawValue,
+    /// The CLI's own id of the message: one that is known is not stored again.
     pub local_id: Option<String>,
 }
 
@@ -73,16 +79,22 @@ impl NewMessage<'_> {
 /// `update-metadata` and `update-state`: a new value for the version that the CLI knows.
 #[derive(Debug)]
 pub struct SessionUpdate<'a> {
+    /// The session's id.
     pub sid: String,
+    /// The version that the new value was made from.
     pub expected_version: u64,
+    /// The new value.
     pub value: &'a RawValue,
 }
 
 /// `machine-update-metadata` and `machine-update-state`.
 #[derive(Debug)]
 pub struct MachineUpdate<'a> {
+    /// The machine's id.
     pub machine_id: String,
+    /// The version that the new value was made from.
     pub expected_version: u64,
+    /// The new value.
     pub value: &'a RawValue,
 }
 
@@ -90,12 +102,18 @@ pub struct MachineUpdate<'a> {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionAlive {
+    /// The session's id.
     pub sid: String,
+    /// When it was said, in Unix milliseconds by the clock of the CLI.
     pub time: f64,
+    /// Whether the agent is at work.
     pub thinking: Option<bool>,
+    /// Who is in control.
     #[serde(default, deserialize_with = "optional_word")]
     pub mode: Option<ControlMode>,
+    /// The permission mode of the agent.
     pub permission_mode: Option<String>,
+    /// The model of the agent.
     pub model_mode: Option<String>,
 }
 
@@ -114,7 +132,9 @@ impl SessionAlive {
 /// `session-end`: the CLI is done with the session.
 #[derive(Debug, Deserialize)]
 pub struct SessionEnd {
+    /// The session's id.
     pub sid: String,
+    /// When it was said, in Unix milliseconds by the clock of the CLI.
     pub time: f64,
 }
 
@@ -122,13 +142,16 @@ pub struct SessionEnd {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineAlive {
+    /// The machine's id.
     pub machine_id: String,
+    /// When it was said, in Unix milliseconds by the clock of the CLI.
     pub time: f64,
 }
 
 /// `rpc-register` and `rpc-unregister`.
 #[derive(Debug, Deserialize)]
 pub struct RpcMethod {
+    /// The method's name, with or without the id of its session or machine before a colon.
     pub method: String,
 }
 
@@ -149,7 +172,12 @@ pub enum EventError {
     Unknown(String),
     /// Its payload is not what it must be.
     #[error("Event `{name}` is malformed. {cause}")]
-    Malformed { name: String, cause: FieldError },
+    Malformed {
+        /// The name of the event.
+        name: String,
+        /// What is wrong with its payload.
+        cause: FieldError,
+    },
 }
 
 /// Reads an event from its name and arguments.
@@ -222,11 +250,30 @@ struct Refused<'a> {
 /// `runnerState`).
 pub enum UpdateAck<'a> {
     /// The update is stored under this version.
-    Success { version: u64, field: &'a str, value: Option<&'a Json> },
+    Success {
+        /// The version of the value.
+        version: u64,
+        /// The name under which the value stands.
+        field: &'a str,
+        /// The value; `None` stands for null.
+        value: Option<&'a Json>,
+    },
     /// It was made from another version than this one, which stands.
-    Mismatch { version: u64, field: &'a str, value: Option<&'a Json> },
-    /// It is not stored; `code` is for programs.
-    Error { reason: &'a str, code: &'a str },
+    Mismatch {
+        /// The version of the value.
+        version: u64,
+        /// The name under which the value stands.
+        field: &'a str,
+        /// The value; `None` stands for null.
+        value: Option<&'a Json>,
+    },
+    /// It is not stored.
+    Error {
+        /// The sentence for a person.
+        reason: &'a str,
+        /// The stable word for programs.
+        code: &'a str,
+    },
 }
 
 impl UpdateAck<'_> {
@@ -298,17 +345,38 @@ struct RpcRequest<'a> {
 #[serde(tag = "t", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum UpdateBody<'a> {
     /// A message was added to the session.
-    NewMessage { sid: &'a str, message: &'a Message },
+    NewMessage {
+        /// The id of the session.
+        sid: &'a str,
+        /// The message.
+        message: &'a Message,
+    },
     /// A versioned value of the session changed; the other one is `None`.
-    UpdateSession { sid: &'a str, metadata: Option<Versioned<'a>>, agent_state: Option<Versioned<'a>> },
+    UpdateSession {
+        /// The id of the session.
+        sid: &'a str,
+        /// Its metadata.
+        metadata: Option<Versioned<'a>>,
+        /// Its agent state, with the completed requests that changed.
+        agent_state: Option<Versioned<'a>>,
+    },
     /// A versioned value of the machine changed; the other one is `None`.
-    UpdateMachine { machine_id: &'a str, metadata: Option<Versioned<'a>>, runner_state: Option<Versioned<'a>> },
+    UpdateMachine {
+        /// The id of the machine.
+        machine_id: &'a str,
+        /// Its metadata.
+        metadata: Option<Versioned<'a>>,
+        /// Its runner state.
+        runner_state: Option<Versioned<'a>>,
+    },
 }
 
 /// A value with the version it has now.
 #[derive(Serialize)]
 pub struct Versioned<'a> {
+    /// The version.
     pub version: u64,
+    /// The value; `None` stands for null.
     pub value: Option<&'a Json>,
 }
 
@@ -316,9 +384,13 @@ pub struct Versioned<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Update<'a> {
+    /// The id of the update, a UUID v7.
     pub id: &'a str,
+    /// A number that only grows within the namespace.
     pub seq: u64,
+    /// When it came up, in Unix milliseconds.
     pub created_at: u64,
+    /// What it tells.
     pub body: &'a UpdateBody<'a>,
 }
 

@@ -27,6 +27,7 @@ pub fn shown(text: &str, longest: usize) -> Cow<'_, str> {
 pub struct FieldError {
     /// The path of the field, such as `attachments[0].size`; empty when the text as a whole is at fault.
     pub field: String,
+    /// The sentence for a person.
     pub message: String,
 }
 

@@ -9,7 +9,10 @@ import { deferred, within } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub({ around: ['trapped.worker.js'] });
+/** Where pages come from that may call. */
+const LISTED = 'https://console.example';
+
+const hub = await startHub({ around: ['trapped.worker.js'], vars: { CORS_ORIGINS: LISTED } });
 after(() => hub.stop());
 
 /** Every request here would wait for 50 seconds and more, if nobody told it. */
@@ -70,6 +73,19 @@ describe('a panic', () => {
       for (const answer of [culprit, bystander]) assertInterrupted(await within(answer, 'an answer', AT_ONCE_MS));
       await assertAllGoOn(all);
       assert.deepEqual(all.losses, []);
+    });
+  }
+
+  for (const where of ['worker', 'object']) {
+    test(`in the ${where} is told to a page of a listed origin, and to no other`, async () => {
+      const asked = async (origin) => {
+        const answer = await hub.web('cors').get('/api/sessions', { headers: { 'x-trap': where, origin } });
+        assertInterrupted(answer);
+        assert.match(answer.headers.vary, /Origin/i);
+        return [answer.headers['access-control-allow-origin'], answer.headers['access-control-expose-headers']];
+      };
+      assert.deepEqual(await asked(LISTED), [LISTED, 'retry-after']);
+      assert.deepEqual(await asked('https://elsewhere.example'), [undefined, undefined]);
     });
   }
 

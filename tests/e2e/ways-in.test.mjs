@@ -186,6 +186,16 @@ describe('a socket without a token', { concurrency: true }, () => {
       assert.equal(code, 1008);
       assert.match(reason, /CONNECT/);
     });
+
+    test(`may ping sixteen times and is closed then (${where})`, async (t) => {
+      const { frames, send, closed } = await rawSocket(t, on);
+      for (let ping = 0; ping < 17; ping += 1) send(`2${ping}`);
+      const { code, reason } = await closed('the socket to be closed');
+      assert.equal(code, 1008);
+      assert.match(reason, /CONNECT/);
+      const pongs = frames.all.filter((frame) => frame.startsWith('3'));
+      assert.deepEqual(pongs, Array.from({ length: 16 }, (_, ping) => `3${ping}`));
+    });
   }
 
   test('may leave before it connects', async (t) => {

@@ -56,8 +56,7 @@ async function asset(request: Request): Promise<Response> {
   const kept = await cache.match(request);
   if (kept) return kept;
   const response = await fetch(request);
-  // A file of another build is gone, and the hub answers with the page.
-  if (response.ok && !response.headers.get('content-type')?.startsWith('text/html')) await cache.put(request, response.clone());
+  if (response.ok) await cache.put(request, response.clone());
   return response;
 }
 

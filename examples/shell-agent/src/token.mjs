@@ -30,10 +30,13 @@ export function findToken(option, env, file = DEV_VARS) {
   return token;
 }
 
+/** A variable and its value, by the rules of the npm package dotenv, which wrangler reads `.dev.vars` with. */
+const VARIABLE =
+  /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
+
 /**
- * One variable of a dotenv-like file; undefined when the file or the line is not there. Read as wrangler does, so that
- * agent and hub find the same: the last line of a name counts, quotes are taken off, and what follows a `#` outside of
- * quotes is a comment.
+ * One variable of a dotenv file; undefined when the file or the line is not there. Read as wrangler does, so that agent
+ * and hub find the same: the last line of a name counts, quotes are taken off and keep what stands between them.
  */
 function readVariable(file, name) {
   let text;
@@ -42,12 +45,10 @@ function readVariable(file, name) {
   } catch {
     return undefined;
   }
-  const line = /^[ \t]*(?:export\s+)?([\w.-]+)[ \t]*=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`|([^#\n]*))/gm;
-  const found = [...text.replace(/\r\n?/g, '\n').matchAll(line)].findLast(([, key]) => key === name);
-  return found
-    ?.slice(2)
-    .find((value) => value !== undefined)
-    .trim();
+  const found = [...text.replace(/\r\n?/g, '\n').matchAll(VARIABLE)].findLast(([, key]) => key === name);
+  const written = found?.[2]?.trim();
+  const value = written?.replace(/^(['"`])([^]*)\1$/gm, '$2');
+  return written?.startsWith('"') ? value.replaceAll('\\n', '\n').replaceAll('\\r', '\r') : value;
 }
 
 /** The namespace a token names: what follows its last colon, else `default`. */

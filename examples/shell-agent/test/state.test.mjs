@@ -120,6 +120,8 @@ test('the token comes from the option, the environment or .dev.vars', (t) => {
     ['export CLI_API_TOKEN = plain # a comment', 'plain'],
     ["CLI_API_TOKEN='with # in it' # a comment", 'with # in it'],
     ['CLI_API_TOKEN=`quoted`\r\nOTHER=x', 'quoted'],
+    ["CLI_API_TOKEN=' blanks count '", ' blanks count '],
+    ['CLI_API_TOKEN="two\\nlines"', 'two\nlines'],
     ['#CLI_API_TOKEN=out\nCLI_API_TOKEN=in', 'in'],
   ]) {
     writeFileSync(file, line);

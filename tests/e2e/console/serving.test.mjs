@@ -1,19 +1,22 @@
 /** How the hub serves its console: which paths are whose, and what goes with the files. */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
 import { DESK } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
+import { ROOT } from '../lib/hub.mjs';
 
 const { hub, visit, session } = await startConsole();
 
 /** What a browser says when it opens a page. */
 const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' };
 
-test('every address that is opened is the page, and the interface keeps its own', async () => {
+test('every address of the console is the page, and the interface keeps its own', async () => {
   const web = hub.web('paths');
-  for (const path of ['/', '/sessions/abc', '/sessions/abc/files', '/machines', '/anything/else']) {
+  for (const path of ['/', '/?source=pwa', '/sessions/abc', '/sessions/abc/files', '/archive', '/machines', '/new', '/settings']) {
     const { status, headers, text } = await web.get(path, { headers: NAVIGATION });
     assert.deepEqual([status, headers['content-type'].split(';')[0]], [200, 'text/html'], path);
     assert.match(text, /<div id="app">/, path);
@@ -27,6 +30,24 @@ test('every address that is opened is the page, and the interface keeps its own'
   assert.equal((await web.get('/socket.io/', { headers: NAVIGATION })).body.code, 'transport_unsupported');
   assert.equal((await hub.web('paths', null).get('/api/sessions', { headers: NAVIGATION })).status, 401);
   assert.equal((await web.post('/sessions/abc', {})).status, 405);
+});
+
+test('an address that is nobody’s is a 404 with words, for a browser as for a script', async () => {
+  const web = hub.web('nowhere', null);
+  for (const path of ['/anything/else', '/index.php', '/assets/gone.js', '/sessions', '/sessions/a/b/c', '/_headers', '/_redirects', '/favicon.ico']) {
+    for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
+      const { status, body, headers: answered } = await web.get(path, { headers });
+      assert.deepEqual([status, body?.code, answered['content-type']], [404, 'not_found', 'application/json'], path);
+    }
+  }
+});
+
+test('the addresses of the console are those that its views have', () => {
+  const read = (file) => readFileSync(path.join(ROOT, 'web', file), 'utf8');
+  const views = [...read('src/views/app.tsx').matchAll(/<Route path="([^"]+)"/g)].map(([, address]) => address);
+  const served = [...read('public/_redirects').matchAll(/^(\/\S*) \/ 200$/gm)].map(([, address]) => address);
+  const spelled = views.flatMap((address) => (address.endsWith('/:tab?') ? [address.slice(0, -6), address.slice(0, -1)] : [address]));
+  assert.deepEqual(spelled.filter((address) => address !== '/').sort(), served.sort());
 });
 
 test('the page may run and load nothing but its own files, and no other page may frame it', async () => {
@@ -52,7 +73,6 @@ test('files whose names change with their content are kept for a year, all other
     const { status, headers } = await web.get(file);
     assert.deepEqual([status, headers['cache-control']], [200, 'no-cache'], file);
   }
-  assert.match((await web.get('/_headers')).text, /<div id="app">/);
 });
 
 test('it can be installed: a manifest with icons, and a service worker that opens it without a network', async (t) => {

@@ -37,7 +37,6 @@ function settings() {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
     compatibilityFlags: list('compatibility_flags'),
     workerFirst: list('run_worker_first'),
-    notFound: /^not_found_handling\s*=\s*"([^"]+)"/m.exec(text)[1],
     vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
   };
 }
@@ -59,13 +58,12 @@ function modules(around) {
 }
 
 /** The web console beside the worker, as wrangler.toml has it. */
-function assets({ workerFirst, notFound }) {
+function assets(workerFirst) {
   if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/: run `npm run build` first.');
   return {
     workerName: 'hub',
     directory: CONSOLE,
     routerConfig: { has_user_worker: true, static_routing: { user_worker: workerFirst } },
-    assetConfig: { not_found_handling: notFound },
   };
 }
 
@@ -134,7 +132,7 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, compatibilityFlags, vars, ...serving } = settings();
+    const { compatibilityDate, compatibilityFlags, vars, workerFirst } = settings();
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
@@ -157,7 +155,7 @@ export class Hub {
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
           ratelimits: this.#rateLimit ? RATE_LIMITS : {},
-          ...(this.#console ? { assets: assets(serving) } : {}),
+          ...(this.#console ? { assets: assets(workerFirst) } : {}),
           // miniflare's own front door would change the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
