@@ -154,15 +154,22 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
         world.ring_at(world.now() + 1).await;
         let tried = world.now();
         world.rt.pushed();
-        assert_eq!(world.outcomes().await[0], "sending");
+        let log = &world.push_log().await[0];
+        assert_eq!((&log["outcome"], &log["waiting"], &log["failures"]), (&json!("sending"), &json!(1), &json!([])));
+        let [retry] = &log["retries"].as_array().unwrap()[..] else { panic!("not one retry: {log}") };
+        assert_eq!(retry["service"], "https://other.service.com:8443");
+        assert_eq!(retry.get("status"), (status > 0).then(|| json!(status)).as_ref());
+        assert!(retry["reason"].as_str().unwrap().starts_with("The push service could not"), "{retry}");
         let until = if status == 503 { support::runtime::START + pause } else { tried + pause };
         world.pass(until - 1 - world.now()).await;
         assert!(world.rt.pushed().is_empty(), "{status} {retry_after:?}");
+        assert_eq!(retry["at"], until);
         world.pass(1).await;
         let [message] = &world.rt.pushed()[..] else { panic!("not one message after {status} {retry_after:?}") };
         assert_eq!(browser.read(message)["title"], "Session Ready");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(2), &json!(0)));
+        assert_eq!(log["retries"], json!([]));
     }
 }
 
@@ -277,6 +284,29 @@ async fn requests_that_come_one_after_the_other_are_one_notification() {
     world.pass(1_000).await;
     assert!(world.rt.pushed().is_empty(), "nothing new was asked");
     assert_eq!(world.outcomes().await, ["sent", "replaced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_several_requests_that_still_waits_is_told() {
+    // In one update, and one after the other.
+    for asked in
+        [vec![asking(&["r1", "r2", "r3"])], vec![asking(&["r1"]), asking(&["r1", "r2"]), asking(&["r1", "r2", "r3"])]]
+    {
+        let (world, session, mut cli, browser) = scene().await;
+        let versions = asked.len() as u64;
+        for (version, state) in (1..).zip(&asked) {
+            cli.state(&session, version, state).await;
+        }
+        cli.state(&session, versions + 1, &asking(&["r1", "r2"])).await;
+        world.pass(501).await;
+        let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+        assert_eq!(browser.read(message)["data"]["requestId"], "r2");
+        cli.state(&session, versions + 2, &asking(&["r1", "r4"])).await;
+        cli.state(&session, versions + 3, &asking(&["r1"])).await;
+        world.pass(501).await;
+        assert!(world.rt.pushed().is_empty(), "of r1 somebody was told with r2");
+        assert_eq!(world.outcomes().await[0], "answered");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -154,6 +154,54 @@ async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_browser_in_two_namespaces_is_two_subscriptions() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    for place in [&world, &neighbour] {
+        Browser::subscribed(place, "https://a.com/1", 1).await;
+    }
+    // What its push service says to the one does not concern the other.
+    world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["failed"]);
+    let left = world.db.select("SELECT namespace FROM push_subscriptions");
+    assert_eq!(left, [["neighbour".into()]]);
+    let theirs = neighbour.session("/code").await;
+    ready(&mut neighbour.live_cli(&theirs).await, &theirs).await;
+    neighbour.pass(1).await;
+    assert_eq!(neighbour.outcomes().await, ["sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_called() {
+    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+    let browsers = [
+        ("https://gone.com/capability-a?x=capability-b", (410, None)),
+        ("https://busy.com:8443/capability-c", (503, None)),
+        ("https://refuses.com/capability-d", (403, None)),
+        ("https://away.com/capability-e", (0, None)),
+        ("http://127.0.0.1:9/capability-f", (429, Some("86400"))),
+    ];
+    let mut secrets = vec!["capability".to_owned()];
+    for (number, (endpoint, answer)) in (1..).zip(browsers) {
+        world.rt.answer_pushes(endpoint, &[answer]);
+        let keys = Browser::subscribed(&world, endpoint, number).await.subscription()["keys"].clone();
+        secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
+    }
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    let log = world.get("/api/push/log").await.text;
+    let services =
+        ["https://gone.com", "https://busy.com:8443", "https://refuses.com", "https://away.com", "http://127.0.0.1:9"];
+    assert!(services.iter().all(|service| log.contains(&format!("\"{service}\""))), "{log}");
+    let leak = secrets.iter().find(|secret| log.contains(secret.as_str()));
+    assert_eq!(leak, None, "{log}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_endpoint_is_checked_again_before_it_is_called() {
     let world = with(PushConfig { insecure: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;

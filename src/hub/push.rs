@@ -77,9 +77,12 @@ impl Push {
 impl Hub {
     /// The notification of a permission request that is new in a session's state.
     pub(super) fn asks(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
-        let Asked { id, tool } = agent_state::newly_asked(before, session.agent_state.as_ref())?;
-        let tool = tool.as_deref().unwrap_or("a tool");
-        session.active.then(|| Notification::permission(&session.id, &session.title(), &id, tool))
+        let asked = agent_state::newly_asked(before, session.agent_state.as_ref());
+        let asked = asked.iter().filter(|_| session.active).map(|asked| of_request(session, asked));
+        asked.reduce(|earlier, mut last| {
+            last.stand_for(&earlier);
+            last
+        })
     }
 
     /// The notification of an agent that is done.
@@ -148,7 +151,7 @@ impl Hub {
     /// Brings a notification that is due as far as it gets now.
     async fn bring_on(self: &Arc<Self>, number: u64, mut item: Item) {
         if item.targets.is_empty() {
-            match self.decide(&item.notification).await {
+            match self.decide(&mut item.notification).await {
                 Decision::Over(outcome) => return self.end(number, &item, outcome),
                 Decision::Send => {}
                 Decision::Unknown => return self.put_off(number, item),
@@ -188,19 +191,22 @@ impl Hub {
     }
 
     /// What becomes of a notification, by what stands now.
-    async fn decide(self: &Arc<Self>, notification: &Notification) -> Decision {
+    async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
         match self.load_session(&notification.session_id).await {
             Ok(()) => {}
             Err(Error::Missing(Missing::Session) | Error::Foreign(_)) => return Decision::Over(Outcome::SessionGone),
             Err(_) => return Decision::Unknown,
         }
         let mut state = self.state();
-        let entry = state.memory.entry(&notification.session_id);
-        let base = entry.and_then(|entry| entry.session.agent_state.as_ref());
-        if let Some(request) = &notification.request_id
-            && !agent_state::is_pending(base, request)
-        {
-            return Decision::Over(Outcome::Answered);
+        if let Some(request) = &notification.request_id {
+            let session = state.memory.entry(&notification.session_id).map(|entry| &entry.session);
+            let mut ids = std::iter::once(request).chain(notification.earlier.iter().rev());
+            let waits = session.and_then(|session| {
+                let base = session.agent_state.as_ref();
+                ids.find_map(|id| agent_state::asked(base, id)).map(|asked| of_request(session, &asked))
+            });
+            let Some(waits) = waits else { return Decision::Over(Outcome::Answered) };
+            *notification = waits;
         }
         if state.connections.is_watched() {
             self.send_toast(&mut state, notification);
@@ -240,7 +246,7 @@ impl Hub {
                     Verdict::Again(Some(pause)) if *pause > MAX_PAUSE_MS => {
                         "The push service asks for too long a pause."
                     }
-                    Verdict::Again(_) => "The push service could not take it, however often it was tried.",
+                    Verdict::Again(_) => "The push service could not take it at that moment.",
                     Verdict::Refused => "The push service refused it.",
                 };
                 (target, verdict, failure(Some(status), reason))
@@ -309,6 +315,11 @@ impl Hub {
         self.rt.unnote(&item_key(number));
         state.push.log.put(&*self.rt, number, item, outcome);
     }
+}
+
+/// The notification of a permission request.
+fn of_request(session: &Session, Asked { id, tool }: &Asked) -> Notification {
+    Notification::permission(&session.id, &session.title(), id, tool.as_deref().unwrap_or("a tool"))
 }
 
 fn item_key(number: u64) -> String {
