@@ -129,6 +129,28 @@ async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
+    let world = World::new();
+    // As many push services as are called at a time do not answer; the last subscriber's turn comes after them.
+    world.rt.silence_pushes("https://silent.com");
+    for number in 1..=6 {
+        Browser::subscribed(&world, &format!("https://silent.com/{number}"), number).await;
+    }
+    world.pass(1).await;
+    Browser::subscribed(&world, "https://a.com/1", 7).await;
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 6);
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
+    world.rt.give_up_pushes();
+    support::quiet().await;
+    assert!(world.rt.pushed().is_empty());
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["waiting"], &log["failures"][0]["service"]), (&json!(6), &json!("https://a.com")), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn beyond_the_bound_the_oldest_subscription_goes() {
     let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
     for number in 1..=5 {

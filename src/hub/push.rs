@@ -164,9 +164,8 @@ impl Hub {
         let due = item.take_due(self.rt.now());
         let (notification, hub) = (&item.notification, &**self);
         let sending = due.into_iter().map(|target| {
-            let subscription = subscriptions.iter().find(|known| known.endpoint == target.endpoint);
             let keys = &keys;
-            async move { hub.send_push(notification, subscription, keys, target).await }
+            async move { hub.send_push(notification, keys, target).await }
         });
         let answers: Vec<_> = futures::stream::iter(sending).buffer_unordered(LANES).collect().await;
         let now = self.rt.now();
@@ -223,13 +222,20 @@ impl Hub {
     async fn send_push(
         &self,
         notification: &Notification,
-        subscription: Option<&PushSubscription>,
         keys: &VapidKeys,
         target: Target,
     ) -> (Target, Verdict, Failure) {
         let service = Endpoint::parse(&target.endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
         let failure = |status, reason: &str| Failure { service: service.clone(), status, reason: reason.to_owned() };
-        let Some(subscription) = subscription else {
+        // Asked anew, from memory mostly: others were sent to before it, which takes as long as their push services like.
+        let Ok(subscriptions) = self.push_subscriptions().await else {
+            return (
+                target,
+                Verdict::Again(None),
+                failure(None, "The database did not say whether it is still subscribed."),
+            );
+        };
+        let Some(subscription) = subscriptions.iter().find(|known| known.endpoint == target.endpoint) else {
             return (target, Verdict::Refused, failure(None, "It was unsubscribed meanwhile."));
         };
         let request = match self.request(notification, subscription, keys, target.short) {

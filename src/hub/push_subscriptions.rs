@@ -139,23 +139,25 @@ impl Hub {
 
     /// The namespace's subscriptions, oldest first.
     pub(super) async fn push_subscriptions(&self) -> Result<Arc<[PushSubscription]>, DbError> {
-        let (loaded, changes) = {
-            let State { push, .. } = &*self.state();
-            (push.subscriptions.loaded.clone(), push.subscriptions.changes)
-        };
-        if let Some(loaded) = loaded {
-            return Ok(loaded);
+        loop {
+            let (loaded, changes) = {
+                let State { push, .. } = &*self.state();
+                (push.subscriptions.loaded.clone(), push.subscriptions.changes)
+            };
+            if let Some(loaded) = loaded {
+                return Ok(loaded);
+            }
+            let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
+            let mut state = self.state();
+            let held = &mut state.push.subscriptions;
+            // What changed meanwhile may be missing in it.
+            if held.changes == changes {
+                held.loaded = Some(Arc::clone(&read));
+                drop(state);
+                self.note_subscribers(!read.is_empty());
+                return Ok(read);
+            }
         }
-        let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
-        let mut state = self.state();
-        let held = &mut state.push.subscriptions;
-        // What changed meanwhile may be missing in it.
-        if held.changes == changes {
-            held.loaded = Some(Arc::clone(&read));
-            drop(state);
-            self.note_subscribers(!read.is_empty());
-        }
-        Ok(read)
     }
 
     fn note_subscribers(&self, any: bool) {
