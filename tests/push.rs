@@ -287,6 +287,21 @@ async fn requests_that_come_one_after_the_other_are_one_notification() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_sent_before_a_newer_one_took_its_place_stands_in_the_log() {
+    let (world, session, mut cli, _) = scene().await;
+    let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
+    world.rt.silence_pushes(&slow.endpoint);
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(501).await;
+    // While the one push service does not answer, of which the other one has the message already.
+    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    world.rt.give_up_pushes();
+    let log = &world.push_log().await[1];
+    assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
+    assert_eq!(log["retries"], json!([]), "nobody asks the other one again: {log}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_of_several_requests_that_still_waits_is_told() {
     // In one update, and one after the other.
     for asked in

@@ -103,11 +103,10 @@ impl Hub {
         match push.queue.admit(notification.clone(), now) {
             Admitted::Cooling => self.log_over(push, notification, Outcome::CoolingDown),
             Admitted::Full => self.log_over(push, notification, Outcome::Overloaded),
-            Admitted::As(number, replaced) => {
-                for (number, item) in replaced {
+            Admitted::As(number, older) => {
+                for (number, item) in older {
                     self.rt.unnote(&item_key(number));
-                    let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Replaced };
-                    push.log.put(&*self.rt, number, &item, outcome);
+                    push.log.replaced(&*self.rt, number, item);
                 }
                 if kind == Kind::Ready {
                     self.rt.note(&format!("{NOTE_COOL}{session}"), &(now + COOL_DOWN_MS).to_string());
@@ -305,11 +304,13 @@ impl Hub {
     /// The alarm takes it up again.
     fn go_on_later(&self, number: u64, item: Item, outcome: Outcome) {
         let mut state = self.state();
-        if let Some(item) = state.push.queue.put_back(number, item) {
-            let encoded = encode(item);
-            let item = item.clone();
-            self.rt.note(&item_key(number), &encoded);
-            state.push.log.put(&*self.rt, number, &item, outcome);
+        let State { push: Push { queue, log, .. }, .. } = &mut *state;
+        match queue.put_back(number, item) {
+            Ok(item) => {
+                self.rt.note(&item_key(number), &encode(item));
+                log.put(&*self.rt, number, item, outcome);
+            }
+            Err(item) => log.replaced(&*self.rt, number, item),
         }
         let next = state.push.queue.next_deadline();
         self.want_alarm(&mut state, next);

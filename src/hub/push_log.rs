@@ -100,12 +100,19 @@ impl PushLog {
         };
         rt.note(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
         let numbers = self.0.get_or_insert_with(|| numbers(rt));
-        if !numbers.contains(&number) {
-            numbers.push_back(number);
+        let at = numbers.partition_point(|known| *known < number);
+        if numbers.get(at) != Some(&number) {
+            numbers.insert(at, number);
         }
         while numbers.len() > KEEP_ENTRIES {
             numbers.pop_front().into_iter().for_each(|oldest| rt.unnote(&key(oldest)));
         }
+    }
+
+    /// Notes that a newer one has taken the place of an item: nobody is asked again.
+    pub fn replaced(&mut self, rt: &dyn Runtime, number: u64, item: Item) {
+        let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Replaced };
+        self.put(rt, number, &Item { targets: Vec::new(), ..item }, outcome);
     }
 }
 

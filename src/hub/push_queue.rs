@@ -274,11 +274,12 @@ impl Queue {
         self.cooling.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// A task is done with an item for now: it waits for its next deadline, unless another one has taken its place.
-    pub fn put_back(&mut self, number: u64, item: Item) -> Option<&Item> {
-        let waiting = self.items.get_mut(&number)?;
+    /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
+    /// place.
+    pub fn put_back(&mut self, number: u64, item: Item) -> Result<&Item, Item> {
+        let Some(waiting) = self.items.get_mut(&number) else { return Err(item) };
         *waiting = Item { under_way: false, ..item };
-        Some(waiting)
+        Ok(waiting)
     }
 
     /// An item is over.
@@ -385,6 +386,7 @@ mod tests {
         assert!(matches!(admitted, Admitted::As(_, replaced) if replaced[0].0 == numbers[0]));
         assert_eq!(queue.take_due(6_000).len(), MAX_ITEMS);
         assert_eq!(queue.next_deadline(), None, "a task is at each of them");
-        assert_eq!(queue.put_back(numbers[0], Item::new(ready("s0"), 0, 0)), None, "its place is taken");
+        let late = Item::new(ready("s0"), 0, 0);
+        assert_eq!(queue.put_back(numbers[0], late.clone()), Err(late), "its place is taken");
     }
 }

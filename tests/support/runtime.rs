@@ -179,7 +179,9 @@ impl FakeRuntime {
     /// Whoever waits for a push service that does not answer gives it up.
     pub fn give_up_pushes(&self) {
         let waiting = std::mem::take(&mut self.inner().unanswered);
-        waiting.into_iter().for_each(|waiting| drop(waiting.send(())));
+        for push in waiting {
+            let _ = push.send(());
+        }
     }
 
     /// The notebook.
