@@ -139,6 +139,45 @@ async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more(
     assert_eq!(world.outcomes().await[0], "sent");
 }
 
+/// What the hub asked of the database and of the alarm so far: reads, writes, alarms.
+fn costs(world: &World) -> (usize, usize, usize) {
+    (world.db.reads(), world.db.writes(), world.rt.alarms_set())
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm() {
+    let world = World::new();
+    let session = world.session("/code/demo").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut deltas = Vec::new();
+    for tells in [false, true] {
+        let before = costs(&world);
+        match tells {
+            false => drop(cli.message(&session, "words").await),
+            true => ready(&mut cli, &session).await,
+        }
+        cli.state(&session, 1 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
+        world.pass(1_000).await;
+        let after = costs(&world);
+        deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
+    }
+    assert_eq!(deltas[0], deltas[1]);
+    assert_eq!(world.outcomes().await, ["no-subscribers", "no-subscribers"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_subscribed_is_read_from_the_database_once() {
+    let (world, session, mut cli, _) = scene().await;
+    ready(&mut cli, &session).await;
+    world.pass(6_000).await;
+    let before = costs(&world);
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 2);
+    let after = costs(&world);
+    assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the message itself");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_busy_is_asked_again_when_it_says() {
     for (status, retry_after, pause) in [

@@ -94,7 +94,7 @@ test('notifications stay on over a reload, are made known again, and are turned 
   await on(page).click();
   await off(page).waitFor();
   // The hub has lost it, as it does with the oldest of too many.
-  await hub.web('stays').delete('/api/push/subscribe', { endpoint: device.subscription.endpoint });
+  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: device.subscription.endpoint } });
   assert.equal(await known('stays'), 0);
   await page.goto(`${hub.url}/machines`);
   await eventually(async () => (await known('stays')) === 1, 'the subscription');
