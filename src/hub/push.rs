@@ -305,12 +305,11 @@ impl Hub {
     fn go_on_later(&self, number: u64, item: Item, outcome: Outcome) {
         let mut state = self.state();
         let State { push: Push { queue, log, .. }, .. } = &mut *state;
-        match queue.put_back(number, item) {
-            Ok(item) => {
-                self.rt.note(&item_key(number), &encode(item));
-                log.put(&*self.rt, number, item, outcome);
-            }
-            Err(item) => log.replaced(&*self.rt, number, item),
+        if let Some(late) = queue.put_back(number, item) {
+            log.replaced(&*self.rt, number, late);
+        } else if let Some(item) = queue.get(number) {
+            self.rt.note(&item_key(number), &encode(item));
+            log.put(&*self.rt, number, item, outcome);
         }
         let next = state.push.queue.next_deadline();
         self.want_alarm(&mut state, next);

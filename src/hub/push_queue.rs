@@ -276,10 +276,10 @@ impl Queue {
 
     /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
     /// place.
-    pub fn put_back(&mut self, number: u64, item: Item) -> Result<&Item, Item> {
-        let Some(waiting) = self.items.get_mut(&number) else { return Err(item) };
+    pub fn put_back(&mut self, number: u64, item: Item) -> Option<Item> {
+        let Some(waiting) = self.items.get_mut(&number) else { return Some(item) };
         *waiting = Item { under_way: false, ..item };
-        Ok(waiting)
+        None
     }
 
     /// An item is over.
@@ -387,6 +387,6 @@ mod tests {
         assert_eq!(queue.take_due(6_000).len(), MAX_ITEMS);
         assert_eq!(queue.next_deadline(), None, "a task is at each of them");
         let late = Item::new(ready("s0"), 0, 0);
-        assert_eq!(queue.put_back(numbers[0], late.clone()), Err(late), "its place is taken");
+        assert_eq!(queue.put_back(numbers[0], late.clone()), Some(late), "its place is taken");
     }
 }

@@ -55,7 +55,7 @@ impl Keys {
         let info = [b"WebPush: info\0", receiver.as_bytes(), sender.as_bytes()].concat();
         let mut material = [0; 32];
         shared.extract::<Sha256>(Some(&self.auth)).expand(&info, &mut material).ok()?;
-        ece_native::encrypt(material, *salt, &sender, std::iter::once(message.to_vec()), RECORD_BYTES).ok()
+        ece_native::encrypt(material, *salt, sender, std::iter::once(message.to_vec()), RECORD_BYTES).ok()
     }
 }
 
