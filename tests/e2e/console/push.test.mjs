@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
@@ -13,6 +14,7 @@ import { ROOT } from '../lib/hub.mjs';
 import { click, deliver, giveOut, shown, turn } from '../lib/push-browser.mjs';
 import { PushService } from '../lib/push-service.mjs';
 
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const service = await new PushService().start();
 after(() => service.stop());
 const { hub, browser, session, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' } });
@@ -171,6 +173,9 @@ test('the settings tell what became of the last notifications', async (t) => {
   await list.getByText('Permission Request: On its way: some push services are asked again').waitFor();
   await list.getByText(`${service.origin}: The push service refused it. (403)`).waitFor();
   await list.getByText(`${service.origin}: The push service could not take it at that moment. (503)`).waitFor();
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);
   await list.getByRole('link', { name: 'The talk (shell)' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
