@@ -139,6 +139,45 @@ async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more(
     assert_eq!(world.outcomes().await[0], "sent");
 }
 
+/// What the hub asked of the database and of the alarm so far: reads, writes, alarms.
+fn costs(world: &World) -> (usize, usize, usize) {
+    (world.db.reads(), world.db.writes(), world.rt.alarms_set())
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm() {
+    let world = World::new();
+    let session = world.session("/code/demo").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut deltas = Vec::new();
+    for tells in [false, true] {
+        let before = costs(&world);
+        match tells {
+            false => drop(cli.message(&session, "words").await),
+            true => ready(&mut cli, &session).await,
+        }
+        cli.state(&session, 1 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
+        world.pass(1_000).await;
+        let after = costs(&world);
+        deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
+    }
+    assert_eq!(deltas[0], deltas[1]);
+    assert_eq!(world.outcomes().await, ["no-subscribers", "no-subscribers"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_subscribed_is_read_from_the_database_once() {
+    let (world, session, mut cli, _) = scene().await;
+    ready(&mut cli, &session).await;
+    world.pass(6_000).await;
+    let before = costs(&world);
+    ready(&mut cli, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 2);
+    let after = costs(&world);
+    assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the message itself");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_service_that_is_busy_is_asked_again_when_it_says() {
     for (status, retry_after, pause) in [
@@ -154,15 +193,22 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
         world.ring_at(world.now() + 1).await;
         let tried = world.now();
         world.rt.pushed();
-        assert_eq!(world.outcomes().await[0], "sending");
+        let log = &world.push_log().await[0];
+        assert_eq!((&log["outcome"], &log["waiting"], &log["failures"]), (&json!("sending"), &json!(1), &json!([])));
+        let [retry] = &log["retries"].as_array().unwrap()[..] else { panic!("not one retry: {log}") };
+        assert_eq!(retry["service"], "https://other.service.com:8443");
+        assert_eq!(retry.get("status"), (status > 0).then(|| json!(status)).as_ref());
+        assert!(retry["reason"].as_str().unwrap().starts_with("The push service could not"), "{retry}");
         let until = if status == 503 { support::runtime::START + pause } else { tried + pause };
         world.pass(until - 1 - world.now()).await;
         assert!(world.rt.pushed().is_empty(), "{status} {retry_after:?}");
+        assert_eq!(retry["at"], until);
         world.pass(1).await;
         let [message] = &world.rt.pushed()[..] else { panic!("not one message after {status} {retry_after:?}") };
         assert_eq!(browser.read(message)["title"], "Session Ready");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(2), &json!(0)));
+        assert_eq!(log["retries"], json!([]));
     }
 }
 
@@ -277,6 +323,44 @@ async fn requests_that_come_one_after_the_other_are_one_notification() {
     world.pass(1_000).await;
     assert!(world.rt.pushed().is_empty(), "nothing new was asked");
     assert_eq!(world.outcomes().await, ["sent", "replaced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_before_a_newer_one_took_its_place_stands_in_the_log() {
+    let (world, session, mut cli, _) = scene().await;
+    let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
+    world.rt.silence_pushes(&slow.endpoint);
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.pass(501).await;
+    // While the one push service does not answer, of which the other one has the message already.
+    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    world.rt.give_up_pushes();
+    let log = &world.push_log().await[1];
+    assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
+    assert_eq!(log["retries"], json!([]), "nobody asks the other one again: {log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_several_requests_that_still_waits_is_told() {
+    // In one update, and one after the other.
+    for asked in
+        [vec![asking(&["r1", "r2", "r3"])], vec![asking(&["r1"]), asking(&["r1", "r2"]), asking(&["r1", "r2", "r3"])]]
+    {
+        let (world, session, mut cli, browser) = scene().await;
+        let versions = asked.len() as u64;
+        for (version, state) in (1..).zip(&asked) {
+            cli.state(&session, version, state).await;
+        }
+        cli.state(&session, versions + 1, &asking(&["r1", "r2"])).await;
+        world.pass(501).await;
+        let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+        assert_eq!(browser.read(message)["data"]["requestId"], "r2");
+        cli.state(&session, versions + 2, &asking(&["r1", "r4"])).await;
+        cli.state(&session, versions + 3, &asking(&["r1"])).await;
+        world.pass(501).await;
+        assert!(world.rt.pushed().is_empty(), "of r1 somebody was told with r2");
+        assert_eq!(world.outcomes().await[0], "answered");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -129,6 +129,28 @@ async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
+    let world = World::new();
+    // As many push services as are called at a time do not answer; the last subscriber's turn comes after them.
+    world.rt.silence_pushes("https://silent.com");
+    for number in 1..=6 {
+        Browser::subscribed(&world, &format!("https://silent.com/{number}"), number).await;
+    }
+    world.pass(1).await;
+    Browser::subscribed(&world, "https://a.com/1", 7).await;
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 6);
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
+    world.rt.give_up_pushes();
+    support::quiet().await;
+    assert!(world.rt.pushed().is_empty());
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["waiting"], &log["failures"][0]["service"]), (&json!(6), &json!("https://a.com")), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn beyond_the_bound_the_oldest_subscription_goes() {
     let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
     for number in 1..=5 {
@@ -151,6 +173,54 @@ async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
     assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/theirs"}"#).await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_browser_in_two_namespaces_is_two_subscriptions() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    for place in [&world, &neighbour] {
+        Browser::subscribed(place, "https://a.com/1", 1).await;
+    }
+    // What its push service says to the one does not concern the other.
+    world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["failed"]);
+    let left = world.db.select("SELECT namespace FROM push_subscriptions");
+    assert_eq!(left, [["neighbour".into()]]);
+    let theirs = neighbour.session("/code").await;
+    ready(&mut neighbour.live_cli(&theirs).await, &theirs).await;
+    neighbour.pass(1).await;
+    assert_eq!(neighbour.outcomes().await, ["sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_called() {
+    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+    let browsers = [
+        ("https://gone.com/capability-a?x=capability-b", (410, None)),
+        ("https://busy.com:8443/capability-c", (503, None)),
+        ("https://refuses.com/capability-d", (403, None)),
+        ("https://away.com/capability-e", (0, None)),
+        ("http://127.0.0.1:9/capability-f", (429, Some("86400"))),
+    ];
+    let mut secrets = vec!["capability".to_owned()];
+    for (number, (endpoint, answer)) in (1..).zip(browsers) {
+        world.rt.answer_pushes(endpoint, &[answer]);
+        let keys = Browser::subscribed(&world, endpoint, number).await.subscription()["keys"].clone();
+        secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
+    }
+    let session = world.session("/code").await;
+    ready(&mut world.live_cli(&session).await, &session).await;
+    world.pass(1).await;
+    let log = world.get("/api/push/log").await.text;
+    let services =
+        ["https://gone.com", "https://busy.com:8443", "https://refuses.com", "https://away.com", "http://127.0.0.1:9"];
+    assert!(services.iter().all(|service| log.contains(&format!("\"{service}\""))), "{log}");
+    let leak = secrets.iter().find(|secret| log.contains(secret.as_str()));
+    assert_eq!(leak, None, "{log}");
 }
 
 #[tokio::test(start_paused = true)]

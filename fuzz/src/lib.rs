@@ -9,7 +9,9 @@ mod agent_state;
 mod cli_event;
 mod engineio;
 mod json;
+mod push_endpoint;
 mod query;
+mod retry_after;
 mod socketio;
 mod todo;
 mod vocabulary;
@@ -18,13 +20,15 @@ mod vocabulary;
 type Body = fn(&str);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Body); 9] = [
+pub const TARGETS: [(&str, Body); 11] = [
     ("access_token", access_token::run),
     ("agent_state", agent_state::run),
     ("cli_event", cli_event::run),
     ("engineio", engineio::run),
     ("json", json::run),
+    ("push_endpoint", push_endpoint::run),
     ("query", query::run),
+    ("retry_after", retry_after::run),
     ("socketio", socketio::run),
     ("todo", todo::run),
     ("vocabulary", vocabulary::run),

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::model::namespace::Namespace;
+use crate::model::words::parse_truth;
 
 /// The longest token that is looked at, in bytes: whoever asks without a good one must not cost much.
 pub const MAX_TOKEN_BYTES: usize = 1024;
@@ -41,12 +42,7 @@ impl AccessTokens {
         if secret.len() > MAX_SECRET_BYTES {
             return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
         }
-        // A word that is not understood must not open what it was meant to close.
-        let required = match require_namespace_tokens.map(str::to_ascii_lowercase).as_deref() {
-            Some("true") => true,
-            None | Some("false") => false,
-            Some(word) => return Err(format!("REQUIRE_NAMESPACE_TOKENS must be `true` or `false`, but is `{word}`.")),
-        };
+        let required = parse_truth("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
         Ok(Self::new(secret, required))
     }
 

@@ -94,7 +94,9 @@ impl Weigh for Outcome {
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.len(),
             Self::Message { message, .. } => message.content.text().len(),
-            Self::Notify(notification) => notification.body.len(),
+            Self::Notify(Notification { body, earlier, .. }) => {
+                body.len() + earlier.iter().map(String::len).sum::<usize>()
+            }
             Self::Departed(_) | Self::Waiter(_) => 0,
         }
     }

@@ -77,9 +77,12 @@ impl Push {
 impl Hub {
     /// The notification of a permission request that is new in a session's state.
     pub(super) fn asks(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
-        let Asked { id, tool } = agent_state::newly_asked(before, session.agent_state.as_ref())?;
-        let tool = tool.as_deref().unwrap_or("a tool");
-        session.active.then(|| Notification::permission(&session.id, &session.title(), &id, tool))
+        let asked = agent_state::newly_asked(before, session.agent_state.as_ref());
+        let asked = asked.iter().filter(|_| session.active).map(|asked| of_request(session, asked));
+        asked.reduce(|earlier, mut last| {
+            last.stand_for(&earlier);
+            last
+        })
     }
 
     /// The notification of an agent that is done.
@@ -100,11 +103,10 @@ impl Hub {
         match push.queue.admit(notification.clone(), now) {
             Admitted::Cooling => self.log_over(push, notification, Outcome::CoolingDown),
             Admitted::Full => self.log_over(push, notification, Outcome::Overloaded),
-            Admitted::As(number, replaced) => {
-                for (number, item) in replaced {
+            Admitted::As(number, older) => {
+                for (number, item) in older {
                     self.rt.unnote(&item_key(number));
-                    let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Replaced };
-                    push.log.put(&*self.rt, number, &item, outcome);
+                    push.log.replaced(&*self.rt, number, item);
                 }
                 if kind == Kind::Ready {
                     self.rt.note(&format!("{NOTE_COOL}{session}"), &(now + COOL_DOWN_MS).to_string());
@@ -148,7 +150,7 @@ impl Hub {
     /// Brings a notification that is due as far as it gets now.
     async fn bring_on(self: &Arc<Self>, number: u64, mut item: Item) {
         if item.targets.is_empty() {
-            match self.decide(&item.notification).await {
+            match self.decide(&mut item.notification).await {
                 Decision::Over(outcome) => return self.end(number, &item, outcome),
                 Decision::Send => {}
                 Decision::Unknown => return self.put_off(number, item),
@@ -161,9 +163,8 @@ impl Hub {
         let due = item.take_due(self.rt.now());
         let (notification, hub) = (&item.notification, &**self);
         let sending = due.into_iter().map(|target| {
-            let subscription = subscriptions.iter().find(|known| known.endpoint == target.endpoint);
             let keys = &keys;
-            async move { hub.send_push(notification, subscription, keys, target).await }
+            async move { hub.send_push(notification, keys, target).await }
         });
         let answers: Vec<_> = futures::stream::iter(sending).buffer_unordered(LANES).collect().await;
         let now = self.rt.now();
@@ -188,19 +189,22 @@ impl Hub {
     }
 
     /// What becomes of a notification, by what stands now.
-    async fn decide(self: &Arc<Self>, notification: &Notification) -> Decision {
+    async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
         match self.load_session(&notification.session_id).await {
             Ok(()) => {}
             Err(Error::Missing(Missing::Session) | Error::Foreign(_)) => return Decision::Over(Outcome::SessionGone),
             Err(_) => return Decision::Unknown,
         }
         let mut state = self.state();
-        let entry = state.memory.entry(&notification.session_id);
-        let base = entry.and_then(|entry| entry.session.agent_state.as_ref());
-        if let Some(request) = &notification.request_id
-            && !agent_state::is_pending(base, request)
-        {
-            return Decision::Over(Outcome::Answered);
+        if let Some(request) = &notification.request_id {
+            let session = state.memory.entry(&notification.session_id).map(|entry| &entry.session);
+            let mut ids = std::iter::once(request).chain(notification.earlier.iter().rev());
+            let waits = session.and_then(|session| {
+                let base = session.agent_state.as_ref();
+                ids.find_map(|id| agent_state::asked(base, id)).map(|asked| of_request(session, &asked))
+            });
+            let Some(waits) = waits else { return Decision::Over(Outcome::Answered) };
+            *notification = waits;
         }
         if state.connections.is_watched() {
             self.send_toast(&mut state, notification);
@@ -217,13 +221,20 @@ impl Hub {
     async fn send_push(
         &self,
         notification: &Notification,
-        subscription: Option<&PushSubscription>,
         keys: &VapidKeys,
         target: Target,
     ) -> (Target, Verdict, Failure) {
         let service = Endpoint::parse(&target.endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
         let failure = |status, reason: &str| Failure { service: service.clone(), status, reason: reason.to_owned() };
-        let Some(subscription) = subscription else {
+        // Asked anew, from memory mostly: others were sent to before it, which takes as long as their push services like.
+        let Ok(subscriptions) = self.push_subscriptions().await else {
+            return (
+                target,
+                Verdict::Again(None),
+                failure(None, "The database did not say whether it is still subscribed."),
+            );
+        };
+        let Some(subscription) = subscriptions.iter().find(|known| known.endpoint == target.endpoint) else {
             return (target, Verdict::Refused, failure(None, "It was unsubscribed meanwhile."));
         };
         let request = match self.request(notification, subscription, keys, target.short) {
@@ -240,7 +251,7 @@ impl Hub {
                     Verdict::Again(Some(pause)) if *pause > MAX_PAUSE_MS => {
                         "The push service asks for too long a pause."
                     }
-                    Verdict::Again(_) => "The push service could not take it, however often it was tried.",
+                    Verdict::Again(_) => "The push service could not take it at that moment.",
                     Verdict::Refused => "The push service refused it.",
                 };
                 (target, verdict, failure(Some(status), reason))
@@ -293,11 +304,12 @@ impl Hub {
     /// The alarm takes it up again.
     fn go_on_later(&self, number: u64, item: Item, outcome: Outcome) {
         let mut state = self.state();
-        if let Some(item) = state.push.queue.put_back(number, item) {
-            let encoded = encode(item);
-            let item = item.clone();
-            self.rt.note(&item_key(number), &encoded);
-            state.push.log.put(&*self.rt, number, &item, outcome);
+        let State { push: Push { queue, log, .. }, .. } = &mut *state;
+        if let Some(late) = queue.put_back(number, item) {
+            log.replaced(&*self.rt, number, late);
+        } else if let Some(item) = queue.get(number) {
+            self.rt.note(&item_key(number), &encode(item));
+            log.put(&*self.rt, number, item, outcome);
         }
         let next = state.push.queue.next_deadline();
         self.want_alarm(&mut state, next);
@@ -309,6 +321,11 @@ impl Hub {
         self.rt.unnote(&item_key(number));
         state.push.log.put(&*self.rt, number, item, outcome);
     }
+}
+
+/// The notification of a permission request.
+fn of_request(session: &Session, Asked { id, tool }: &Asked) -> Notification {
+    Notification::permission(&session.id, &session.title(), id, tool.as_deref().unwrap_or("a tool"))
 }
 
 fn item_key(number: u64) -> String {

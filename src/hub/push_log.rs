@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::ports::Runtime;
-use super::push_queue::{Failure, Item};
+use super::push_queue::{Failure, Item, Target};
 use crate::push::payload::{Kind, Notification};
 
 /// How many notifications are remembered (the oldest go).
 pub const KEEP_ENTRIES: usize = 100;
-/// How many failures of one notification are shown.
-const MAX_FAILURES: usize = 10;
+/// How many failures of one notification are shown, and how many that are not final.
+const MAX_SHOWN: usize = 10;
 /// Notes of this prefix are the entries, by their numbers.
 const NOTE_ENTRY: &str = "pushed:";
 
@@ -63,6 +63,16 @@ struct Entry<'a> {
     /// How many subscribers will not get it.
     failed: usize,
     failures: &'a [Failure],
+    retries: Vec<Retry<'a>>,
+}
+
+/// A subscriber whose push service is asked again.
+#[derive(Serialize)]
+struct Retry<'a> {
+    #[serde(flatten)]
+    failure: &'a Failure,
+    /// When it is asked again, in Unix milliseconds.
+    at: u64,
 }
 
 /// The numbers of the entries, oldest first; `None` until they were read.
@@ -73,7 +83,7 @@ impl PushLog {
     /// Notes what became of an item.
     pub fn put(&mut self, rt: &dyn Runtime, number: u64, item: &Item, outcome: Outcome) {
         let Item { notification, at, targets, sent, failed, .. } = item;
-        let Notification { kind, session_id, request_id, body } = notification;
+        let Notification { kind, session_id, request_id, body, .. } = notification;
         let entry = Entry {
             at: *at,
             kind: *kind,
@@ -85,17 +95,29 @@ impl PushLog {
             sent: *sent,
             waiting: targets.len(),
             failed: failed.len(),
-            failures: failed.get(..MAX_FAILURES).unwrap_or(failed),
+            failures: failed.get(..MAX_SHOWN).unwrap_or(failed),
+            retries: targets.iter().filter_map(retry).take(MAX_SHOWN).collect(),
         };
         rt.note(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
         let numbers = self.0.get_or_insert_with(|| numbers(rt));
-        if !numbers.contains(&number) {
-            numbers.push_back(number);
+        let at = numbers.partition_point(|known| *known < number);
+        if numbers.get(at) != Some(&number) {
+            numbers.insert(at, number);
         }
         while numbers.len() > KEEP_ENTRIES {
             numbers.pop_front().into_iter().for_each(|oldest| rt.unnote(&key(oldest)));
         }
     }
+
+    /// Notes that a newer one has taken the place of an item: nobody is asked again.
+    pub fn replaced(&mut self, rt: &dyn Runtime, number: u64, item: Item) {
+        let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Replaced };
+        self.put(rt, number, &Item { targets: Vec::new(), ..item }, outcome);
+    }
+}
+
+fn retry(target: &Target) -> Option<Retry<'_>> {
+    target.failure.as_ref().map(|failure| Retry { failure, at: target.due })
 }
 
 /// The entries as JSON texts, newest first.

@@ -2,6 +2,7 @@
 //! and the notebook its memory, so that a sleep or a restart takes nothing from it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,9 +60,12 @@ pub struct Target {
     /// Whether its message is as short as it gets, of itself or because its push service asked for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub short: bool,
+    /// Why it has not reached him yet, after the first try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
-/// Why a subscriber did not get a notification.
+/// Why a subscriber did not get a notification, or not yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The push service's origin. The whole endpoint is nobody's business but its subscriber's.
@@ -105,25 +109,11 @@ impl Verdict {
 /// The pause that a `Retry-After` asks for: seconds, or a date.
 fn pause(text: &str, now: u64) -> Option<u64> {
     let text = text.trim();
-    let until = |date: u64| date.saturating_mul(1000).saturating_sub(now);
-    let seconds = text.parse::<u64>().ok().map(|seconds| seconds.saturating_mul(1000));
-    seconds.or_else(|| http_date(text).map(until))
-}
-
-/// The Unix second of an HTTP date in the one form that may be sent: `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn http_date(text: &str) -> Option<u64> {
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let mut words = text.strip_suffix(" GMT")?.split_once(", ")?.1.split([' ', ':']);
-    let number = |words: &mut dyn Iterator<Item = &str>| words.next()?.parse::<i64>().ok();
-    let day = number(&mut words)?;
-    let name = words.next()?.as_bytes();
-    let month = (1..).zip(MONTHS.as_bytes().chunks(3)).find_map(|(month, known)| (known == name).then_some(month))?;
-    let year = number(&mut words).filter(|year| (1970..10_000).contains(year))?;
-    let (hour, minute, second) = (number(&mut words)?, number(&mut words)?, number(&mut words)?);
-    // Days since the epoch in the Gregorian calendar, years counted from March.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
-    u64::try_from(((days * 24 + hour) * 60 + minute) * 60 + second).ok()
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse::<u64>().ok().map(|seconds| seconds.saturating_mul(1000));
+    }
+    let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(date.as_secs().saturating_mul(1000).saturating_sub(now))
 }
 
 impl Item {
@@ -137,6 +127,11 @@ impl Item {
     fn deadline(&self) -> Option<u64> {
         let due = self.targets.iter().map(|target| target.due).min().unwrap_or(self.due);
         (!self.under_way).then_some(due)
+    }
+
+    /// Whether somebody may have been told of it.
+    fn was_told(&self) -> bool {
+        self.under_way || self.sent > 0 || !self.targets.is_empty() || !self.failed.is_empty()
     }
 
     /// Whether it is over.
@@ -154,7 +149,10 @@ impl Item {
     /// It goes to these, now. Answers whether there are any.
     pub fn address(&mut self, subscriptions: &[PushSubscription], now: u64) -> bool {
         let short = self.notification.payload(MAX_PAYLOAD).len() <= SHORT_PAYLOAD;
-        let target = |known: &PushSubscription| Target { endpoint: known.endpoint.clone(), due: now, tries: 0, short };
+        let target = |known: &PushSubscription| {
+            let endpoint = known.endpoint.clone();
+            Target { endpoint, due: now, tries: 0, short, failure: None }
+        };
         self.targets = subscriptions.iter().map(target).collect();
         !self.targets.is_empty()
     }
@@ -185,6 +183,7 @@ impl Item {
             return self.failed.push(failure);
         }
         target.due = now + pause;
+        target.failure = Some(failure);
         self.targets.push(target);
     }
 }
@@ -226,7 +225,7 @@ impl Queue {
     }
 
     /// A notification came up.
-    pub fn admit(&mut self, notification: Notification, now: u64) -> Admitted {
+    pub fn admit(&mut self, mut notification: Notification, now: u64) -> Admitted {
         if notification.kind == Kind::Ready && self.cooling.get(&notification.session_id).is_some_and(|at| *at > now) {
             return Admitted::Cooling;
         }
@@ -236,7 +235,10 @@ impl Queue {
         if self.items.values().filter(|item| !same(item)).count() >= MAX_ITEMS {
             return Admitted::Full;
         }
-        let replaced = self.items.extract_if(.., |_, item| same(item)).collect();
+        let replaced: Vec<_> = self.items.extract_if(.., |_, item| same(item)).collect();
+        for (_, item) in replaced.iter().filter(|(_, item)| !item.was_told()) {
+            notification.stand_for(&item.notification);
+        }
         let number = self.number(now);
         if kind == Kind::Ready {
             self.cooling.insert(session, now + COOL_DOWN_MS);
@@ -277,11 +279,12 @@ impl Queue {
         self.cooling.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// A task is done with an item for now: it waits for its next deadline, unless another one has taken its place.
-    pub fn put_back(&mut self, number: u64, item: Item) -> Option<&Item> {
-        let waiting = self.items.get_mut(&number)?;
+    /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
+    /// place.
+    pub fn put_back(&mut self, number: u64, item: Item) -> Option<Item> {
+        let Some(waiting) = self.items.get_mut(&number) else { return Some(item) };
         *waiting = Item { under_way: false, ..item };
-        Some(waiting)
+        None
     }
 
     /// An item is over.
@@ -316,28 +319,31 @@ mod tests {
     }
 
     #[test]
-    fn an_http_date_is_the_second_that_it_names() {
-        for (text, second) in [
-            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
-            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
-            ("Thu, 29 Feb 2024 23:59:59 GMT", Some(1_709_251_199)),
+    fn a_retry_after_is_seconds_or_a_date() {
+        const NOW: u64 = 784_111_770_000;
+        for (text, pause) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120_000)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("99999999999999999999", None),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(7_000)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(7_000)),
+            ("Sun Nov  6 08:49:37 1994", Some(7_000)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(252_618_189_029_000)),
+            ("Sun, 06 Nov 1994 9223372036854775807:49:37 GMT", None),
             ("Sun, 06 Nov 1994 08:49:37 +0000", None),
-            ("Sun, 06 nov 1994 08:49:37 GMT", None),
-            ("Sun, 06 anF 1994 08:49:37 GMT", None),
-            ("Sun, 06 Nov 99999 08:49:37 GMT", None),
-            ("Sun, 06 Nov 1994 08:49 GMT", None),
+            ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 -8:49:37 GMT", None),
+            ("+5", None),
+            ("-5", None),
+            ("1.5", None),
+            ("soon", None),
             ("", None),
         ] {
-            assert_eq!(http_date(text), second, "{text}");
+            assert_eq!(Verdict::of(429, Some(text), NOW), Verdict::Again(pause), "{text}");
         }
-    }
-
-    #[test]
-    fn a_date_that_is_over_asks_for_no_pause() {
-        let now = 784_111_780_000;
-        assert_eq!(Verdict::of(503, Some("Sun, 06 Nov 1994 08:49:37 GMT"), now), Verdict::Again(Some(0)));
-        assert_eq!(Verdict::of(429, Some("99999999999999999999"), now), Verdict::Again(None));
-        assert_eq!(Verdict::of(429, Some("18446744073709551615"), now), Verdict::Again(Some(u64::MAX)));
+        assert_eq!(Verdict::of(500, None, NOW), Verdict::Again(None));
     }
 
     #[test]
@@ -385,6 +391,7 @@ mod tests {
         assert!(matches!(admitted, Admitted::As(_, replaced) if replaced[0].0 == numbers[0]));
         assert_eq!(queue.take_due(6_000).len(), MAX_ITEMS);
         assert_eq!(queue.next_deadline(), None, "a task is at each of them");
-        assert_eq!(queue.put_back(numbers[0], Item::new(ready("s0"), 0, 0)), None, "its place is taken");
+        let late = Item::new(ready("s0"), 0, 0);
+        assert_eq!(queue.put_back(numbers[0], late.clone()), Some(late), "its place is taken");
     }
 }

@@ -48,15 +48,6 @@ pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     number.ok_or_else(|| format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to 1000, but is `{text}`."))
 }
 
-/// Reads `PUSH_ALLOW_INSECURE`; the error says what is wrong.
-pub fn parse_insecure(text: Option<&str>) -> Result<bool, String> {
-    match text.map(str::to_ascii_lowercase).as_deref() {
-        Some("true") => Ok(true),
-        None | Some("false") => Ok(false),
-        Some(word) => Err(format!("PUSH_ALLOW_INSECURE must be `true` or `false`, but is `{word}`.")),
-    }
-}
-
 /// What the hub holds of subscriptions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
@@ -148,23 +139,25 @@ impl Hub {
 
     /// The namespace's subscriptions, oldest first.
     pub(super) async fn push_subscriptions(&self) -> Result<Arc<[PushSubscription]>, DbError> {
-        let (loaded, changes) = {
-            let State { push, .. } = &*self.state();
-            (push.subscriptions.loaded.clone(), push.subscriptions.changes)
-        };
-        if let Some(loaded) = loaded {
-            return Ok(loaded);
+        loop {
+            let (loaded, changes) = {
+                let State { push, .. } = &*self.state();
+                (push.subscriptions.loaded.clone(), push.subscriptions.changes)
+            };
+            if let Some(loaded) = loaded {
+                return Ok(loaded);
+            }
+            let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
+            let mut state = self.state();
+            let held = &mut state.push.subscriptions;
+            // What changed meanwhile may be missing in it.
+            if held.changes == changes {
+                held.loaded = Some(Arc::clone(&read));
+                drop(state);
+                self.note_subscribers(!read.is_empty());
+                return Ok(read);
+            }
         }
-        let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
-        let mut state = self.state();
-        let held = &mut state.push.subscriptions;
-        // What changed meanwhile may be missing in it.
-        if held.changes == changes {
-            held.loaded = Some(Arc::clone(&read));
-            drop(state);
-            self.note_subscribers(!read.is_empty());
-        }
-        Ok(read)
     }
 
     fn note_subscribers(&self, any: bool) {
@@ -183,13 +176,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read_exactly_or_refused_by_name() {
+    fn the_number_of_subscriptions_is_read_exactly_or_refused_by_name() {
         assert_eq!(parse_max_subscriptions(None), Ok(50));
         assert_eq!(parse_max_subscriptions(Some(" 200 ")), Ok(200));
         for odd in ["0", "1001", "-1", "x", "1.5"] {
             assert!(parse_max_subscriptions(Some(odd)).unwrap_err().contains("PUSH_MAX_SUBSCRIPTIONS"), "{odd}");
         }
-        assert_eq!([None, Some("false"), Some("TRUE")].map(parse_insecure), [Ok(false), Ok(false), Ok(true)]);
-        assert!(parse_insecure(Some("yes")).unwrap_err().contains("PUSH_ALLOW_INSECURE"));
     }
 }

@@ -138,20 +138,23 @@ pub struct Asked {
     pub tool: Option<String>,
 }
 
-/// The last request that waits in a state and did not wait in the one before.
-pub fn newly_asked(before: Option<&Json>, base: Option<&Json>) -> Option<Asked> {
-    let after = waiting(base)?;
+/// The requests that wait in a state and did not wait in the one before, in the order of the state.
+pub fn newly_asked(before: Option<&Json>, base: Option<&Json>) -> Vec<Asked> {
+    let after = waiting(base).unwrap_or_default();
     let before = waiting(before).unwrap_or_default();
     let known: HashSet<&str> = before.members().map(|(id, _)| id).collect();
-    let (id, request) = after.members().filter(|(id, _)| !known.contains(id)).last()?;
-    let tool =
-        JsonObject::parse(request.get()).and_then(|request| serde_json::from_str(request.get("tool")?.get()).ok());
-    Some(Asked { id: id.to_owned(), tool })
+    after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| asked_by(id, request)).collect()
 }
 
-/// Whether a request waits.
-pub fn is_pending(base: Option<&Json>, id: &str) -> bool {
-    waiting(base).is_some_and(|requests| requests.get(id).is_some())
+/// A request, if it waits.
+pub fn asked(base: Option<&Json>, id: &str) -> Option<Asked> {
+    waiting(base)?.get(id).map(|request| asked_by(id, request))
+}
+
+fn asked_by(id: &str, request: &RawValue) -> Asked {
+    let tool =
+        JsonObject::parse(request.get()).and_then(|request| serde_json::from_str(request.get("tool")?.get()).ok());
+    Asked { id: id.to_owned(), tool }
 }
 
 fn waiting(base: Option<&Json>) -> Option<JsonObject<'_>> {

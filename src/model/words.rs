@@ -15,6 +15,16 @@ pub struct UnknownWord {
     pub expected: Cow<'static, str>,
 }
 
+/// Reads a setting that is `true` or `false` (the default), in whatever case; the error names it. A word that is not
+/// understood must not open what it was meant to close.
+pub fn parse_truth(name: &str, text: Option<&str>) -> Result<bool, String> {
+    match text.map(str::to_ascii_lowercase).as_deref() {
+        Some("true") => Ok(true),
+        None | Some("false") => Ok(false),
+        Some(word) => Err(format!("{name} must be `true` or `false`, but is `{word}`.")),
+    }
+}
+
 /// Makes an enumeration of exact words: `as_str`, `FromStr` and `Display` agree on them by construction.
 macro_rules! words {
     (
@@ -67,3 +77,17 @@ macro_rules! words {
     };
 }
 pub(super) use words;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_truth_is_one_of_two_words_and_false_unless_it_is_set() {
+        let read = |text| parse_truth("SETTING", text);
+        assert_eq!([None, Some("false"), Some("TRUE")].map(read), [Ok(false), Ok(false), Ok(true)]);
+        for odd in ["", "yes", "1", " true"] {
+            assert!(read(Some(odd)).is_err_and(|error| error.starts_with("SETTING must be")), "{odd}");
+        }
+    }
+}

@@ -126,7 +126,8 @@ export async function post(url, headers, body, limit) {
   const timer = setTimeout(() => late.abort(), limit);
   try {
     const answer = await fetch(url, init);
-    await answer.body?.cancel();
+    // Its status is all that counts: a body that can't be put away must not make a second push of this one.
+    answer.body?.cancel().catch(() => {});
     return `${answer.status}\n${answer.headers.get('retry-after') ?? ''}`;
   } catch {
     return late.signal.aborted ? 'The push service did not answer in time.' : 'The push service could not be reached.';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, answer, carry, inTime, smallText, utf8 } from './glue.js';
+import { Inbox, answer, carry, inTime, post, smallText, utf8 } from './glue.js';
 
 /** A WebSocket as far as the inbox can tell. */
 class Socket extends EventTarget {
@@ -150,6 +150,75 @@ describe('an answer of D1', () => {
     await assert.rejects(inTime(Promise.reject(broken)), broken);
     assert.equal(await inTime(Promise.resolve('rows')), 'rows');
     mock.timers.reset();
+  });
+});
+
+/** Posts a push to a service that answers so; also what it was asked. */
+async function posted(t, answer) {
+  const asked = [];
+  t.mock.method(globalThis, 'fetch', (url, init) => {
+    asked.push({ url, ...init });
+    return answer(init);
+  });
+  const body = new Uint8Array([1, 2, 3]);
+  return { asked, body, said: post('https://push.example/1', 'TTL\n60\nTopic\nt', body, 10_000) };
+}
+
+/** A push service that never answers, until its caller gives up. */
+const silence = ({ signal }) =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+
+describe('a push', () => {
+  test('is posted with its headers, follows no redirect, and keeps nothing of the body', async (t) => {
+    let cancelled = false;
+    const stream = new ReadableStream({ cancel: () => void (cancelled = true) });
+    const { asked, body, said } = await posted(t, async () => new Response(stream, { status: 429, headers: { 'retry-after': '7' } }));
+    body.fill(0);
+    assert.equal(await said, '429\n7');
+    const [{ url, method, headers, redirect, body: sent }] = asked;
+    assert.deepEqual([url, method, redirect], ['https://push.example/1', 'POST', 'manual']);
+    assert.deepEqual(headers, [['TTL', '60'], ['Topic', 't']]);
+    assert.deepEqual([...sent], [1, 2, 3], 'a view into wasm memory changes under its reader');
+    assert.equal(cancelled, true, 'what it says besides is not read');
+  });
+
+  test('that was taken has a status and no pause', async (t) => {
+    assert.equal(await (await posted(t, async () => new Response(null, { status: 201 }))).said, '201\n');
+  });
+
+  test('is given up after its time, and not before', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { asked, said } = await posted(t, silence);
+    t.mock.timers.tick(9_999);
+    assert.equal(asked[0].signal.aborted, false);
+    t.mock.timers.tick(1);
+    assert.equal(await said, 'The push service did not answer in time.');
+  });
+
+  test('leaves no timer behind that would keep the object awake', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    for (const answer of [async () => new Response(null, { status: 201 }), async () => Promise.reject(new TypeError('refused'))]) {
+      const { asked, said } = await posted(t, answer);
+      await said;
+      t.mock.timers.tick(60_000);
+      assert.equal(asked[0].signal.aborted, false);
+      t.mock.restoreAll();
+    }
+  });
+
+  test('whose service cannot be reached says so', async (t) => {
+    const { said } = await posted(t, async () => Promise.reject(new TypeError('getaddrinfo ENOTFOUND secret.example')));
+    assert.equal(await said, 'The push service could not be reached.');
+  });
+
+  test('was taken even when the rest of the answer cannot be put away', async (t) => {
+    for (const cancel of [() => new Promise(() => {}), () => Promise.reject(new Error('broken'))]) {
+      const { said } = await posted(t, async () => new Response(new ReadableStream({ cancel }), { status: 201 }));
+      assert.equal(await said, '201\n');
+      t.mock.restoreAll();
+    }
   });
 });
 

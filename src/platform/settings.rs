@@ -13,10 +13,11 @@ use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
-use crate::hub::push_subscriptions::{PushConfig, parse_insecure, parse_max_subscriptions};
+use crate::hub::push_subscriptions::{PushConfig, parse_max_subscriptions};
 use crate::hub::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+use crate::model::words::parse_truth;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::reads::PatientReads;
@@ -54,7 +55,7 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     Ok(PushConfig {
         keys: VapidKeys::configured(public.as_deref(), private.as_deref())?,
         subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
-        insecure: parse_insecure(insecure.as_deref())?,
+        insecure: parse_truth("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
         max_subscriptions: parse_max_subscriptions(most.as_deref())?,
     })
 }

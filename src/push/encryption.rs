@@ -1,9 +1,6 @@
 //! Encryption of a push message for its subscriber (RFC 8291): one record of `aes128gcm` (RFC 8188) under a key that only
 //! the browser can derive.
 
-use aes_gcm::aead::{Aead, KeyInit};
-use aes_gcm::{Aes128Gcm, Nonce};
-use hkdf::Hkdf;
 use p256::ecdh::diffie_hellman;
 use p256::elliptic_curve::sec1::ToEncodedPoint;
 use p256::{PublicKey, SecretKey};
@@ -56,22 +53,10 @@ impl Keys {
         let receiver = self.public.to_encoded_point(false);
         let shared = diffie_hellman(secret.to_nonzero_scalar(), self.public.as_affine());
         let info = [b"WebPush: info\0", receiver.as_bytes(), sender.as_bytes()].concat();
-        let material: [u8; 32] = derive(&self.auth, shared.raw_secret_bytes(), &info)?;
-        let key: [u8; 16] = derive(salt, &material, b"Content-Encoding: aes128gcm\0")?;
-        let nonce: [u8; 12] = derive(salt, &material, b"Content-Encoding: nonce\0")?;
-        // The delimiter of a last record.
-        let record = [message, &[2]].concat();
-        let encrypted = Aes128Gcm::new(&key.into()).encrypt(Nonce::from_slice(&nonce), record.as_slice()).ok()?;
-        let length = u8::try_from(sender.len()).ok()?;
-        let head: [&[u8]; 4] = [salt, &RECORD_BYTES.to_be_bytes(), &[length], sender.as_bytes()];
-        Some([head.concat(), encrypted].concat())
+        let mut material = [0; 32];
+        shared.extract::<Sha256>(Some(&self.auth)).expand(&info, &mut material).ok()?;
+        ece_native::encrypt(material, *salt, sender, std::iter::once(message.to_vec()), RECORD_BYTES).ok()
     }
-}
-
-fn derive<const N: usize>(salt: &[u8], material: &[u8], info: &[u8]) -> Option<[u8; N]> {
-    let mut key = [0; N];
-    Hkdf::<Sha256>::new(Some(salt), material).expand(info, &mut key).ok()?;
-    Some(key)
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use std::fmt;
 /// The longest endpoint, in bytes.
 pub const MAX_ENDPOINT: usize = 2_048;
 
+/// The longest domain name, in bytes (RFC 1035 section 2.3.4).
+const MAX_HOST: usize = 253;
+
 /// Last labels of names that mean something on a private network only (RFC 6761, 6762, 7686, 8375, 9476, and common use).
 const PRIVATE: [&str; 15] = [
     "localhost",
@@ -64,7 +67,9 @@ impl Endpoint {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
-        if port.is_some_and(|port| !port.bytes().all(|b| b.is_ascii_digit()) || port.parse::<u16>().is_err()) {
+        // As a URL parser would write it, for it is a part of the origin.
+        let is_port = |text: &str| text.parse().is_ok_and(|port: u16| port > 0 && port.to_string() == text);
+        if port.is_some_and(|port| !is_port(port)) {
             return Err(Unsafe("has a malformed port"));
         }
         let on_this_machine = insecure && matches!(host, "localhost" | "127.0.0.1" | "[::1]");
@@ -97,6 +102,9 @@ fn check_host(host: &str) -> Result<(), Unsafe> {
     const NO_NAME: Unsafe = Unsafe("must name its host by a public domain name");
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host);
+    if host.len() > MAX_HOST {
+        return Err(NO_NAME);
+    }
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -190,10 +198,47 @@ mod tests {
             "https://push,com",
             "https://127.0.0.1?.push.com",
             "https://localhost/.com",
+            "https://017700000001",
+            "https://0x7f.0x0.0x0.0x1",
+            "https://push.com.0x7f",
+            "https://127.0.0.1.:443/",
+            "https://169.254.169.254/latest/meta-data",
+            "https://metadata.google.internal./x",
+            "https://hub.LOCAL:8443",
+            "https://router.home.arpa./",
+            "https://1.0.0.127.in-addr.arpa",
+            "https://a.localdomain",
+            "https://service.onion",
+            "https://com",
+            "https://push.service.com%00.internal",
+            "https://push.service.com%2f@127.0.0.1",
+            "https://push.service.com\u{0}",
+            "https://push.service.com\r\nHost: internal/",
+            "https://push.service.com/x\r\nX-Header: 1",
+            "https://[::1",
+            "https://::1]",
+            "https://[::1]x",
+            "https://[::7f00:1%25eth0]/",
+            "https://push.com:0",
+            "https://push.com:0443",
+            "https://push.com:443:443",
+            "https://push.com:-1",
+            "https://b\u{fc}cher.com",
+            "https:\\\\push.com",
+            "https:/push.com",
+            "https:///push.com",
+            "https://user@[::1]/",
+            "javascript://push.com/%0aalert(1)",
+            "wss://push.com/x",
         ] {
             assert!(Endpoint::parse(odd, false).is_err(), "{odd}");
         }
-        assert!(Endpoint::parse(&format!("https://push.com/{}", "x".repeat(2_048)), false).is_err());
+        let long = |length: usize| format!("https://push.com/{}", "x".repeat(length - "https://push.com/".len()));
+        assert!(Endpoint::parse(&long(MAX_ENDPOINT), false).is_ok());
+        let labels = format!("https://{}.com", "a".repeat(64));
+        for odd in [long(MAX_ENDPOINT + 1), long(1_000_000), labels, format!("https://{}com", "a.".repeat(127))] {
+            assert!(Endpoint::parse(&odd, false).is_err(), "{} bytes", odd.len());
+        }
         for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {
             assert!(Endpoint::parse(local, false).is_err(), "{local}");
         }

@@ -13,6 +13,9 @@ pub const SHORT_PAYLOAD: usize = 2_000;
 /// How much of a body is kept, in characters: no more would fit.
 const MAX_BODY_CHARS: usize = MAX_PAYLOAD;
 
+/// For how many requests besides its own a notification stands, at most.
+const MAX_EARLIER: usize = 100;
+
 /// What a notification is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -36,6 +39,10 @@ pub struct Notification {
     pub request_id: Option<String>,
     /// What it says, as a line for a person.
     pub body: String,
+    /// The requests that came shortly before this one, the newest last: it stands for them too, and one of them takes its
+    /// place should it be answered before anybody was told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -60,13 +67,21 @@ impl Notification {
     /// A permission request of a tool in a session of this name.
     pub fn permission(session_id: &str, session_name: &str, request_id: &str, tool: &str) -> Self {
         let body = clipped(&format!("{session_name} ({tool})"));
-        Self { kind: Kind::Permission, session_id: session_id.into(), request_id: Some(request_id.into()), body }
+        let (session_id, request_id) = (session_id.into(), Some(request_id.into()));
+        Self { kind: Kind::Permission, session_id, request_id, body, earlier: Vec::new() }
     }
 
     /// An agent that waits in a session of this name.
     pub fn ready(session_id: &str, session_name: &str, agent: &str) -> Self {
         let body = clipped(&format!("{agent} is waiting in {session_name}"));
-        Self { kind: Kind::Ready, session_id: session_id.into(), request_id: None, body }
+        Self { kind: Kind::Ready, session_id: session_id.into(), request_id: None, body, earlier: Vec::new() }
+    }
+
+    /// It takes the place of another one, of which nobody was told.
+    pub fn stand_for(&mut self, other: &Self) {
+        let ids = other.earlier.iter().chain(&other.request_id).chain(&self.earlier);
+        let mut earlier: Vec<String> = ids.filter(|id| self.request_id.as_ref() != Some(*id)).cloned().collect();
+        self.earlier = earlier.split_off(earlier.len().saturating_sub(MAX_EARLIER));
     }
 
     /// The heading.

@@ -71,6 +71,7 @@ impl World {
             self.ledger(place).session(&row.id).may_end = false;
         }
         if self.is_calm() {
+            self.check_subscriptions(place);
             self.check_machines(place);
             self.clis.iter().filter(|cli| cli.place == place).for_each(|cli| self.check_history(cli, &rows));
         }
@@ -378,6 +379,7 @@ impl World {
             self.pass(31_000);
         }
         self.rest();
+        self.finish_pushes();
         self.check_end();
     }
 

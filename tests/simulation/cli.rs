@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::ledger::{Part, Vital};
+use super::ledger::{Part, Sent, Vital};
 use super::replies::Purpose;
 use super::support::cli::{Heard, read};
 use super::support::runtime::Frame;
@@ -344,9 +344,16 @@ impl World {
     pub fn cli_sends(&mut self, at: usize, local_id: &str) {
         let (place, link) = (self.clis[at].place, self.clis[at].link);
         let Some(session) = self.clis[at].session() else { return };
-        let text = self.ledgers[place].messages[local_id].text.clone();
+        let Sent { text, ready, .. } = self.ledgers[place].messages[local_id].clone();
         self.ledger(place).send(local_id, link);
-        let message = json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": text}});
+        let content = match ready {
+            true => {
+                self.agent_waits(&session, local_id);
+                json!({"type": "event", "data": {"type": "ready"}, "text": text})
+            }
+            false => json!(text),
+        };
+        let message = json!({"sid": session, "localId": local_id, "message": {"role": "agent", "content": content}});
         let waiting = Waiting::Message { session, local_id: local_id.to_owned() };
         self.cli_asks(at, "message", &message, waiting);
     }
@@ -372,6 +379,10 @@ impl World {
                 }
                 let (id, seq) = (ack["id"].as_str().unwrap(), ack["seq"].as_u64().unwrap());
                 self.ledger(place).placed(&session, &local_id, id, seq);
+                let sent = &self.ledgers[place].messages[&local_id];
+                if sent.ready && sent.links.len() == 1 {
+                    self.agent_was_heard(place, &session);
+                }
                 self.check_order(place, link, &session, &local_id, seq);
                 let cli = &mut self.clis[at];
                 cli.unacknowledged.retain(|known| *known != local_id);

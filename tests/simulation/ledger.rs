@@ -32,6 +32,8 @@ pub struct Sent {
     /// The sockets that carried it.
     pub links: Vec<LinkId>,
     pub by_web: bool,
+    /// Whether its agent says with it that it waits.
+    pub ready: bool,
     pub id: Option<String>,
     pub acknowledged: bool,
 }
@@ -197,6 +199,7 @@ impl Ledger {
             text: text.to_owned(),
             links: Vec::new(),
             by_web: false,
+            ready: false,
             id: None,
             acknowledged: false,
         };

@@ -21,6 +21,7 @@ use session_gateway_hub::model::vocabulary::Vocabulary;
 use tower::ServiceExt;
 
 use super::database::Remote;
+use super::pushes::Outbox;
 use super::scheduler::{Life, Scheduler, Turn, lock};
 use super::support::rest::Reply;
 use super::support::runtime::{FakeRuntime, Frame, SocketKey};
@@ -29,6 +30,8 @@ use super::support::{RPC_TIMEOUT_MS, SECRET};
 /// The fake runtime with the scheduler of the simulation under its tasks.
 pub struct SimRuntime {
     pub fake: FakeRuntime,
+    /// What is on its way to push services.
+    pub outbox: Outbox,
     scheduler: Arc<Scheduler>,
     life: AtomicU64,
 }
@@ -67,7 +70,7 @@ impl Runtime for SimRuntime {
     }
 
     fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>> {
-        self.fake.push(request)
+        self.outbox.post(self.life.load(Ordering::Relaxed), request)
     }
 
     fn note(&self, key: &str, value: &str) {
@@ -130,7 +133,8 @@ impl Object {
         mail: Mail,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
-        let rt = Arc::new(SimRuntime { fake, scheduler: Arc::clone(&scheduler), life: AtomicU64::new(first) });
+        let (outbox, life) = (Outbox::default(), AtomicU64::new(first));
+        let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), life });
         let namespace = Namespace::parse(name).unwrap();
         Self { name, rt, namespace, db, scheduler, mail, awake: None }
     }

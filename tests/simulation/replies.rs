@@ -82,6 +82,15 @@ pub enum Purpose {
     Foreign {
         session: String,
     },
+    Subscribe {
+        endpoint: String,
+    },
+    Unsubscribe {
+        endpoint: String,
+    },
+    /// A subscription of the other namespace is to end.
+    EndForeign,
+    PushLog,
 }
 
 impl Purpose {
@@ -103,7 +112,11 @@ impl Purpose {
             | Self::Machine { .. }
             | Self::List { .. }
             | Self::Channel { .. }
-            | Self::Foreign { .. } => None,
+            | Self::Foreign { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. }
+            | Self::EndForeign
+            | Self::PushLog => None,
         }
     }
 
@@ -129,6 +142,9 @@ impl World {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => self.clis[*cli].phase = Phase::Away,
             Purpose::Channel { web } => self.webs[*web].asking = false,
             Purpose::End { session } | Purpose::Resume { session } => self.ledger(asked.place).end(session),
+            Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
+                self.subscription_changed(endpoint, None);
+            }
             _ => {}
         }
     }
@@ -143,6 +159,9 @@ impl World {
         match &asked.purpose {
             Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => self.clis[*cli].phase = Phase::Away,
             Purpose::End { session } | Purpose::Resume { session } => self.ledger(place).end(session),
+            Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
+                self.subscription_changed(endpoint, None);
+            }
             _ => {}
         }
     }
@@ -218,7 +237,10 @@ impl World {
                 let failed = body["success"] == false && body["error"].is_string();
                 assert!(failed || body["echo"] == nonce.as_str(), "{nonce} was asked for, and answered {body}");
             }
-            Purpose::Order { .. } => {}
+            Purpose::Order { .. } | Purpose::EndForeign => {}
+            Purpose::Subscribe { endpoint } => self.subscription_changed(endpoint, Some(true)),
+            Purpose::Unsubscribe { endpoint } => self.subscription_changed(endpoint, Some(false)),
+            Purpose::PushLog => self.check_log(place, body["log"].as_array().unwrap()),
             Purpose::Foreign { .. } => panic!("what is the other namespace's was shown: {body}"),
             Purpose::CatchUp { .. } | Purpose::Channel { .. } => {
                 panic!("{asked:?} answered {body}", asked = asked.purpose)

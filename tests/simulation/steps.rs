@@ -43,6 +43,9 @@ enum Step {
     WebComes,
     TagRace,
     Foreign,
+    Ready,
+    Subscribe,
+    Unsubscribe,
     Settle,
     Moment,
     Minute,
@@ -55,7 +58,7 @@ enum Step {
     Repair,
 }
 
-const STEPS: [(u64, Step); 39] = [
+const STEPS: [(u64, Step); 42] = [
     (14, Step::CliMessage),
     (3, Step::CliRepeats),
     (7, Step::UpdateMetadata),
@@ -85,6 +88,9 @@ const STEPS: [(u64, Step); 39] = [
     (5, Step::WebComes),
     (1, Step::TagRace),
     (2, Step::Foreign),
+    (3, Step::Ready),
+    (2, Step::Subscribe),
+    (1, Step::Unsubscribe),
     (6, Step::Settle),
     (6, Step::Moment),
     (2, Step::Minute),
@@ -115,6 +121,11 @@ impl World {
         for at in 0..self.clis.len() {
             self.cli_comes(at);
         }
+        let browsers = if self.dice.chance(50) { self.dice.between(1, 3) } else { 0 };
+        for _ in 0..browsers {
+            let place = if self.dice.chance(80) { TEAM } else { NEIGHBOUR };
+            self.browser_subscribes(place);
+        }
     }
 
     /// A step, and some of what follows from it.
@@ -139,6 +150,7 @@ impl World {
             | Step::CliRepeats
             | Step::UpdateMetadata
             | Step::AskPermission
+            | Step::Ready
             | Step::Alive
             | Step::SessionEnd
             | Step::Register
@@ -167,6 +179,8 @@ impl World {
             Step::WebComes => self.web_client_comes(place),
             Step::TagRace => self.tag_race(place),
             Step::Foreign => self.foreign(place),
+            Step::Subscribe => self.browser_subscribes(place),
+            Step::Unsubscribe => self.browser_unsubscribes(place),
             Step::Settle => self.rest(),
             Step::Moment => {
                 let ms = self.dice.between(1, 900);
@@ -214,12 +228,14 @@ impl World {
         };
         let Some(at) = at else { return };
         match step {
-            Step::CliMessage => {
-                for _ in 0..self.dice.between(1, 3) {
+            Step::CliMessage | Step::Ready => {
+                let most = if matches!(step, Step::Ready) { 1 } else { 3 };
+                for _ in 0..self.dice.between(1, most) {
                     let local_id = self.new_message(place);
                     let session = self.clis[at].session().unwrap();
                     let text = format!("{}-{local_id}", self.objects[place].name);
                     self.ledger(place).draft(&local_id, &session, &text);
+                    self.ledger(place).messages.get_mut(&local_id).unwrap().ready = matches!(step, Step::Ready);
                     self.clis[at].unacknowledged.push_back(local_id.clone());
                     self.cli_sends(at, &local_id);
                 }
@@ -328,7 +344,9 @@ impl World {
             let session = self.some_session(place).filter(|_| self.dice.chance(70));
             let all = session.is_none() || self.dice.chance(30);
             let format = if self.dice.chance(50) { Format::Json } else { Format::Sse };
-            self.webs.push(Web::new(place, all, session, format, false));
+            let mut web = Web::new(place, all, session, format, false);
+            web.visible = self.dice.chance(20);
+            self.webs.push(web);
             self.web_comes(self.webs.len() - 1);
         }
     }

@@ -16,6 +16,8 @@ pub struct Web {
     all: bool,
     session: Option<String>,
     format: Format,
+    /// Whether its person looks at it.
+    pub visible: bool,
     /// Whether it never leaves.
     pub watches: bool,
     pub link: Option<LinkId>,
@@ -39,6 +41,7 @@ impl Web {
             all,
             session,
             format,
+            visible: false,
             watches,
             link: None,
             asking: false,
@@ -53,7 +56,8 @@ impl Web {
     fn query(&self) -> String {
         let session = self.session.iter().map(|id| format!("sessionId={id}"));
         let all = self.all.then(|| "all=true".to_owned());
-        session.chain(all).collect::<Vec<_>>().join("&")
+        let visible = self.visible.then(|| "visibility=visible".to_owned());
+        session.chain(all).chain(visible).collect::<Vec<_>>().join("&")
     }
 
     /// Whether an event concerns it.
@@ -153,8 +157,12 @@ impl World {
             self.web_greeted(at, &id, number, &event);
         } else if event["type"] == "connection-changed" {
             self.web_told_of_gap(at, number, &event);
-        } else if event["type"] == "heartbeat" {
-            assert!(number >= self.webs[at].last, "a heartbeat goes back: {text}");
+        } else if event["type"] == "heartbeat" || event["type"] == "toast" {
+            assert!(number >= self.webs[at].last, "it goes back: {text}");
+            if event["type"] == "toast" {
+                assert!(self.webs[at].visible, "a page at which nobody looks shows {text}");
+                self.check_toast(self.webs[at].place, &event);
+            }
         } else {
             let web = &mut self.webs[at];
             assert!(number >= web.last, "events do not grow: {} and then {text}", web.last);

@@ -14,6 +14,7 @@ use super::database::{CallId, Remote};
 use super::dice::Dice;
 use super::ledger::{Ledger, Stay};
 use super::object::{Answer, Mail, Object};
+use super::pushes::Pushes;
 use super::replies::Purpose;
 use super::scheduler::{Life, Scheduler, TaskId, lock};
 use super::support::runtime::{Frame, SocketKey};
@@ -91,6 +92,8 @@ enum Turn {
     Reading(LinkId),
     Mail,
     Alarm(usize),
+    /// A push service has a message of an object.
+    Push(usize, u64),
 }
 
 pub struct World {
@@ -115,6 +118,7 @@ pub struct World {
     pub shifts: Vec<Shift>,
     /// Sessions as they were shown to be compared with the database.
     pub shown: Vec<(usize, Value)>,
+    pub pushes: Pushes,
     last: u64,
 }
 
@@ -142,6 +146,7 @@ impl World {
             races: BTreeMap::new(),
             shifts: Vec::new(),
             shown: Vec::new(),
+            pushes: Pushes::default(),
             last: 0,
         }
     }
@@ -303,6 +308,7 @@ impl World {
     // Turns.
 
     fn turns(&mut self) -> Vec<Turn> {
+        self.look_at_pushes();
         let mut turns: Vec<Turn> = self.scheduler.ready().into_iter().map(Turn::Task).collect();
         turns.extend(self.db.movable().into_iter().map(Turn::Call));
         for (id, link) in &mut self.links {
@@ -318,6 +324,8 @@ impl World {
         turns.extend((!lock(&self.mail).is_empty()).then_some(Turn::Mail));
         for place in [TEAM, NEIGHBOUR] {
             turns.extend((!self.late && self.objects[place].alarm_is_due()).then_some(Turn::Alarm(place)));
+            let posted = self.objects[place].rt.outbox.movable(self.now());
+            turns.extend(posted.into_iter().map(|number| Turn::Push(place, number)));
         }
         turns
     }
@@ -339,6 +347,7 @@ impl World {
                 self.detail(|| format!("the alarm of {place} rings"));
                 self.objects[place].ring();
             }
+            Turn::Push(place, number) => self.push_moves(place, number),
         }
         true
     }
@@ -379,10 +388,10 @@ impl World {
             if self.turn() {
                 continue;
             }
-            if self.objects.iter().all(|object| object.rt.fake.sleeping() == 0) {
+            if self.objects.iter().all(|object| object.rt.fake.sleeping() == 0 && object.rt.outbox.is_empty()) {
                 return self.db.come_to_rest();
             }
-            // Somebody waits a moment before he tries again.
+            // Somebody waits a moment before he tries again, or for a push service.
             self.pass(50);
         }
         panic!("it does not come to rest");
@@ -399,6 +408,7 @@ impl World {
     /// An object is torn down; its sockets are gone with it.
     pub fn tear_down(&mut self, place: usize) {
         let life = self.objects[place].life();
+        self.pushes_are_lost(place);
         for link in self.links.values_mut().filter(|link| link.place == place) {
             if let Some(conn) = self.objects[place].rt.fake.conn(link.key) {
                 self.objects[place].rt.close(conn, 1006, "");

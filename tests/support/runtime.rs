@@ -47,6 +47,8 @@ struct Inner {
     push_answers: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
     /// The beginnings of endpoints that do not answer.
     silent: Vec<String>,
+    /// Those who wait for these.
+    unanswered: Vec<oneshot::Sender<()>>,
 }
 
 /// The runtime of one object.
@@ -174,6 +176,14 @@ impl FakeRuntime {
         self.inner().silent.push(endpoint.to_owned());
     }
 
+    /// Whoever waits for a push service that does not answer gives it up.
+    pub fn give_up_pushes(&self) {
+        let waiting = std::mem::take(&mut self.inner().unanswered);
+        for push in waiting {
+            let _ = push.send(());
+        }
+    }
+
     /// The notebook.
     pub fn notebook(&self) -> BTreeMap<String, String> {
         self.inner().notes.clone()
@@ -267,9 +277,15 @@ impl Runtime for FakeRuntime {
         let answer =
             answers.and_then(|answers| if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() });
         inner.pushed.push(request);
+        let given_up = silent.then(|| {
+            let (sender, given_up) = oneshot::channel();
+            inner.unanswered.push(sender);
+            given_up
+        });
         Box::pin(async move {
-            if silent {
-                std::future::pending::<()>().await;
+            if let Some(given_up) = given_up {
+                let _ = given_up.await;
+                return Err("The push service did not answer in time.".to_owned());
             }
             // The network takes its turn.
             tokio::task::yield_now().await;

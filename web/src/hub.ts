@@ -54,7 +54,7 @@ function onEvent(event: HubEvent): void {
   if (event.type === 'toast') {
     const { title, body, url, sessionId } = event.data;
     // Who looks at the session sees it there.
-    if (sessionId === undefined || sessionId !== openSession.value) toast({ title, text: body, ...(url === undefined ? {} : { url }) });
+    if (sessionId !== openSession.value) toast({ title, text: body, url });
     return;
   }
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);

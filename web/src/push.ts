@@ -1,11 +1,15 @@
 /** Web push: the service worker, and this browser's subscription with the hub. */
 
 import { signal } from '@preact/signals';
+import { data } from './api/client.ts';
 import { refusal } from './api/errors.ts';
 import { api } from './hub.ts';
 
-/** Whether this browser gets notifications. `unsupported`: the browser or the hub has none. */
-export type PushState = 'unknown' | 'unsupported' | 'off' | 'on' | 'blocked';
+/**
+ * Whether this browser gets notifications. `unsupported`: it has none; `install`: it has some once the page is on the home
+ * screen; `blocked`: its person said no.
+ */
+export type PushState = 'unknown' | 'unsupported' | 'install' | 'off' | 'on' | 'blocked';
 
 /** Notifications of this browser. */
 export const push = signal<PushState>('unknown');
@@ -17,34 +21,22 @@ export async function registerServiceWorker(): Promise<void> {
   await navigator.serviceWorker.register('/sw.js', { scope: '/' }).catch(() => null);
 }
 
-async function ask(path: string, init: RequestInit = {}): Promise<Response> {
-  return api.fetch(new Request(new URL(path, location.origin), init));
-}
-
-/** The hub's key for subscriptions; null when it sends no notifications. */
-async function publicKey(): Promise<string | null> {
-  const response = await ask('/api/push/vapid-public-key');
-  if (response.status === 404 || response.status === 501) return null;
-  const body: unknown = await response.json().catch(() => null);
-  if (!response.ok) throw refusal(response.status, body);
-  return (body as { publicKey: string }).publicKey;
-}
-
 /** Finds out how notifications are. */
 export async function readPush(): Promise<void> {
-  try {
-    if (!('serviceWorker' in navigator && 'PushManager' in window) || (await publicKey()) === null) {
-      push.value = 'unsupported';
-    } else if (Notification.permission === 'denied') {
-      push.value = 'blocked';
-    } else {
-      const registration = await navigator.serviceWorker.getRegistration('/');
-      const subscription = await registration?.pushManager.getSubscription();
-      push.value = subscription ? 'on' : 'off';
-    }
-  } catch {
-    push.value = 'unknown';
+  push.value = await currentState().catch(() => 'unknown');
+}
+
+async function currentState(): Promise<PushState> {
+  if (!('serviceWorker' in navigator && 'PushManager' in window)) {
+    // Safari of a phone alone knows this property, and has notifications for pages on the home screen only.
+    return 'standalone' in navigator && !navigator.standalone ? 'install' : 'unsupported';
   }
+  if (Notification.permission === 'denied') return 'blocked';
+  const subscription = await existing();
+  if (!subscription || !isOf(subscription, await publicKey())) return 'off';
+  // The hub may have dropped it, or it is another hub's: telling it again changes nothing where it is known.
+  await tell(subscription);
+  return 'on';
 }
 
 /**
@@ -53,16 +45,17 @@ export async function readPush(): Promise<void> {
  */
 export async function subscribe(): Promise<void> {
   const key = await publicKey();
-  if (key === null) throw new Error('This hub sends no notifications.');
   if ((await Notification.requestPermission()) !== 'granted') {
     push.value = Notification.permission === 'denied' ? 'blocked' : 'off';
     throw new Error('The browser does not allow notifications of this page.');
   }
   const registration = await navigator.serviceWorker.ready;
+  // One under another key is in the way, and worth nothing: the hub has got new keys.
+  const old = await registration.pushManager.getSubscription();
+  if (old && !isOf(old, key)) await old.unsubscribe();
   const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
-  const { endpoint, keys } = subscription.toJSON();
   try {
-    await send('POST', { endpoint, keys });
+    await tell(subscription);
   } catch (error) {
     await subscription.unsubscribe();
     throw error;
@@ -72,17 +65,37 @@ export async function subscribe(): Promise<void> {
 
 /** Has the hub leave this browser alone. */
 export async function unsubscribe(): Promise<void> {
-  const registration = await navigator.serviceWorker.getRegistration('/');
-  const subscription = await registration?.pushManager.getSubscription();
+  const subscription = await existing();
   if (subscription) {
-    await send('DELETE', { endpoint: subscription.endpoint });
+    await done(api.DELETE('/api/push/subscribe', { body: { endpoint: subscription.endpoint } }));
     await subscription.unsubscribe();
   }
   push.value = 'off';
 }
 
-async function send(method: string, body: unknown): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
-  const response = await ask('/api/push/subscribe', { method, headers, body: JSON.stringify(body) });
-  if (!response.ok) throw refusal(response.status, await response.json().catch(() => null));
+async function existing(): Promise<PushSubscription | null> {
+  const registration = await navigator.serviceWorker.getRegistration('/');
+  return (await registration?.pushManager.getSubscription()) ?? null;
+}
+
+/** The hub's key for subscriptions. */
+async function publicKey(): Promise<string> {
+  return (await data(api.GET('/api/push/vapid-public-key'))).publicKey;
+}
+
+/** Whether a subscription was made for a key. */
+function isOf(subscription: PushSubscription, key: string): boolean {
+  const bytes = new Uint8Array(subscription.options.applicationServerKey ?? []);
+  const text = btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  return text === key;
+}
+
+async function tell(subscription: PushSubscription): Promise<void> {
+  const { p256dh = '', auth = '' } = subscription.toJSON().keys ?? {};
+  await done(api.POST('/api/push/subscribe', { body: { endpoint: subscription.endpoint, keys: { p256dh, auth } } }));
+}
+
+async function done(call: Promise<{ error?: unknown; response: Response }>): Promise<void> {
+  const { error, response } = await call;
+  if (!response.ok) throw refusal(response.status, error);
 }

@@ -4,12 +4,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
 import { DESK } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 
-const { hub, visit, session } = await startConsole();
+const { hub, visit } = await startConsole();
 
 /** What a browser says when it opens a page. */
 const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' };
@@ -99,72 +98,4 @@ test('it can be installed: a manifest with icons, and a service worker that open
   await page.getByText(/You are offline|Reconnecting/).waitFor();
   await context.setOffline(false);
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
-});
-
-test('what the hub pushes is shown, and leads to the session', async (t) => {
-  const { agent, page, context } = await session(t, 'push', { args: ['--name', 'The notes'] });
-  await context.grantPermissions(['notifications']);
-  await page.getByRole('link', { name: 'Settings' }).click();
-  await page.getByRole('heading', { name: 'Settings' }).waitFor();
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  const client = await context.newCDPSession(page);
-  const registered = new Promise((resolve) => client.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => registrations[0] && resolve(registrations[0])));
-  await client.send('ServiceWorker.enable');
-  const { registrationId } = await registered;
-  const data = { sessionId: agent.sessionId, requestId: 'r', url: `/sessions/${agent.sessionId}` };
-  const pushed = { title: 'Permission Request', body: 'The notes (Bash)', tag: `permission-${agent.sessionId}`, data };
-  await client.send('ServiceWorker.deliverPushMessage', { origin: hub.url, registrationId, data: JSON.stringify(pushed) });
-  const shown = () =>
-    page.evaluate(async () => {
-      const [first] = await (await navigator.serviceWorker.ready).getNotifications();
-      return first && { title: first.title, body: first.body, tag: first.tag, data: first.data };
-    });
-  assert.deepEqual(await eventually(shown, 'the notification'), pushed);
-
-  const [worker] = context.serviceWorkers();
-  await worker.evaluate(async () => {
-    const [notification] = await self.registration.getNotifications();
-    self.dispatchEvent(new NotificationEvent('notificationclick', { notification }));
-  });
-  await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
-  assert.equal(new URL(page.url()).pathname, data.url);
-});
-
-test('notifications are offered when the hub has them, and turned on and off with it', async (t) => {
-  const { page, context } = await visit(t, 'notify', { ...DESK, path: '/settings' });
-  await page.getByRole('heading', { name: 'Settings' }).waitFor();
-  const asked = [];
-  await page.route('**/api/push/vapid-public-key', (route) => route.fulfill({ status: 404, json: { error: 'No such path.', code: 'not_found' } }));
-  const answered = page.waitForResponse('**/api/push/vapid-public-key');
-  await page.reload();
-  await answered;
-  await page.getByRole('heading', { name: 'Account' }).waitFor();
-  assert.equal(await page.getByRole('heading', { name: 'Notifications' }).count(), 0);
-  await page.unroute('**/api/push/vapid-public-key');
-  await page.route('**/api/push/**', async (route) => {
-    const { method, url, body } = { method: route.request().method(), url: route.request().url(), body: route.request().postDataJSON() };
-    if (url.endsWith('/vapid-public-key')) return route.fulfill({ json: { publicKey: 'BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM' } });
-    asked.push([method, body]);
-    return route.fulfill({ json: { ok: true } });
-  });
-  await context.grantPermissions(['notifications']);
-  // The browser's own push service is out of reach here: this stands in its place.
-  await page.addInitScript(() => {
-    let current = null;
-    const json = { endpoint: 'https://push.example.com/1', keys: { p256dh: 'key', auth: 'secret' } };
-    const made = { endpoint: json.endpoint, toJSON: () => json, unsubscribe: async () => ((current = null), true) };
-    PushManager.prototype.getSubscription = async () => current;
-    PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
-      if (!userVisibleOnly || !applicationServerKey) throw new Error('Not like that.');
-      return (current = made);
-    };
-  });
-  await page.reload();
-  await page.getByRole('button', { name: 'Turn notifications on' }).click();
-  await page.getByRole('button', { name: 'Turn notifications off' }).click();
-  await page.getByRole('button', { name: 'Turn notifications on' }).waitFor();
-  assert.deepEqual(asked, [
-    ['POST', { endpoint: 'https://push.example.com/1', keys: { p256dh: 'key', auth: 'secret' } }],
-    ['DELETE', { endpoint: 'https://push.example.com/1' }],
-  ]);
 });

@@ -7,13 +7,16 @@ import { Repository } from './git.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
 
-/** Starts a hub with its console, and a browser; both end with the file's tests. */
-export async function startConsole() {
+/**
+ * Starts a hub with its console, and a browser; both end with the file's tests.
+ * @param {{vars?: Record<string, unknown>}} [options] the hub's variables
+ */
+export async function startConsole({ vars } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
   // The browser first: without one there is nothing to end.
   const browser = await startBrowser(suite);
-  const hub = await startHub({ console: true });
+  const hub = await startHub({ console: true, vars });
   suite.after(() => hub.stop());
 
   /** A page that is signed in to a namespace. @see openPage */

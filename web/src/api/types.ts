@@ -12,14 +12,7 @@ export type Attachment = Schemas['Attachment'];
 export type TodoItem = Schemas['TodoItem'];
 export type PendingRequest = Schemas['PendingRequest'];
 export type PermissionMode = Schemas['PermissionMode'];
-
-/** A short message for the person who looks at the page, in place of a push notification. */
-export interface Toast {
-  title: string;
-  body: string;
-  sessionId?: string;
-  url?: string;
-}
+export type PushLogEntry = Schemas['PushLogEntry'];
 
 /** An event of the channel. */
-export type HubEvent = Schemas['Event'] | { type: 'toast'; eventId?: string; data: Toast };
+export type HubEvent = Schemas['Event'];

@@ -1,14 +1,13 @@
 /** This browser's settings. */
 
-import { Bell, LogOut } from 'lucide-preact';
-import { useEffect, useState } from 'preact/hooks';
+import { LogOut } from 'lucide-preact';
 import { data } from '../api/client.ts';
 import { api, auth } from '../hub.ts';
-import { push, readPush, subscribe, unsubscribe } from '../push.ts';
+import { push, unsubscribe } from '../push.ts';
 import { namespace } from '../state/store.ts';
 import { setTheme, THEMES, theme } from '../state/theme.ts';
-import { attempt } from '../ui/toasts.tsx';
 import { useRead } from '../ui/use-read.ts';
+import { Notifications } from './notifications.tsx';
 import { KEYS } from './shortcuts.tsx';
 
 const THEME_WORDS = { system: 'As the system', light: 'Light', dark: 'Dark' };
@@ -76,32 +75,5 @@ function KeyList() {
         </div>
       ))}
     </dl>
-  );
-}
-
-function Notifications() {
-  const [busy, setBusy] = useState(false);
-  useEffect(() => void readPush(), []);
-  if (push.value === 'unknown' || push.value === 'unsupported') return null;
-  const isOn = push.value === 'on';
-  const change = async () => {
-    setBusy(true);
-    await attempt('Notifications stay as they are', isOn ? unsubscribe : subscribe);
-    setBusy(false);
-  };
-  return (
-    <section class="card stack" aria-labelledby="notifications">
-      <h2 id="notifications">Notifications</h2>
-      <p class="muted">When an agent asks for permission, or is done and waits for you, and you are not looking at this page.</p>
-      {push.value === 'blocked' ? (
-        <p class="notice warn">This browser blocks notifications of this page. Allow them in the page's settings first.</p>
-      ) : (
-        <div>
-          <button type="button" class={isOn ? 'button' : 'button primary'} disabled={busy} aria-pressed={isOn} onClick={change}>
-            <Bell size={16} aria-hidden /> {isOn ? 'Turn notifications off' : 'Turn notifications on'}
-          </button>
-        </div>
-      )}
-    </section>
   );
 }

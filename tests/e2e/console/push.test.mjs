@@ -1,0 +1,223 @@
+/** Notifications, from an agent that asks to what a person sees: in the console, and in a page made of PROTOCOL.md. */
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { after, test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
+import { DESK, linkTo, openPage } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { startConsole } from '../lib/console.mjs';
+import { ROOT } from '../lib/hub.mjs';
+import { click, deliver, giveOut, shown, turn } from '../lib/push-browser.mjs';
+import { PushService } from '../lib/push-service.mjs';
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const service = await new PushService().start();
+after(() => service.stop());
+const { hub, browser, session, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' } });
+
+const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
+
+/** The settings of a browser with a subscription of the local push service. */
+async function settings(t, namespace, subscription) {
+  const opened = await openPage(t, browser, hub, DESK);
+  await giveOut(opened.context, subscription);
+  await opened.page.goto(linkTo(hub, namespace, '/settings'));
+  await opened.page.getByRole('heading', { name: 'Notifications' }).waitFor();
+  return opened;
+}
+
+const on = (page) => page.getByRole('button', { name: 'Turn notifications on' });
+const off = (page) => page.getByRole('button', { name: 'Turn notifications off' });
+
+/** How many subscriptions the hub knows in a namespace. */
+async function known(namespace) {
+  const counted = (await hub.database()).prepare('SELECT count(*) AS n FROM push_subscriptions WHERE namespace = ?').bind(namespace);
+  return (await counted.first()).n;
+}
+
+/** Waits until the page's visibility is the hub's. */
+async function look(page, visibility) {
+  const told = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
+  await turn(page, visibility);
+  assert.equal((await told).status(), 200);
+}
+
+test('whoever turned notifications on and does not look is notified, and led to the session', async (t) => {
+  const device = service.browser();
+  const { agent, page, context, complaints, chat } = await session(t, 'asks', { args: ['--name', 'The notes'] });
+  await giveOut(context, device.subscription);
+  await page.goto(`${hub.url}/settings`);
+  await on(page).click();
+  await off(page).waitFor();
+  assert.equal(await known('asks'), 1);
+
+  await page.getByRole('link', { name: /The notes/ }).first().click();
+  await chat.line.waitFor();
+  await look(page, 'hidden');
+  await chat.send('rm notes.txt');
+  const { payload } = await device.next();
+  const { title, body, tag, data } = payload;
+  assert.deepEqual([title, body, tag, data.url], ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`]);
+  await deliver(page, payload);
+  assert.deepEqual(await shown(page), payload);
+
+  await page.goto(`${hub.url}/machines`);
+  await page.getByRole('heading', { name: 'Machines' }).waitFor();
+  await click(page);
+  await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
+  assert.equal(new URL(page.url()).pathname, data.url);
+  await chat.request().waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test('whoever looks at the page sees a toast instead, and no push is sent', async (t) => {
+  const device = service.browser();
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { page } = await settings(t, 'looks', device.subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await cli.say(one.id, READY);
+  await page.getByText('alpha is waiting in The talk').waitFor();
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+  const { log } = (await hub.web('looks').get('/api/push/log')).body;
+  assert.deepEqual(log.map(({ outcome }) => outcome), ['toast']);
+  assert.ok(!service.messages.some(({ path: to }) => to === device.path));
+});
+
+test('notifications stay on over a reload, are made known again, and are turned off with the hub', async (t) => {
+  const device = service.browser();
+  const { page } = await settings(t, 'stays', device.subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  // The hub has lost it, as it does with the oldest of too many.
+  await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: device.subscription.endpoint } });
+  assert.equal(await known('stays'), 0);
+  await page.goto(`${hub.url}/machines`);
+  await eventually(async () => (await known('stays')) === 1, 'the subscription');
+  await page.goto(`${hub.url}/settings`);
+  await off(page).click();
+  await on(page).waitFor();
+  assert.equal(await known('stays'), 0);
+  await page.reload();
+  await on(page).waitFor();
+});
+
+test('a subscription under another key is replaced', async (t) => {
+  const device = service.browser();
+  const { page } = await settings(t, 'keys', device.subscription);
+  const other = (await service.browser()).subscription.keys.p256dh;
+  await page.evaluate((key) => localStorage.setItem('subscribed under', key), other);
+  await page.reload();
+  await on(page).click();
+  await off(page).waitFor();
+  const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
+  assert.equal(await page.evaluate(() => localStorage.getItem('subscribed under')), publicKey);
+});
+
+test('whoever signs out gets no notifications any more', async (t) => {
+  const { page } = await settings(t, 'leaves', service.browser().subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  assert.equal(await known('leaves'), 0);
+});
+
+test('why there is no switch is said: blocked, not possible, or only from the home screen', async (t) => {
+  const without = () => delete window.PushManager;
+  const onPhone = () => {
+    delete window.PushManager;
+    Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
+  };
+  const blocked = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
+  for (const [script, words] of [
+    [blocked, /blocks notifications of this page\. To allow them/],
+    [without, /This browser has no notifications/],
+    [onPhone, /Add to Home Screen/],
+  ]) {
+    const { page, context } = await openPage(t, browser, hub, DESK);
+    await context.addInitScript(script);
+    await page.goto(linkTo(hub, 'without', '/settings'));
+    await page.getByText(words).waitFor();
+    assert.equal(await on(page).count(), 0);
+  }
+});
+
+test('the settings tell what became of the last notifications', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'wonders', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { page } = await visit(t, 'wonders', { ...DESK, path: '/settings' });
+  await page.getByText('What became of the last notifications').click();
+  await page.getByText('There were none yet.').waitFor();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await look(page, 'hidden');
+  await cli.say(one.id, READY);
+  const again = page.getByRole('button', { name: 'Read again' });
+  await again.click();
+  const list = page.getByRole('list', { name: 'Last notifications' });
+  await list.getByText('Session Ready: No browser had notifications turned on').waitFor();
+
+  const refusing = service.browser(() => ({ status: 403 }));
+  const busy = service.browser((number) => (number === 1 ? { status: 503, headers: { 'retry-after': '3600' } } : {}));
+  for (const { subscription } of [refusing, busy]) assert.equal((await hub.web('wonders').post('/api/push/subscribe', subscription)).status, 200);
+  const requests = { r1: { tool: 'shell', arguments: {} } };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
+  await busy.next();
+  await eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0].outcome === 'sending', 'the retry');
+  await again.click();
+  await list.getByText('Permission Request: On its way: some push services are asked again').waitFor();
+  await list.getByText(`${service.origin}: The push service refused it. (403)`).waitFor();
+  await list.getByText(`${service.origin}: The push service could not take it at that moment. (503)`).waitFor();
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);
+  await list.getByRole('link', { name: 'The talk (shell)' }).click();
+  await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+});
+
+test('the page and the service worker of PROTOCOL.md do what they say', async (t) => {
+  const text = readFileSync(path.join(ROOT, 'docs', 'PROTOCOL.md'), 'utf8');
+  const chapter = /^## Push notifications\n([^]*?)^## /m.exec(text)[1];
+  const [ofPage, ofWorker, ...more] = [...chapter.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
+  assert.deepEqual([more.length, ofPage.includes('subscribe'), ofWorker.includes('notificationclick')], [0, true, true]);
+  const site = await serve(t, {
+    '/': ['text/html', `<script>const token = ${JSON.stringify(hub.token('protocol'))};\n${ofPage}</script>`],
+    '/service-worker.js': ['text/javascript', ofWorker],
+  });
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
+  const device = service.browser();
+  const { page, context, complaints } = await openPage(t, browser, hub, DESK);
+  await giveOut(context, device.subscription);
+  await page.goto(site);
+  await page.evaluate('subscribe()');
+  assert.equal(await known('protocol'), 1);
+  await cli.say(one.id, READY);
+  const { payload } = await device.next();
+  assert.equal(payload.body, 'alpha is waiting in The talk');
+  await deliver(page, payload);
+  assert.deepEqual(await shown(page), payload);
+  assert.deepEqual(await click(page), [`/sessions/${one.id}`]);
+  assert.deepEqual(complaints, []);
+});
+
+/** A site of these files, with the hub's interface beside them. */
+async function serve(t, files) {
+  const server = http.createServer(async (request, response) => {
+    const [type, content] = files[request.url] ?? [];
+    if (content !== undefined) return response.writeHead(200, { 'content-type': type }).end(content);
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method, url, headers } = request;
+    const body = chunks.length > 0 ? Buffer.concat(chunks) : undefined;
+    const answer = await fetch(hub.url + url, { method, body, headers: { authorization: headers.authorization ?? '', 'content-type': 'application/json' } });
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  return `http://127.0.0.1:${server.address().port}/`;
+}
