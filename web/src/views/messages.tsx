@@ -24,7 +24,11 @@ const SPOKEN = 300;
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
   const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => conversations[id] ?? EMPTY_CONVERSATION);
-  const items = useMemo(() => timeline(messages, outgoing, { active, thinking }), [messages, outgoing, active, thinking]);
+  const completed = session.agentState?.completedRequests;
+  const items = useMemo(
+    () => timeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
+    [messages, outgoing, hasOlder, completed, active, thinking],
+  );
   const last = items.findLast((item) => item.kind === 'text');
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>

@@ -10,7 +10,8 @@ import { editMode, modeLabel } from '../state/modes.ts';
 import { ask } from '../ui/dialog.tsx';
 import { attempt } from '../ui/toasts.tsx';
 import { Questions } from './questions.tsx';
-import { Input, ToolIcon } from './tool.tsx';
+import { ToolIcon } from './tool.tsx';
+import { Input } from './tool-input.tsx';
 
 /** The longest reason that the hub takes. */
 const MAX_REASON = 1000;
