@@ -9,11 +9,9 @@ import { outbox } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { commandsOf } from '../state/commands.ts';
 import { hasModels, MODELS, type ModelMode, modeLabel, modelLabel, modeMeaning, modesOf } from '../state/modes.ts';
+import { hasKeyboard } from '../ui/device.ts';
 import { attempt } from '../ui/toasts.tsx';
 import { addFiles, takeAttachments, Uploads, uploadsOf } from './attachments.tsx';
-
-/** On a phone, Enter begins a new line, and the button sends. */
-const hasKeyboard = matchMedia('(hover: hover) and (pointer: fine)').matches;
 
 const draftKey = (id: string) => `draft ${id}`;
 
@@ -56,6 +54,7 @@ export function Composer({ session }: { session: Session }) {
     if (chosen && (event.key === 'Tab' || (event.key === 'Enter' && `/${chosen.name}` !== text))) complete(chosen);
     else if (chosen && event.key === 'ArrowDown') setChoice((choice + 1) % offered.length);
     else if (chosen && event.key === 'ArrowUp') setChoice((choice - 1 + offered.length) % offered.length);
+    // On a phone Enter begins a line, and the button sends.
     else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard || event.ctrlKey || event.metaKey)) send();
     else return;
     event.preventDefault();
@@ -114,6 +113,7 @@ export function Composer({ session }: { session: Session }) {
             ref={field}
             id="composer"
             rows={1}
+            dir="auto"
             value={text}
             placeholder={isDropping ? 'Drop the files here' : 'Message, or / for commands'}
             aria-label="Message to the agent"

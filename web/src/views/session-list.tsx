@@ -126,7 +126,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
   return (
     <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isHere ? 'page' : undefined}>
       <span class="signal" aria-hidden />
-      <span class="session-title ellipsis">{titleOf(session)}</span>
+      <span class="session-title ellipsis name">{titleOf(session)}</span>
       <span class="session-time muted">{ago(Math.max(updatedAt, activeAt))}</span>
       <span class="session-about">
         <span class={activity === 'asks' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{words}</span>
