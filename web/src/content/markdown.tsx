@@ -33,6 +33,11 @@ function html(text: string): string {
   return place.innerHTML;
 }
 
+/** The words of a markdown text, for those who hear it. */
+export function wordsOf(text: string): string {
+  return DOMPurify.sanitize(marked.parse(text, { async: false }), { ...RULES, RETURN_DOM_FRAGMENT: true }).textContent ?? '';
+}
+
 /** Makes what was cleaned fit the page. */
 function fit(place: HTMLElement): void {
   // The page's own classes are not for agents: with them they could draw what looks like a part of it.

@@ -4,6 +4,7 @@ import { ArrowDown } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
+import { wordsOf } from '../content/markdown.tsx';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
@@ -29,7 +30,8 @@ export function Messages({ session }: { session: Session }) {
     () => timeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
     [messages, outgoing, hasOlder, completed, active, thinking],
   );
-  const last = items.findLast((item) => item.kind === 'text');
+  const last = items.findLast((item) => item.kind === 'text')?.text;
+  const spoken = useMemo(() => last && `The agent says: ${wordsOf(last).trim().slice(0, SPOKEN)}`, [last]);
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
       {items.length === 0 ? (
@@ -41,7 +43,7 @@ export function Messages({ session }: { session: Session }) {
         <>
           <Column sessionId={id} items={items} hasOlder={hasOlder} />
           <p class="hidden-visually" role="status">
-            {last && `The agent says: ${last.text.slice(0, SPOKEN)}`}
+            {spoken}
           </p>
         </>
       )}
