@@ -103,12 +103,14 @@ test('on a phone nothing is wider than the page, however long its words are', as
   assert.deepEqual(await wide(), [true, []]);
 });
 
-test('code is copied with a button, and of a very long output the beginning is shown first', async (t) => {
+test('code is copied with a button, and of what is very long the beginning is shown first', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, at) => `line ${at + 1}`);
   const { page, context } = await conversation(t, 'copy', [
     text('Run this:\n\n```sh\nnpm run dev\n```'),
     output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
     output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
+    output({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } }),
+    output({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
   ]);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.locator('.code-place').hover();
@@ -120,4 +122,23 @@ test('code is copied with a button, and of a very long output the beginning is s
   assert.equal((await shown.textContent()).split('\n').at(-1), 'line 200');
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
   assert.equal((await shown.textContent()).split('\n').at(-1), 'line 3000');
+  await page.locator('summary', { hasText: 'seq 3000' }).click();
+
+  await page.locator('summary', { hasText: 'long.txt' }).click();
+  const diff = page.getByRole('region', { name: 'Edit of long.txt' });
+  await diff.waitFor();
+  assert.equal(await diff.locator('[data-kind="added"]').count(), 1000);
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  assert.equal(await diff.locator('[data-kind="added"]').count(), 3000);
+  assert.equal((await shown.textContent()).length, 50_000);
+  await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
+  assert.equal((await shown.textContent()).length, 60_000);
+});
+
+test('what a person wrote says when, at a glance and exactly', async (t) => {
+  const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
+  const time = page.getByRole('log').locator('time');
+  assert.equal(await time.textContent(), 'now');
+  assert.ok(Math.abs(Date.parse(await time.getAttribute('datetime')) - Date.now()) < 600_000);
+  assert.match(await time.getAttribute('title'), /\d{2}:\d{2}/);
 });

@@ -50,7 +50,11 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByText('The agent\'s process has ended').waitFor();
   await inList.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: 'Archive', exact: true }).click();
-  await page.getByRole('region', { name: 'Archived sessions' }).getByRole('link', { name: /Fix the notes/ }).click();
+  const archived = page.getByRole('region', { name: 'Archived sessions' });
+  await page.getByLabel('Search the archive').fill('nothing like it');
+  await archived.getByText('No archived session matches').waitFor();
+  await page.getByLabel('Search the archive').fill('fix notes');
+  await archived.getByRole('link', { name: /Fix the notes/ }).click();
   await chat.says('Exit code 0.');
 
   await page.getByRole('button', { name: 'Resume' }).click();

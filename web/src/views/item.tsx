@@ -9,7 +9,7 @@ import { Markdown } from '../content/markdown.tsx';
 import { outbox } from '../hub.ts';
 import type { Outgoing } from '../state/types.ts';
 import { Fold } from '../ui/fold.tsx';
-import { sizeOf } from '../ui/pieces.tsx';
+import { ago, sizeOf } from '../ui/pieces.tsx';
 import { Permission } from './permission.tsx';
 import { TodoList } from './todos.tsx';
 import { ToolCall } from './tool.tsx';
@@ -20,7 +20,7 @@ export function ItemView({ item, sessionId }: { item: Item; sessionId: string })
   switch (item.kind) {
     case 'user':
       return (
-        <Said attachments={item.attachments} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
+        <Said attachments={item.attachments} at={item.createdAt} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
           {item.text}
         </Said>
       );
@@ -70,7 +70,24 @@ function Event({ name, text }: { name: string; text: string | undefined }) {
   );
 }
 
-function Said({ attachments, note, children }: { attachments: Attachment[]; note?: string | undefined; children: ComponentChildren }) {
+/** A time that is read at a glance, and exactly on a second look. */
+function When({ at }: { at: number }) {
+  const time = new Date(at);
+  return (
+    <time class="muted when" dateTime={time.toISOString()} title={time.toLocaleString()}>
+      {ago(at)}
+    </time>
+  );
+}
+
+interface SaidProps {
+  attachments: Attachment[];
+  at?: number;
+  note?: string | undefined;
+  children: ComponentChildren;
+}
+
+function Said({ attachments, at, note, children }: SaidProps) {
   return (
     <div class="said">
       <span class="prompt" aria-hidden>
@@ -92,6 +109,7 @@ function Said({ attachments, note, children }: { attachments: Attachment[]; note
         )}
         {note && <p class="muted small">{note}</p>}
       </div>
+      {at !== undefined && <When at={at} />}
     </div>
   );
 }

@@ -2,7 +2,6 @@
 
 import './session-list.css';
 import { signal } from '@preact/signals';
-import { Search } from 'lucide-preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
@@ -10,6 +9,7 @@ import { sync } from '../hub.ts';
 import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
 import { namespace, reading, summaries } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
+import { Search } from '../ui/search.tsx';
 
 /** What is searched for, and how far the list is scrolled: a phone shows it again after each session. */
 const query = signal('');
@@ -33,20 +33,15 @@ export function SessionList() {
             {namespace.value}
           </span>
         </div>
-        <div class="search">
-          <Search size={16} aria-hidden />
-          <input
-            id="search"
-            class="input"
-            type="search"
-            placeholder="Search sessions"
-            aria-label="Search sessions"
-            value={query.value}
-            onInput={({ currentTarget }) => {
-              query.value = currentTarget.value;
-            }}
-          />
-        </div>
+        <Search
+          id="search"
+          label="Search sessions"
+          placeholder="Search sessions"
+          value={query.value}
+          onChange={(next) => {
+            query.value = next;
+          }}
+        />
       </header>
       <div
         class="list"

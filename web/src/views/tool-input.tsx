@@ -9,6 +9,8 @@ const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Ed
 
 /** Lines of an output that are shown at first. */
 const FIRST_LINES = 200;
+/** So many characters of them at most: a line may be a whole file. */
+const FIRST_LENGTH = 50_000;
 
 /** What goes into a call: edits as a diff, a command as it is typed, everything else as JSON. */
 export function Input({ input }: { input: unknown }) {
@@ -23,7 +25,7 @@ export function Input({ input }: { input: unknown }) {
   const { command } = (typeof input === 'object' && input !== null ? input : {}) as { command?: unknown };
   if (typeof command === 'string') return <pre class="command">{command}</pre>;
   if (input === undefined || input === null) return null;
-  return <pre class="output">{plain(input)}</pre>;
+  return <Output text={plain(input)} />;
 }
 
 /** Colours and the like of a terminal, which a page cannot show. */
@@ -40,19 +42,20 @@ export function Pictures({ urls }: { urls: string[] }) {
   );
 }
 
-/** What came out, the first lines of it at once. */
+/** What came out, the beginning of it at once. */
 export function Output({ text }: { text: string }) {
   const [all, setAll] = useState(false);
-  const lines = text.replace(CONTROLS, '').trimEnd().split('\n');
-  const shown = all ? lines : lines.slice(0, FIRST_LINES);
+  const clean = text.replace(CONTROLS, '').trimEnd();
+  const lines = clean.split('\n');
+  const first = lines.slice(0, FIRST_LINES).join('\n').slice(0, FIRST_LENGTH);
   return (
     <>
       <pre class="output" tabIndex={0}>
-        {shown.join('\n')}
+        {all ? clean : first}
       </pre>
-      {shown.length < lines.length && (
+      {!all && first.length < clean.length && (
         <button type="button" class="button quiet" onClick={() => setAll(true)}>
-          Show all {lines.length} lines
+          {lines.length > FIRST_LINES ? `Show all ${lines.length} lines` : `Show all ${clean.length} characters`}
         </button>
       )}
     </>
