@@ -96,6 +96,9 @@ test('on a phone nothing is wider than the page, however long its words are', as
       return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
   assert.deepEqual(await wide(), [true, []]);
+  await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
+  await page.getByRole('list', { name: 'Files to send' }).waitFor();
+  assert.deepEqual(await wide(), [true, []]);
   const column = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
   assert.equal(column, true);
   await page.goto('/');

@@ -69,6 +69,9 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Tab');
   assert.equal(await chat.line.inputValue(), '/greet ');
+  await chat.line.fill('/');
+  await page.getByRole('option', { name: '/greet' }).click();
+  assert.equal(await chat.line.inputValue(), '/greet ');
   await page.keyboard.press('Enter');
   await chat.says('Exit code 0.');
   await page.locator('summary', { hasText: 'echo hello there' }).waitFor();
@@ -119,4 +122,10 @@ test('a long conversation shows its end, reads older messages on the way up, and
   await chat.says('Message number 201.');
   await say('Message number 202.');
   await chat.says('Message number 202.');
+  // Who writes sees what was written, wherever one has read.
+  await chat.log.evaluate((element) => element.scrollBy(0, -2000));
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  await chat.send('and now?');
+  await chat.says('and now?');
+  await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
 });

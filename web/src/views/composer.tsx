@@ -15,6 +15,9 @@ import { addFiles, takeAttachments, Uploads, uploadsOf } from './attachments.tsx
 
 const draftKey = (id: string) => `draft ${id}`;
 
+/** Who chooses with a pointer goes on writing. */
+const keepFocus = (event: Event) => event.preventDefault();
+
 /** The composer of a session. What is written stays when the page is left. */
 export function Composer({ session }: { session: Session }) {
   const { id } = session;
@@ -85,7 +88,7 @@ export function Composer({ session }: { session: Session }) {
       {offered.length > 0 && (
         <ul role="listbox" class="completions" id="completions" aria-label="Commands and skills">
           {offered.map((command, at) => (
-            <li key={command.name} id={`completion-${at}`} role="option" aria-selected={at === choice} onPointerDown={() => complete(command)}>
+            <li key={command.name} id={`completion-${at}`} role="option" aria-selected={at === choice} onMouseDown={keepFocus} onClick={() => complete(command)}>
               <span class="mono">/{command.name}</span>
               <span class="muted small ellipsis">{command.description}</span>
             </li>

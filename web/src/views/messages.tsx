@@ -57,14 +57,23 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   const isAtEnd = useRef(true);
   const lastOffset = useRef(0);
   const firstKey = useRef(items[0]?.key);
+  const lastKey = useRef(items.at(-1)?.key);
   const [isAway, setAway] = useState(false);
   const reading = useRef(false);
   // Older messages come in above: what is on the screen must stay where it is.
   const isPrepended = firstKey.current !== items[0]?.key;
 
-  const toEnd = () => list.current?.scrollToIndex(items.length - 1, { align: 'end' });
+  const toEnd = () => {
+    isAtEnd.current = true;
+    const element = scroller.current;
+    if (element) element.scrollTop = element.scrollHeight;
+  };
   useLayoutEffect(() => {
     firstKey.current = items[0]?.key;
+    const last = items.at(-1);
+    // Who sends something wants to see it.
+    if (last?.kind === 'outgoing' && last.key !== lastKey.current) isAtEnd.current = true;
+    lastKey.current = last?.key;
     if (isAtEnd.current) toEnd();
   }, [items]);
 
@@ -88,14 +97,16 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
     setAway(!isAtEnd.current);
     void readOlder();
   };
-  // The keyboard of a phone or a growing composer takes room away below.
+  // The end moves away while messages are measured, and when a phone's keyboard or a growing composer takes room away. The
+  // list's own way to its end would go on for a moment, and take along who scrolls up meanwhile.
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
     const observer = new ResizeObserver(() => isAtEnd.current && toEnd());
     observer.observe(element);
+    if (element.lastElementChild) observer.observe(element.lastElementChild);
     return () => observer.disconnect();
-  }, [items.length]);
+  }, []);
 
   return (
     <div class="messages-place">
