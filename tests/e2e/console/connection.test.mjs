@@ -107,16 +107,22 @@ test('after a gap in the events everything is read again, which the page says', 
   const { page } = await openPage(t, browser, hub);
   let isDeaf = false;
   let last;
+  const heard = new Recorder('the frames of the console');
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     last = socket;
-    socket.connectToServer().onMessage((frame) => isDeaf || socket.send(frame));
+    socket.connectToServer().onMessage((frame) => {
+      heard.push(frame);
+      if (!isDeaf) socket.send(frame);
+    });
   });
   await page.goto(linkTo(hub, 'gap', `/sessions/${one.id}`));
   const chat = new Chat(page);
+  await heard.first(() => new URL(last.url()).searchParams.has('sessionId'), 'the socket that hears of the session');
   await say(cli, one.id, 'Before.');
   await chat.says('Before.');
   isDeaf = true;
   await say(cli, one.id, 'Missed.');
+  await heard.first((frame) => frame.includes('Missed.'), 'what the page does not hear');
   await hub.web('gap').request('PATCH', `/api/sessions/${one.id}`, { body: { name: 'A new name' } });
   // The list is held back until the page has said that it reads.
   const said = page.getByText('Reading what was missed').waitFor();

@@ -101,7 +101,7 @@ function Said({ attachments, at, note, children }: SaidProps) {
             {attachments.map(({ id, filename, size }) => (
               <li key={id} class="chip">
                 <Paperclip size={13} aria-hidden />
-                <span class="ellipsis">{filename}</span>
+                <span class="ellipsis">{filename}</span>{' '}
                 <span>{sizeOf(size)}</span>
               </li>
             ))}
