@@ -137,6 +137,13 @@ test('dialogs, menus and toasts have no fault, and work by keys alone', async (t
   await page.keyboard.type('/');
   await page.getByRole('option').first().waitFor();
   assert.deepEqual(await faults(page), []);
+  await page.keyboard.press('Backspace');
+  for (const line of ['Denied', 'TodoWrite']) {
+    await page.locator('summary', { hasText: line }).focus();
+    await page.keyboard.press('Enter');
+  }
+  await page.locator('.answer').waitFor();
+  assert.deepEqual(await faults(page), []);
 });
 
 /** A picture of the page, once it looks the same twice: its last changes are a frame away from what can be waited for. */
