@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hunksBetween, hunksOf } from '../src/content/diff.ts';
+import { firstLines, hunksBetween, hunksOf } from '../src/content/diff.ts';
 
 const PATCH = `diff --git a/notes.txt b/notes.txt
 index 5626abf..814f4a4 100644
@@ -44,4 +44,23 @@ test('a diff of a new, an empty and a binary file', () => {
 
 test('what is no diff is none', () => {
   assert.equal(hunksOf('@@ -1,9 +1,9 @@\n too short\n'), null);
+});
+
+test('two long texts that have nothing in common are one in place of the other, at once', () => {
+  const text = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}\n`).join('');
+  const [hunk, ...others] = hunksBetween(text('old'), text('new'));
+  assert.deepEqual([others.length, hunk?.lines.length, hunk?.header], [0, 40_000, '@@ -1,20000 +1,20000 @@']);
+  assert.deepEqual([hunk?.lines[0]?.kind, hunk?.lines.at(-1)?.kind, hunk?.lines.at(-1)?.after], ['removed', 'added', 20_000]);
+});
+
+test('a long new file is added alone', () => {
+  const [hunk] = hunksBetween('', 'line\n'.repeat(5000));
+  assert.deepEqual([hunk?.lines.length, hunk?.lines.every(({ kind }) => kind === 'added')], [5000, true]);
+});
+
+test('of a long diff the first lines are taken, across hunks', () => {
+  const hunks = hunksOf(PATCH.replace(' four', ' four\n@@ -10,2 +10,2 @@\n same\n-x\n+y')) ?? [];
+  assert.deepEqual(firstLines(hunks, 5).map(({ lines }) => lines.length), [4, 1]);
+  assert.deepEqual(firstLines(hunks, 4).map(({ lines }) => lines.length), [4]);
+  assert.deepEqual(firstLines(hunks, 100), hunks);
 });

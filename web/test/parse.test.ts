@@ -25,8 +25,8 @@ test('an output record has texts, thoughts and calls in their order', () => {
 
 test('a result names the call that it belongs to', () => {
   const content = (more: object) => ({ role: 'agent', content: { type: 'output', data: { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', ...more }] } } } });
-  assert.deepEqual(parse(content({ content: 'out' })), [{ kind: 'result', id: 't', text: 'out', isError: false }]);
-  assert.deepEqual(parse(content({ content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }], is_error: true })), [{ kind: 'result', id: 't', text: 'a\nb', isError: true }]);
+  assert.deepEqual(parse(content({ content: 'out' })), [{ kind: 'result', id: 't', text: 'out', images: [], isError: false }]);
+  assert.deepEqual(parse(content({ content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }], is_error: true })), [{ kind: 'result', id: 't', text: 'a\nb', images: [], isError: true }]);
 });
 
 test('records of other kinds of agents are understood as well', () => {
@@ -34,7 +34,7 @@ test('records of other kinds of agents are understood as well', () => {
   assert.deepEqual(of({ type: 'message', message: 'hi' }), [{ kind: 'text', text: 'hi' }]);
   assert.deepEqual(of({ type: 'reasoning', message: 'hm' }), [{ kind: 'thinking', text: 'hm' }]);
   assert.deepEqual(of({ type: 'tool-call', callId: 'c', name: 'shell', input: { command: ['ls', '-l'] } }), [{ kind: 'tool', id: 'c', name: 'shell', input: { command: ['ls', '-l'] } }]);
-  assert.deepEqual(of({ type: 'tool-call-result', callId: 'c', output: { code: 0 } }), [{ kind: 'result', id: 'c', text: '{\n  "code": 0\n}', isError: false }]);
+  assert.deepEqual(of({ type: 'tool-call-result', callId: 'c', output: { code: 0 } }), [{ kind: 'result', id: 'c', text: '{\n  "code": 0\n}', images: [], isError: false }]);
   assert.deepEqual(of({ type: 'plan', entries: [{ content: 'one', status: 'completed', priority: 'high' }] }), [
     { kind: 'plan', todos: [{ id: '0', content: 'one', status: 'completed', priority: 'high' }] },
   ]);
@@ -53,6 +53,23 @@ test('an event has a name, bare or in a record', () => {
   assert.deepEqual(parse(ready), [part]);
   assert.deepEqual(parse({ role: 'agent', content: ready }), [part]);
   assert.deepEqual(parse({ type: 'event', data: { type: 'switch', mode: 'remote' } }), [{ kind: 'event', name: 'switch', text: 'remote' }]);
+});
+
+test('pictures come as addresses that hold them, from an agent as from a tool', () => {
+  const png = 'data:image/png;base64,AAAA';
+  const sourced = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
+  const served = { type: 'image', data: 'AAAA', mimeType: 'image/png' };
+  assert.deepEqual(parse(output(sourced)), [{ kind: 'image', url: png }]);
+  const content = [sourced, { type: 'text', text: 'two pictures' }, served];
+  assert.deepEqual(parse(output({ type: 'tool_result', tool_use_id: 't', content })), [{ kind: 'result', id: 't', text: 'two pictures', images: [png, png], isError: false }]);
+  for (const none of [{ type: 'image' }, { type: 'image', data: 'AAAA', mimeType: 'text/html' }, { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }]) {
+    assert.deepEqual(parse(output(none)), [{ kind: 'unknown', json: none }]);
+  }
+});
+
+test('what was typed at the prompt of an agent is its person’s', () => {
+  const content = { role: 'agent', content: { type: 'output', data: { type: 'user', message: { role: 'user', content: 'fix it' } } } };
+  assert.deepEqual(parse(content), [{ kind: 'user', text: 'fix it', attachments: [], from: 'cli' }]);
 });
 
 test('whatever is not known is kept as it is', () => {

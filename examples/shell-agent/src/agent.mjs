@@ -198,6 +198,7 @@ export class ShellAgent {
 
   async #command(item, command, args, attachments) {
     const input = args.length > 0 ? { command, args } : { command };
+    let id = randomUUID();
     if (!item.local) {
       const outcome = await this.#permission(command, input);
       if (this.#stopped) return;
@@ -205,11 +206,12 @@ export class ShellAgent {
         await this.say(records.text(this.#refusal(command, outcome)));
         return;
       }
+      if (outcome.id) id = outcome.id;
     }
     const current = this.#current;
     if (current.aborted) return;
     // From here on it must not run a second time, even if this process ends now.
-    const call = { id: randomUUID(), name: TOOL, input };
+    const call = { id, name: TOOL, input };
     this.onCall(call, item.seq);
     current.call = call;
     this.#setThinking(true);

@@ -8,7 +8,11 @@ import { randomUUID } from 'node:crypto';
 /** How long the answer to `permission` waits for the hub to take the new agent state. */
 const STATE_MS = 3000;
 
-/** @typedef {{status: 'approved' | 'denied' | 'canceled', decision?: string, reason?: string}} Outcome */
+/**
+ * `id`: the request that was answered. A call that it allows goes under this id, too, so that clients find the two together.
+ *
+ * @typedef {{status: 'approved' | 'denied' | 'canceled', id?: string, decision?: string, reason?: string}} Outcome
+ */
 
 export class Permissions {
   #pending = new Map();
@@ -69,7 +73,7 @@ export class Permissions {
       ...(allowTools === undefined ? {} : { allowTools }),
       ...(answers === undefined ? {} : { answers }),
     });
-    request.resolve(outcome);
+    request.resolve({ ...outcome, id });
     return { success: true };
   }
 
@@ -147,7 +151,7 @@ export class Permissions {
       if (!done) continue;
       this.#pending.delete(id);
       if (done.status === 'canceled') this.#open(request);
-      else request.resolve({ status: done.status, decision: done.decision, reason: done.reason });
+      else request.resolve({ status: done.status, id, decision: done.decision, reason: done.reason });
     }
   }
 }

@@ -60,7 +60,7 @@ test('an approved request moves to completedRequests with all that was answered'
     allowTools: ['Edit'],
   });
   assert.deepEqual(answer, { success: true });
-  assert.deepEqual(await outcome, { status: 'approved', decision: 'approved_for_session' });
+  assert.deepEqual(await outcome, { status: 'approved', id, decision: 'approved_for_session' });
   assert.deepEqual(hub.value.requests, {});
   assert.deepEqual(hub.value.completedRequests[id], {
     tool: 'Bash',
@@ -92,8 +92,9 @@ test('of two answers one wins', async () => {
 test('an approval with the decision to abort is a denial', async () => {
   const { permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', {}, 'default');
-  await permissions.answer({ id: await pendingId(), approved: true, decision: 'abort' });
-  assert.deepEqual(await outcome, { status: 'denied', decision: 'abort' });
+  const id = await pendingId();
+  await permissions.answer({ id, approved: true, decision: 'abort' });
+  assert.deepEqual(await outcome, { status: 'denied', id, decision: 'abort' });
 });
 
 test('a denial tells the agent why', async () => {
@@ -101,7 +102,7 @@ test('a denial tells the agent why', async () => {
   const outcome = permissions.ask('Bash', {}, 'default');
   const id = await pendingId();
   await permissions.answer({ id, approved: false, reason: 'Not on a Friday' });
-  assert.deepEqual(await outcome, { status: 'denied', decision: 'denied', reason: 'Not on a Friday' });
+  assert.deepEqual(await outcome, { status: 'denied', id, decision: 'denied', reason: 'Not on a Friday' });
   assert.equal(hub.value.completedRequests[id].reason, 'Not on a Friday');
 });
 

@@ -78,6 +78,63 @@ test('after a restart of the hub everything is read again, without a reload', as
   assert.equal(await page.evaluate(() => window.sameDocument), true);
 });
 
+test('a connection that broke is said to be away until it is back, and what was missed is there then', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'broken', ...place });
+  const { page } = await openPage(t, browser, hub);
+  let isBroken = false;
+  const sockets = [];
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    if (isBroken) return socket.close({ code: 1006 });
+    sockets.push(socket);
+    return socket.connectToServer();
+  });
+  await page.route('**/api/events*', (route) => route.abort());
+  await page.goto(linkTo(hub, 'broken', `/sessions/${one.id}`));
+  const chat = new Chat(page);
+  await chat.line.waitFor();
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  isBroken = true;
+  for (const socket of sockets) await socket.close({ code: 1012 });
+  await page.getByText('The connection broke. Reconnecting …').waitFor();
+  await say(cli, one.id, 'Meanwhile.');
+  isBroken = false;
+  await chat.says('Meanwhile.');
+  await page.getByText('The connection broke').waitFor({ state: 'detached' });
+});
+
+test('after a gap in the events everything is read again, which the page says', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'gap', ...place });
+  const { page } = await openPage(t, browser, hub);
+  let isDeaf = false;
+  let last;
+  const heard = new Recorder('the frames of the console');
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    last = socket;
+    socket.connectToServer().onMessage((frame) => {
+      heard.push(frame);
+      if (!isDeaf) socket.send(frame);
+    });
+  });
+  await page.goto(linkTo(hub, 'gap', `/sessions/${one.id}`));
+  const chat = new Chat(page);
+  await heard.first(() => new URL(last.url()).searchParams.has('sessionId'), 'the socket that hears of the session');
+  await say(cli, one.id, 'Before.');
+  await chat.says('Before.');
+  isDeaf = true;
+  await say(cli, one.id, 'Missed.');
+  await heard.first((frame) => frame.includes('Missed.'), 'what the page does not hear');
+  await hub.web('gap').request('PATCH', `/api/sessions/${one.id}`, { body: { name: 'A new name' } });
+  // The list is held back until the page has said that it reads.
+  const said = page.getByText('Reading what was missed').waitFor();
+  await page.route('**/api/sessions', (route) => said.then(() => route.fallback()));
+  isDeaf = false;
+  last.send(JSON.stringify({ type: 'connection-changed', data: { status: 'connected', subscriptionId: 'anew', resume: 'gap' } }));
+  await said;
+  await chat.says('Missed.');
+  await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
+  await page.getByText('Reading what was missed').waitFor({ state: 'detached' });
+});
+
 test('where no WebSocket gets through, events come as a stream', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'stream', ...place });
   const { page, complaints } = await openPage(t, browser, hub);

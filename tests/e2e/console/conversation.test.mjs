@@ -51,24 +51,6 @@ test('a command is sent, approved, and its output is seen', async (t) => {
   assert.deepEqual(complaints, []);
 });
 
-test('a command is denied with a reason, denied and stopped, and approved for the session', async (t) => {
-  const { page, chat } = await session(t, 'answers');
-  await chat.send('rm notes.txt');
-  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
-  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
-  await chat.says('Reason: It is still needed');
-  await chat.send('rm -r src');
-  await chat.answer('Deny and stop');
-  await chat.says('Denied and aborted: rm -r src');
-  await chat.send('cat notes.txt');
-  await chat.answer('For this session');
-  await chat.says('Exit code 0.');
-  await chat.send('ls src');
-  await page.locator('summary', { hasText: 'ls src' }).waitFor();
-  assert.equal(await chat.request().count(), 0);
-});
-
 test('modes and models are switched, commands are offered, and todos are shown', async (t) => {
   const { repository, agent, page, chat } = await session(t, 'modes');
   repository.write('.agents/commands/greet.md', '# Greet\n\n```sh\necho hello there\n```\n');
@@ -86,6 +68,9 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await chat.line.fill('/gre');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Tab');
+  assert.equal(await chat.line.inputValue(), '/greet ');
+  await chat.line.fill('/');
+  await page.getByRole('option', { name: '/greet' }).click();
   assert.equal(await chat.line.inputValue(), '/greet ');
   await page.keyboard.press('Enter');
   await chat.says('Exit code 0.');
@@ -115,60 +100,6 @@ test('while the terminal is in control the console only reads, until it takes co
   await chat.line.waitFor();
 });
 
-test('the questions of an agent are answered with a choice, several, or in own words', async (t) => {
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'questions', tag: '/code/q', metadata: { path: '/code/q', host: 'h' } });
-  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
-  const questions = [
-    { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
-    { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
-    { question: 'Its name?' },
-  ];
-  const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
-  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState });
-  const { page } = await visit(t, 'questions', { path: `/sessions/${one.id}` });
-  const card = new Chat(page).request('Ask');
-  assert.equal(await card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
-  await card.getByLabel('Square').check();
-  await card.getByLabel('red').check();
-  await card.getByLabel('blue').check();
-  await card.getByLabel('Answer to: Its name?').fill('Tile');
-  await card.getByRole('button', { name: 'Answer', exact: true }).click();
-  const { answers, approved } = await answered;
-  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'] }]);
-  await card.waitFor({ state: 'detached' });
-});
-
-test('an edit is shown as a diff before it is approved, and can end the questions about edits', async (t) => {
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h', flavor: 'alpha' } });
-  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
-  const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
-  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
-  const { page } = await visit(t, 'edits', { path: `/sessions/${one.id}` });
-  const card = new Chat(page).request('Edit');
-  await card.getByText('new', { exact: true }).waitFor();
-  assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
-  await card.getByRole('button', { name: 'Accept edits' }).click();
-  assert.equal((await answered).mode, 'acceptEdits');
-});
-
-test('what an agent writes cannot do anything to the page, and what is not known is shown as it is', async (t) => {
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
-  const evil = '# Title\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
-  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: evil }] } } } });
-  await cli.say(one.id, { whatever: { nested: [1, 2, 'three'] } });
-  await cli.say(one.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
-  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${one.id}` });
-  await page.getByText('context compacted: to 20 %').waitFor();
-  await page.locator('summary', { hasText: 'A record of another kind' }).click();
-  await page.getByText('"three"').waitFor();
-  await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
-  const markdown = page.locator('.markdown');
-  assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"]')].map(({ outerHTML }) => outerHTML)), []);
-  assert.match(await page.title(), /Session gateway$/);
-  // The browser says that the policy would not have let it pass, either.
-  assert.deepEqual(complaints.filter((text) => !/Content Security Policy/.test(text)), []);
-});
-
 test('a long conversation shows its end, reads older messages on the way up, and stays where one reads', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'long', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
   const say = (text) => cli.say(one.id, { role: 'agent', content: { type: 'text', text } });
@@ -191,4 +122,10 @@ test('a long conversation shows its end, reads older messages on the way up, and
   await chat.says('Message number 201.');
   await say('Message number 202.');
   await chat.says('Message number 202.');
+  // Who writes sees what was written, wherever one has read.
+  await chat.log.evaluate((element) => element.scrollBy(0, -2000));
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  await chat.send('and now?');
+  await chat.says('and now?');
+  await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
 });

@@ -1,10 +1,11 @@
-/** A session's life in the web console: started, named, archived, resumed, deleted. */
+/** A session's life in the web console: started, named, archived, resumed, deleted; and what else has a view of its own. */
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { DESK, PHONE } from '../lib/browser.mjs';
+import { connectCli } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, session } = await startConsole();
@@ -49,7 +50,11 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByText('The agent\'s process has ended').waitFor();
   await inList.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: 'Archive', exact: true }).click();
-  await page.getByRole('region', { name: 'Archived sessions' }).getByRole('link', { name: /Fix the notes/ }).click();
+  const archived = page.getByRole('region', { name: 'Archived sessions' });
+  await page.getByLabel('Search the archive').fill('nothing like it');
+  await archived.getByText('No archived session matches').waitFor();
+  await page.getByLabel('Search the archive').fill('fix notes');
+  await archived.getByRole('link', { name: /Fix the notes/ }).click();
   await chat.says('Exit code 0.');
 
   await page.getByRole('button', { name: 'Resume' }).click();
@@ -68,58 +73,38 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   assert.deepEqual(complaints, []);
 });
 
+test('a machine appears when it is online, and starts a session with everything that was chosen', async (t) => {
+  const { page, complaints } = await visit(t, 'machines', { ...DESK, path: '/machines' });
+  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  const web = hub.web('machines');
+  await web.machine({ id: 'm1', metadata: { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' } });
+  const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm1' } });
+  await cli.ask('machine-alive', { machineId: 'm1', time: Date.now() });
+  await page.getByRole('heading', { name: 'The workshop' }).waitFor();
+  const asked = [];
+  const started = await web.session({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
+  await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((one) => [one, one === '/home/ada/site'])) }));
+  await cli.serve('m1:spawnSession', (params) => (asked.push(params), { success: true, sessionId: started.id }));
+  await page.getByRole('link', { name: 'New session' }).click();
+  await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
+  await page.getByText('This directory is there').waitFor();
+  await page.getByLabel('Agent', { exact: true }).selectOption('beta');
+  await page.getByLabel('Model (optional)').fill('model_strong');
+  await page.getByLabel(/Without asking/).check();
+  await page.getByLabel(/In a git worktree/).check();
+  await page.getByLabel(/Name of the worktree/).fill('new-page');
+  await page.getByRole('button', { name: 'Start the session' }).click();
+  await page.waitForURL(`**/sessions/${started.id}`);
+  assert.deepEqual(asked, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
+  assert.deepEqual(complaints, []);
+});
+
 test('what a machine refuses is said where it was asked for', async (t) => {
   const { page } = await session(t, 'refused', { options: PHONE });
   await page.goto(`${hub.url}/new`);
   await page.getByRole('textbox', { name: 'Directory' }).fill('/');
   await page.getByRole('button', { name: 'Start the session' }).tap();
   await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
-});
-
-test('sessions appear, are found by a word, and go, without a reload', async (t) => {
-  const { page } = await visit(t, 'live');
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
-  const web = hub.web('live');
-  const names = ['Write the parser', 'Draw the map'];
-  const made = [];
-  for (const [at, name] of names.entries()) made.push(await web.session({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
-  for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
-  await page.keyboard.press('/');
-  await page.keyboard.type('parser laptop');
-  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
-  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('nothing like it');
-  await page.getByText('No session matches').waitFor();
-  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('');
-  await web.delete(`/api/sessions/${made[1].id}`);
-  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
-  await page.getByRole('link', { name: /Write the parser/ }).click();
-  await page.getByText('Nothing was said yet').waitFor();
-  await web.delete(`/api/sessions/${made[0].id}`);
-  await page.getByText('This session was deleted.').waitFor();
-});
-
-test('keys lead from session to session and through their parts', async (t) => {
-  const web = hub.web('keys');
-  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
-  const { page } = await visit(t, 'keys');
-  const names = page.getByRole('complementary').locator('.session-title');
-  await names.nth(1).waitFor();
-  const [top, below] = await names.allTextContents();
-  const heading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
-  await page.keyboard.press('j');
-  await heading(top);
-  await page.keyboard.press('j');
-  await heading(below);
-  await page.keyboard.press('k');
-  await heading(top);
-  for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
-    await page.keyboard.press(key);
-    await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
-  }
-  await page.keyboard.press('n');
-  await heading('New session');
-  await page.keyboard.press('?');
-  await heading('Settings');
 });
 
 test('the theme is that of the system until one is chosen, which stays', async (t) => {

@@ -5,6 +5,9 @@ import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
 import { PATIENCE_MS } from './await.mjs';
 
+/** What makes the browser draw the same pixels each time: whole tiles, one after another. */
+const DRAWING = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
+
 /** A phone and a desk. */
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
 export const DESK = { viewport: { width: 1280, height: 800 } };
@@ -17,7 +20,7 @@ export async function startBrowser(t) {
   const executablePath = findBrowser();
   if (!executablePath) throw new Error('There is no Chromium on this machine; on Debian: apt-get install chromium');
   // A container's root user has no sandbox to offer, and its /dev/shm is small.
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  const browser = await chromium.launch({ executablePath, args: [...DRAWING, '--no-sandbox', '--disable-dev-shm-usage'] });
   t.after(() => browser.close());
   return browser;
 }

@@ -1,5 +1,6 @@
 /** A made-up project, always the same, for pictures of the console and for a look at every kind of thing it shows. */
 
+import { eventually } from './await.mjs';
 
 /** The time on the page. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
@@ -112,9 +113,18 @@ export async function tell(hub, session, cli) {
     result('t5', 'test result: ok. 12 passed; 0 failed'),
     output({ type: 'text', text: ANSWER }),
   ];
-  for (const message of messages) await cli.say(id, message);
+  // Before the second try at the tests.
+  const beforeTests = 8;
+  for (const message of messages.slice(0, beforeTests)) await cli.say(id, message);
+  const completedAt = Date.now() + 1;
+  await eventually(() => Date.now() > completedAt, 'the next millisecond');
+  for (const message of messages.slice(beforeTests)) await cli.say(id, message);
+  const completedRequests = {
+    t2: { tool: 'Edit', arguments: { file_path: 'src/dates.rs' }, status: 'approved', decision: 'approved_for_session', mode: 'default', completedAt },
+    r0: { tool: 'Bash', arguments: { command: 'cargo install date-checker' }, status: 'denied', decision: 'denied', reason: 'The tests are enough', mode: 'default', completedAt },
+  };
   const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Refuse a 13th month"' }, createdAt: NOW - 30_000 } };
-  await cli.ask('update-state', { sid: id, expectedVersion: 1, agentState: { requests } });
+  await cli.ask('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
   const other = (tag, metadata) => web.session({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
   await other('/code/almanac/2', { path: '/code/almanac', name: 'Write the moon tables' });

@@ -11,6 +11,7 @@ export type Machine = Schemas['Machine'];
 export type Attachment = Schemas['Attachment'];
 export type TodoItem = Schemas['TodoItem'];
 export type PendingRequest = Schemas['PendingRequest'];
+export type CompletedRequest = Schemas['CompletedRequest'];
 export type PermissionMode = Schemas['PermissionMode'];
 export type PushLogEntry = Schemas['PushLogEntry'];
 

@@ -34,9 +34,31 @@ export function hunksOf(patch: string): Hunk[] | null {
   }
 }
 
+/** Two texts that differ in more lines than this are not compared: it would hold up the page. */
+const MAX_EDITS = 2000;
+
 /** The hunks between two texts. */
 export function hunksBetween(before: string, after: string): Hunk[] {
-  return structuredPatch('', '', before, after, '', '', { context: 3 }).hunks.map(toHunk);
+  const patch = structuredPatch('', '', before, after, '', '', { context: 3, maxEditLength: MAX_EDITS });
+  return (patch?.hunks ?? [replacing(before, after)]).map(toHunk);
+}
+
+/** All of a text in place of another, where comparing them would take too long. */
+function replacing(before: string, after: string): Parsed {
+  const linesOf = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
+  const [old, next] = [linesOf(before), linesOf(after)];
+  const lines = [...old.map((line) => `-${line}`), ...next.map((line) => `+${line}`)];
+  return { oldStart: 1, oldLines: old.length, newStart: 1, newLines: next.length, lines };
+}
+
+/** The first lines of a diff. */
+export function firstLines(hunks: Hunk[], count: number): Hunk[] {
+  let left = count;
+  return hunks.flatMap((hunk) => {
+    const lines = hunk.lines.slice(0, left);
+    left -= lines.length;
+    return lines.length > 0 ? [{ ...hunk, lines }] : [];
+  });
 }
 
 type Parsed = ReturnType<typeof parsePatch>[number]['hunks'][number];

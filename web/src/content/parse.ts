@@ -11,7 +11,9 @@ export type Part =
   | { kind: 'text'; text: string }
   | { kind: 'thinking'; text: string }
   | { kind: 'tool'; id: string; name: string; input: unknown }
-  | { kind: 'result'; id: string; text: string; isError: boolean }
+  /** `images`: addresses of pictures, which hold the pictures themselves. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean }
+  | { kind: 'image'; url: string }
   | { kind: 'plan'; todos: TodoItem[] }
   | { kind: 'event'; name: string; text: string | undefined }
   | { kind: 'unknown'; json: unknown };
@@ -62,7 +64,9 @@ function ofBody(body: unknown): Part[] | null {
 
 function ofOutput(data: Fields): Part[] | null {
   if (data.type === 'summary') return text(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: text(data.summary) }];
-  const content = isObject(data.message) ? data.message.content : undefined;
+  const { content, role } = isObject(data.message) ? data.message : {};
+  // What was typed at the agent's own prompt.
+  if (typeof content === 'string' && role === 'user') return ofUser(content, 'cli');
   if (typeof content === 'string') return [{ kind: 'text', text: content }];
   return Array.isArray(content) ? ofBlocks(content) : null;
 }
@@ -84,8 +88,12 @@ function ofBlock(block: unknown): Part | null {
         : null;
     case 'tool_result':
       return typeof block.tool_use_id === 'string'
-        ? { kind: 'result', id: block.tool_use_id, text: plain(block.content), isError: block.is_error === true }
+        ? { kind: 'result', id: block.tool_use_id, ...output(block.content), isError: block.is_error === true }
         : null;
+    case 'image': {
+      const url = imageOf(block);
+      return url === null ? null : { kind: 'image', url };
+    }
     default:
       return null;
   }
@@ -102,7 +110,7 @@ function ofKind(data: Fields): Part[] | null {
     case 'tool-call':
       return id && typeof data.name === 'string' ? [{ kind: 'tool', id, name: data.name, input: data.input }] : null;
     case 'tool-call-result':
-      return id ? [{ kind: 'result', id, text: plain(data.output), isError: data.is_error === true || data.isError === true }] : null;
+      return id ? [{ kind: 'result', id, ...output(data.output), isError: data.is_error === true || data.isError === true }] : null;
     case 'plan':
       return Array.isArray(data.entries) ? [{ kind: 'plan', todos: todosOf(data.entries) }] : null;
     default:
@@ -113,6 +121,23 @@ function ofKind(data: Fields): Part[] | null {
 function ofEvent(data: Fields): Part[] | null {
   const name = text(data.type);
   return name === undefined ? null : [{ kind: 'event', name, text: text(data.message) ?? text(data.text) ?? text(data.mode) }];
+}
+
+/** A tool's output taken apart: pictures, and the rest as text. */
+function output(content: unknown): { text: string; images: string[] } {
+  const blocks = Array.isArray(content) ? content : [content];
+  const images = blocks.map((one) => (isObject(one) && one.type === 'image' ? imageOf(one) : null));
+  if (images.every((one) => one === null)) return { text: plain(content), images: [] };
+  const rest = blocks.filter((_, at) => images[at] === null);
+  return { text: rest.length > 0 ? plain(rest) : '', images: images.filter((one) => one !== null) };
+}
+
+/** The address of a picture that a block holds: in a `source` of its own, or beside its type, as tool servers write it. */
+function imageOf({ source, ...block }: Fields): string | null {
+  const { data, media_type, mimeType } = isObject(source) ? source : block;
+  const type = text(media_type) ?? text(mimeType);
+  if (typeof data !== 'string' || type === undefined || !/^image\/[\w.+-]+$/.test(type)) return null;
+  return `data:${type};base64,${data}`;
 }
 
 /** A tool's output as text: itself, the texts of its blocks, or its JSON. */

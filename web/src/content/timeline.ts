@@ -1,6 +1,6 @@
 /** A conversation as it is shown: messages taken apart, and each tool's call and results in one place. */
 
-import type { Message } from '../api/types.ts';
+import type { CompletedRequest, Message } from '../api/types.ts';
 import type { Outgoing } from '../state/types.ts';
 import { parse, type Part } from './parse.ts';
 
@@ -12,7 +12,11 @@ export interface ToolItem {
   input: unknown;
   /** Pieces of output, as far as they have come. */
   output: string;
+  /** Pictures among the output. */
+  images: string[];
   state: 'running' | 'done' | 'failed';
+  /** How it was allowed, when somebody was asked. */
+  permission?: CompletedRequest;
   createdAt: number;
 }
 
@@ -20,7 +24,8 @@ export interface ToolItem {
 export type Item =
   | ToolItem
   | (Exclude<Part, { kind: 'tool' | 'result' }> & { key: string; createdAt: number })
-  | { kind: 'result'; key: string; text: string; isError: boolean; createdAt: number }
+  | { kind: 'result'; key: string; text: string; images: string[]; isError: boolean; createdAt: number }
+  | { kind: 'permission'; key: string; request: CompletedRequest; createdAt: number }
   | { kind: 'outgoing'; key: string; outgoing: Outgoing };
 
 const parsed = new WeakMap<Message, Part[]>();
@@ -29,6 +34,17 @@ function partsOf(message: Message): Part[] {
   let parts = parsed.get(message);
   if (!parts) parsed.set(message, (parts = parse(message.content)));
   return parts;
+}
+
+/** What a conversation is made of. */
+export interface Said {
+  /** By seq, ascending. */
+  messages: Message[];
+  outgoing: Outgoing[];
+  /** There are messages before these. */
+  hasOlder: boolean;
+  /** What the agent asked and was answered, by the requests' ids. */
+  completed?: Record<string, CompletedRequest> | undefined;
 }
 
 /** What the agent is doing: it may be gone, be there and wait, or be at work. */
@@ -45,9 +61,8 @@ const TODOS = 'TodoWrite';
  *
  * No record says that a call has ended, and its output may come in many pieces. So a call that has put something out
  * counts as done when the agent goes on to something else, or is not at work.
- * @param messages by seq, ascending
  */
-export function timeline(messages: Message[], outgoing: Outgoing[], { active, thinking }: Doing): Item[] {
+export function timeline({ messages, outgoing, hasOlder, completed = {} }: Said, { active, thinking }: Doing): Item[] {
   const items: Item[] = [];
   const tools = new Map<string, ToolItem>();
   const answered = new Set<ToolItem>();
@@ -62,15 +77,15 @@ export function timeline(messages: Message[], outgoing: Outgoing[], { active, th
       if (part.kind === 'tool') {
         const { name, input } = part;
         settle(answered);
-        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', state: name === TODOS ? 'done' : 'running', createdAt };
+        const tool: ToolItem = { kind: 'tool', key, name, input, output: '', images: [], state: name === TODOS ? 'done' : 'running', createdAt };
         tools.set(part.id, tool);
         items.push(tool);
       } else if (part.kind === 'result') {
-        const { text, isError } = part;
+        const { text, images, isError } = part;
         const tool = tools.get(part.id);
         // The call of a result may be further up than what is loaded.
-        if (tool) answered.add(addResult(tool, text, isError));
-        else items.push({ kind: 'result', key, text, isError, createdAt });
+        if (tool) answered.add(addResult(tool, part));
+        else items.push({ kind: 'result', key, text, images, isError, createdAt });
       } else {
         // With a turn ends what was running in it.
         settle(part.kind === 'event' && part.name === 'ready' ? tools.values() : answered);
@@ -79,13 +94,48 @@ export function timeline(messages: Message[], outgoing: Outgoing[], { active, th
     });
   }
   if (!thinking) settle(active ? answered : tools.values());
-  return [...merged(items), ...outgoing.map((one): Item => ({ kind: 'outgoing', key: one.localId, outgoing: one }))];
+  const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
+  return [
+    ...withPermissions(merged(items), allowTools(tools, completed), since),
+    ...outgoing.map((one): Item => ({ kind: 'outgoing', key: one.localId, outgoing: one })),
+  ];
 }
 
-function addResult(tool: ToolItem, text: string, isError: boolean): ToolItem {
+function addResult(tool: ToolItem, { text, images, isError }: Extract<Part, { kind: 'result' }>): ToolItem {
   tool.output += text;
+  tool.images.push(...images);
   if (isError) tool.state = 'failed';
   return tool;
+}
+
+/** Puts answers to the calls that go by their requests' ids; what is left are those of calls that are not here. */
+function allowTools(tools: Map<string, ToolItem>, completed: Record<string, CompletedRequest>): [id: string, request: CompletedRequest][] {
+  return Object.entries(completed).filter(([id, request]) => {
+    const tool = tools.get(id);
+    if (!tool) return true;
+    tool.permission = request;
+    // Nothing comes of what was not allowed.
+    if (request.status !== 'approved' && tool.state === 'running') tool.state = 'failed';
+    return false;
+  });
+}
+
+/** Puts answers where they fell in time. Those before `since` belong to messages that are not here yet. */
+function withPermissions(items: Item[], requests: [id: string, request: CompletedRequest][], since: number): Item[] {
+  const answered = requests
+    .map(([id, request]) => ({ kind: 'permission' as const, key: `permission ${id}`, request, createdAt: request.completedAt ?? request.createdAt ?? 0 }))
+    .filter(({ createdAt }) => createdAt >= since)
+    .sort((a, b) => a.createdAt - b.createdAt);
+  const out: Item[] = [];
+  let next = 0;
+  for (const item of items) {
+    for (let one = answered[next]; one && 'createdAt' in item && one.createdAt < item.createdAt; one = answered[next]) {
+      out.push(one);
+      next += 1;
+    }
+    out.push(item);
+  }
+  return [...out, ...answered.slice(next)];
 }
 
 /** Results whose call is not here come in pieces, too: one after another they are one. */
@@ -94,7 +144,7 @@ function merged(items: Item[]): Item[] {
   for (const item of items) {
     const last = out.at(-1);
     if (item.kind === 'result' && last?.kind === 'result') {
-      out[out.length - 1] = { ...last, text: last.text + item.text, isError: last.isError || item.isError };
+      out[out.length - 1] = { ...last, text: last.text + item.text, images: [...last.images, ...item.images], isError: last.isError || item.isError };
     } else {
       out.push(item);
     }

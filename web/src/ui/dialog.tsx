@@ -1,6 +1,6 @@
 /** Dialogs: a question with a yes and a no, or with one field. */
 
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sentence } from '../api/errors.ts';
@@ -17,6 +17,9 @@ interface Question {
 }
 
 const asked = signal<Question | null>(null);
+
+/** Whether a dialog is open. */
+export const isAsking = computed(() => asked.value !== null);
 
 /** Opens a dialog. */
 export function ask(question: Question): void {
@@ -63,6 +66,7 @@ function Asked({ question }: { question: Question }) {
             <input
               id="dialog-field"
               class="input"
+              dir="auto"
               value={value}
               maxLength={field.maxLength}
               required={!field.isOptional}

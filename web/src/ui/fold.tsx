@@ -21,7 +21,7 @@ export function Fold(props: { id: string; icon: ComponentChildren; title: string
     <details class={isBad ? 'fold bad' : 'fold'} open={isOpen} onToggle={({ currentTarget }) => onToggle(currentTarget.open)}>
       <summary>
         {icon}
-        <span class="fold-title">{title}</span>
+        <span class="fold-title ellipsis">{title}</span>
         {detail && <span class="mono ellipsis fold-detail">{detail}</span>}
         {end}
       </summary>

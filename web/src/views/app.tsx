@@ -2,15 +2,15 @@
 
 import './app.css';
 import { lazy, Suspense } from 'preact/compat';
-import { useEffect } from 'preact/hooks';
-import { Route, Switch, useLocation } from 'wouter-preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { namespace, openSession, pendingCount, summaries } from '../state/store.ts';
 import { titleOf } from '../state/sessions.ts';
 import { Boundary } from '../ui/boundary.tsx';
 import { Dialogs } from '../ui/dialog.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
 import { Toasts } from '../ui/toasts.tsx';
-import { isWide } from '../ui/wide.ts';
+import { isWide } from '../ui/device.ts';
 import { ConnectionBanner } from './connection.tsx';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
@@ -48,6 +48,8 @@ function Frame() {
     return () => navigator.serviceWorker?.removeEventListener('message', opened);
   }, [navigate]);
 
+  useFocusOnArrival(path);
+
   return (
     <div class="frame" data-at={isSession ? 'session' : 'page'}>
       <a class="skip" href="#main">
@@ -78,9 +80,27 @@ function Frame() {
         </Boundary>
       </main>
       <Shortcuts />
-      <Title />
+      <Title path={path} />
     </div>
   );
+}
+
+/**
+ * Gives the focus to the view when what had it is gone with the view before, as a list's line on a phone: keys and screen
+ * readers go on from there. Back at the list that is the line one came from.
+ */
+function useFocusOnArrival(path: string): void {
+  const [, , id] = path.split('/');
+  const view = path.startsWith('/sessions/') ? `/sessions/${id}` : path;
+  const before = useRef(view);
+  useEffect(() => {
+    if (before.current === view) return;
+    const line = document.querySelector<HTMLElement>(`.session-row[href="${before.current}"]`);
+    before.current = view;
+    if (document.activeElement !== document.body) return;
+    const place = view === '/' && line !== null ? line : document.getElementById('main');
+    place?.focus({ preventScroll: true });
+  }, [view]);
 }
 
 function Loading() {
@@ -107,22 +127,32 @@ function Nowhere() {
   return (
     <div class="empty">
       <h2>There is no such page</h2>
-      <a href="/">To the sessions</a>
+      <Link href="/">To the sessions</Link>
     </div>
   );
 }
 
-/** How many agents wait stands in the page's title, and on the icon of an installed console. */
-function Title() {
+const NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archive', '/machines': 'Machines', '/new': 'New session', '/settings': 'Settings' };
+
+/**
+ * The page's title: the view, and how many agents wait, which also stands on the icon of an installed console. A screen
+ * reader says it only when a page is loaded, so another view is told of here.
+ */
+function Title({ path }: { path: string }) {
   const count = pendingCount.value;
   const shown = summaries.value[openSession.value ?? ''];
-  const name = shown ? `${titleOf(shown)} · Session gateway` : 'Session gateway';
+  const name = shown ? titleOf(shown) : NAMES[path];
   useEffect(() => {
-    document.title = count > 0 ? `(${count}) ${name}` : name;
+    const title = name === undefined ? 'Session gateway' : `${name} · Session gateway`;
+    document.title = count > 0 ? `(${count}) ${title}` : title;
   }, [count, name]);
   useEffect(() => {
     const badge = navigator as { setAppBadge?: (count: number) => Promise<void> };
     void badge.setAppBadge?.(count).catch(() => {});
   }, [count]);
-  return null;
+  return (
+    <p class="hidden-visually" role="status">
+      {name}
+    </p>
+  );
 }

@@ -20,8 +20,10 @@ export function Chat({ session }: { session: Session }) {
     <div class="chat">
       <Messages session={session} />
       <div class="dock">
-        {session.todos && session.todos.length > 0 && <Todos todos={session.todos} />}
-        {session.active && <Requests session={session} />}
+        <div class="dock-above">
+          {session.todos && session.todos.length > 0 && <Todos todos={session.todos} />}
+          {session.active && <Requests session={session} />}
+        </div>
         {!session.active ? <Ended id={session.id} /> : isLocal ? <Local id={session.id} /> : <Composer session={session} />}
       </div>
     </div>

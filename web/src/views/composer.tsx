@@ -9,13 +9,14 @@ import { outbox } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { commandsOf } from '../state/commands.ts';
 import { hasModels, MODELS, type ModelMode, modeLabel, modelLabel, modeMeaning, modesOf } from '../state/modes.ts';
+import { hasKeyboard } from '../ui/device.ts';
 import { attempt } from '../ui/toasts.tsx';
 import { addFiles, takeAttachments, Uploads, uploadsOf } from './attachments.tsx';
 
-/** On a phone, Enter begins a new line, and the button sends. */
-const hasKeyboard = matchMedia('(hover: hover) and (pointer: fine)').matches;
-
 const draftKey = (id: string) => `draft ${id}`;
+
+/** Who chooses with a pointer goes on writing. */
+const keepFocus = (event: Event) => event.preventDefault();
 
 /** The composer of a session. What is written stays when the page is left. */
 export function Composer({ session }: { session: Session }) {
@@ -56,6 +57,7 @@ export function Composer({ session }: { session: Session }) {
     if (chosen && (event.key === 'Tab' || (event.key === 'Enter' && `/${chosen.name}` !== text))) complete(chosen);
     else if (chosen && event.key === 'ArrowDown') setChoice((choice + 1) % offered.length);
     else if (chosen && event.key === 'ArrowUp') setChoice((choice - 1 + offered.length) % offered.length);
+    // On a phone Enter begins a line, and the button sends.
     else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard || event.ctrlKey || event.metaKey)) send();
     else return;
     event.preventDefault();
@@ -86,7 +88,7 @@ export function Composer({ session }: { session: Session }) {
       {offered.length > 0 && (
         <ul role="listbox" class="completions" id="completions" aria-label="Commands and skills">
           {offered.map((command, at) => (
-            <li key={command.name} id={`completion-${at}`} role="option" aria-selected={at === choice} onPointerDown={() => complete(command)}>
+            <li key={command.name} id={`completion-${at}`} role="option" aria-selected={at === choice} onMouseDown={keepFocus} onClick={() => complete(command)}>
               <span class="mono">/{command.name}</span>
               <span class="muted small ellipsis">{command.description}</span>
             </li>
@@ -114,6 +116,7 @@ export function Composer({ session }: { session: Session }) {
             ref={field}
             id="composer"
             rows={1}
+            dir="auto"
             value={text}
             placeholder={isDropping ? 'Drop the files here' : 'Message, or / for commands'}
             aria-label="Message to the agent"

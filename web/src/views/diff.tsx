@@ -1,8 +1,8 @@
 /** A diff as a table, with the numbers of the lines before and after. */
 
 import './diff.css';
-import { useMemo } from 'preact/hooks';
-import { type Hunk, hunksBetween, hunksOf, type Line } from '../content/diff.ts';
+import { useMemo, useState } from 'preact/hooks';
+import { firstLines, type Hunk, hunksBetween, hunksOf, type Line } from '../content/diff.ts';
 import type { Edit } from '../content/tools.ts';
 
 /** A unified diff of one file. */
@@ -38,7 +38,25 @@ export function Edits({ edits }: { edits: Edit[] }) {
 const SIGNS = { same: ' ', added: '+', removed: '−' };
 const WORDS = { same: '', added: 'added', removed: 'removed' };
 
+/** Lines of a diff that are shown at first: many thousands would hold up the page. */
+const FIRST_LINES = 1000;
+
 function Hunks({ hunks, label }: { hunks: Hunk[]; label: string }) {
+  const [all, setAll] = useState(false);
+  const count = hunks.reduce((sum, { lines }) => sum + lines.length, 0);
+  return (
+    <>
+      <HunkTable hunks={all ? hunks : firstLines(hunks, FIRST_LINES)} label={label} />
+      {!all && count > FIRST_LINES && (
+        <button type="button" class="button quiet" onClick={() => setAll(true)}>
+          Show all {count} lines
+        </button>
+      )}
+    </>
+  );
+}
+
+function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
   return (
     <div class="diff" tabIndex={0} role="region" aria-label={label}>
       <table>

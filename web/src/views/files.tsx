@@ -1,12 +1,13 @@
 /** The files of the session's directory: a tree or what a search finds on one side, a file on the other. */
 
 import './files.css';
-import { ArrowLeft, Search } from 'lucide-preact';
+import { ArrowLeft } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { findFiles } from '../state/workspace.ts';
 import { Failure, Skeleton } from '../ui/pieces.tsx';
+import { Search } from '../ui/search.tsx';
 import { useRead } from '../ui/use-read.ts';
 import { FileTree } from './file-tree.tsx';
 import { FileViewer } from './file-viewer.tsx';
@@ -22,17 +23,7 @@ export function Files({ session }: { session: Session }) {
   return (
     <div class="files" data-open={open !== null}>
       <div class="files-side">
-        <div class="search">
-          <Search size={16} aria-hidden />
-          <input
-            class="input"
-            type="search"
-            placeholder="Search files by name"
-            aria-label="Search files"
-            value={query}
-            onInput={({ currentTarget }) => setQuery(currentTarget.value)}
-          />
-        </div>
+        <Search label="Search files" placeholder="Search files by name" value={query} onChange={setQuery} />
         {query.trim() === '' ? <FileTree id={id} open={open} onOpen={show} /> : <Found id={id} query={query.trim()} onOpen={show} />}
       </div>
       <div class="files-main">

@@ -9,16 +9,18 @@ import { Markdown } from '../content/markdown.tsx';
 import { outbox } from '../hub.ts';
 import type { Outgoing } from '../state/types.ts';
 import { Fold } from '../ui/fold.tsx';
-import { sizeOf } from '../ui/pieces.tsx';
-import { Output, ToolCall } from './tool.tsx';
+import { ago, sizeOf } from '../ui/pieces.tsx';
+import { Permission } from './permission.tsx';
 import { TodoList } from './todos.tsx';
+import { ToolCall } from './tool.tsx';
+import { Output, Pictures } from './tool-input.tsx';
 
 /** Shows an item. */
 export function ItemView({ item, sessionId }: { item: Item; sessionId: string }) {
   switch (item.kind) {
     case 'user':
       return (
-        <Said attachments={item.attachments} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
+        <Said attachments={item.attachments} at={item.createdAt} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
           {item.text}
         </Said>
       );
@@ -37,9 +39,14 @@ export function ItemView({ item, sessionId }: { item: Item; sessionId: string })
     case 'result':
       return (
         <Fold id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier call" isBad={item.isError}>
-          <Output text={item.text} />
+          {item.text.trim() !== '' && <Output text={item.text} />}
+          <Pictures urls={item.images} />
         </Fold>
       );
+    case 'permission':
+      return <Permission id={item.key} request={item.request} />;
+    case 'image':
+      return <Pictures urls={[item.url]} />;
     case 'plan':
       return <TodoList todos={item.todos} />;
     case 'event':
@@ -63,7 +70,24 @@ function Event({ name, text }: { name: string; text: string | undefined }) {
   );
 }
 
-function Said({ attachments, note, children }: { attachments: Attachment[]; note?: string | undefined; children: ComponentChildren }) {
+/** A time that is read at a glance, and exactly on a second look. */
+function When({ at }: { at: number }) {
+  const time = new Date(at);
+  return (
+    <time class="muted when" dateTime={time.toISOString()} title={time.toLocaleString()}>
+      {ago(at)}
+    </time>
+  );
+}
+
+interface SaidProps {
+  attachments: Attachment[];
+  at?: number;
+  note?: string | undefined;
+  children: ComponentChildren;
+}
+
+function Said({ attachments, at, note, children }: SaidProps) {
   return (
     <div class="said">
       <span class="prompt" aria-hidden>
@@ -71,18 +95,21 @@ function Said({ attachments, note, children }: { attachments: Attachment[]; note
       </span>
       <div>
         <span class="hidden-visually">You: </span>
-        {children}
+        <div class="said-text">{children}</div>
         {attachments.length > 0 && (
           <ul role="list" class="attachments" aria-label="Attachments">
             {attachments.map(({ id, filename, size }) => (
               <li key={id} class="chip">
-                <Paperclip size={13} aria-hidden /> {filename} · {sizeOf(size)}
+                <Paperclip size={13} aria-hidden />
+                <span class="ellipsis">{filename}</span>{' '}
+                <span>{sizeOf(size)}</span>
               </li>
             ))}
           </ul>
         )}
         {note && <p class="muted small">{note}</p>}
       </div>
+      {at !== undefined && <When at={at} />}
     </div>
   );
 }

@@ -4,6 +4,7 @@ import { ArrowDown } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
+import { wordsOf } from '../content/markdown.tsx';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
@@ -24,8 +25,13 @@ const SPOKEN = 300;
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
   const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => conversations[id] ?? EMPTY_CONVERSATION);
-  const items = useMemo(() => timeline(messages, outgoing, { active, thinking }), [messages, outgoing, active, thinking]);
-  const last = items.findLast((item) => item.kind === 'text');
+  const completed = session.agentState?.completedRequests;
+  const items = useMemo(
+    () => timeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
+    [messages, outgoing, hasOlder, completed, active, thinking],
+  );
+  const last = items.findLast((item) => item.kind === 'text')?.text;
+  const spoken = useMemo(() => last && `The agent says: ${wordsOf(last).trim().slice(0, SPOKEN)}`, [last]);
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
       {items.length === 0 ? (
@@ -37,7 +43,7 @@ export function Messages({ session }: { session: Session }) {
         <>
           <Column sessionId={id} items={items} hasOlder={hasOlder} />
           <p class="hidden-visually" role="status">
-            {last && `The agent says: ${last.text.slice(0, SPOKEN)}`}
+            {spoken}
           </p>
         </>
       )}
@@ -51,14 +57,23 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   const isAtEnd = useRef(true);
   const lastOffset = useRef(0);
   const firstKey = useRef(items[0]?.key);
+  const lastKey = useRef(items.at(-1)?.key);
   const [isAway, setAway] = useState(false);
   const reading = useRef(false);
   // Older messages come in above: what is on the screen must stay where it is.
   const isPrepended = firstKey.current !== items[0]?.key;
 
-  const toEnd = () => list.current?.scrollToIndex(items.length - 1, { align: 'end' });
+  const toEnd = () => {
+    isAtEnd.current = true;
+    const element = scroller.current;
+    if (element) element.scrollTop = element.scrollHeight;
+  };
   useLayoutEffect(() => {
     firstKey.current = items[0]?.key;
+    const last = items.at(-1);
+    // Who sends something wants to see it.
+    if (last?.kind === 'outgoing' && last.key !== lastKey.current) isAtEnd.current = true;
+    lastKey.current = last?.key;
     if (isAtEnd.current) toEnd();
   }, [items]);
 
@@ -82,14 +97,16 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
     setAway(!isAtEnd.current);
     void readOlder();
   };
-  // The keyboard of a phone or a growing composer takes room away below.
+  // The end moves away while messages are measured, and when a phone's keyboard or a growing composer takes room away. The
+  // list's own way to its end would go on for a moment, and take along who scrolls up meanwhile.
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
     const observer = new ResizeObserver(() => isAtEnd.current && toEnd());
     observer.observe(element);
+    if (element.lastElementChild) observer.observe(element.lastElementChild);
     return () => observer.disconnect();
-  }, [items.length]);
+  }, []);
 
   return (
     <div class="messages-place">

@@ -5,13 +5,12 @@ import type { Question } from '../content/tools.ts';
 
 interface Props {
   questions: Question[];
-  busy: boolean;
   onAnswer: (answers: Record<string, string[]>) => void;
   onSkip: () => void;
 }
 
 /** A form with all questions of one request. */
-export function Questions({ questions, busy, onAnswer, onSkip }: Props) {
+export function Questions({ questions, onAnswer, onSkip }: Props) {
   const [chosen, setChosen] = useState<Record<string, string[]>>({});
   const [written, setWritten] = useState<Record<string, string>>({});
   const answerOf = ({ key }: Question) => {
@@ -47,10 +46,10 @@ export function Questions({ questions, busy, onAnswer, onSkip }: Props) {
         />
       ))}
       <div class="request-actions">
-        <button type="submit" class="button primary" disabled={busy || !isComplete}>
+        <button type="submit" class="button primary" disabled={!isComplete}>
           Answer
         </button>
-        <button type="button" class="button" disabled={busy} onClick={onSkip}>
+        <button type="button" class="button" onClick={onSkip}>
           Do not answer
         </button>
       </div>

@@ -2,41 +2,95 @@
 
 import './requests.css';
 import { Ban, Check, ShieldQuestion, X } from 'lucide-preact';
-import { useState } from 'preact/hooks';
+import type { RefObject } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
 import { editsOf, questionsOf, summarize } from '../content/tools.ts';
 import * as actions from '../state/actions.ts';
 import { editMode, modeLabel } from '../state/modes.ts';
-import { ask } from '../ui/dialog.tsx';
+import { hasKeyboard } from '../ui/device.ts';
+import { ask, isAsking } from '../ui/dialog.tsx';
 import { attempt } from '../ui/toasts.tsx';
 import { Questions } from './questions.tsx';
-import { Input, ToolIcon } from './tool.tsx';
+import { ToolIcon } from './tool.tsx';
+import { Input } from './tool-input.tsx';
 
 /** The longest reason that the hub takes. */
 const MAX_REASON = 1000;
 
-/** The requests of a session that wait, oldest first. */
+/** The requests of a session that wait, oldest first: one is open, the others are a line each. */
 export function Requests({ session }: { session: Session }) {
   const requests = Object.entries(session.agentState?.requests ?? {});
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
+  const [chosen, setChosen] = useState<string | null>(null);
+  const open = requests.some(([id]) => id === chosen) ? chosen : requests[0]?.[0];
+  const place = useRef<HTMLDivElement>(null);
+  const focusNext = useFocusAfterAnswer(requests.length, place);
   return (
-    <div role="region" aria-label="Requests" class="requests">
+    <div role="region" aria-label="Requests" class="requests" ref={place}>
       <p class="hidden-visually" role="status">
         {requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarize(requests[0]?.[1].arguments)}`}
       </p>
-      {requests.map(([id, request]) => (
-        <RequestCard key={id} session={session} id={id} request={request} />
-      ))}
+      {requests.map(([id, request]) =>
+        id === open ? (
+          <RequestCard key={id} session={session} id={id} request={request} onAnswer={focusNext} />
+        ) : (
+          <RequestLine key={id} request={request} onOpen={() => setChosen(id)} />
+        ),
+      )}
     </div>
   );
 }
 
-function RequestCard({ session, id, request }: { session: Session; id: string; request: PendingRequest }) {
+/**
+ * With an answer its button goes. Who answered by keys goes on with the next request, or with the line to write.
+ * @returns to be called with each answer
+ */
+function useFocusAfterAnswer(count: number, place: RefObject<HTMLElement>): () => void {
+  const isDue = useRef(false);
+  const isAway = isAsking.value;
+  useEffect(() => {
+    if (!isDue.current || isAway || document.activeElement !== document.body) return;
+    isDue.current = false;
+    const next = place.current?.querySelector<HTMLElement>('.request :is(button, input)');
+    (next ?? document.getElementById(hasKeyboard ? 'composer' : 'main'))?.focus({ preventScroll: true });
+  }, [count, isAway]);
+  return () => {
+    isDue.current = true;
+  };
+}
+
+const titleOf = ({ tool = 'A tool', arguments: input }: PendingRequest) => (questionsOf(input).length > 0 ? 'The agent has a question' : `May it use ${tool}?`);
+
+function RequestLine({ request, onOpen }: { request: PendingRequest; onOpen: () => void }) {
+  const { tool = 'A tool', arguments: input } = request;
+  const [question] = questionsOf(input);
+  return (
+    <section class="request folded" aria-label={`${tool} asks`}>
+      <button type="button" onClick={onOpen}>
+        {question ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
+        <span class="ellipsis">{titleOf(request)}</span>
+        <span class="ellipsis muted small">{question?.text ?? summarize(input)}</span>
+      </button>
+    </section>
+  );
+}
+
+interface CardProps {
+  session: Session;
+  id: string;
+  request: PendingRequest;
+  onAnswer: () => void;
+}
+
+function RequestCard({ session, id, request, onAnswer }: CardProps) {
   const [busy, setBusy] = useState(false);
   const questions = questionsOf(request.arguments);
   const tool = request.tool ?? 'A tool';
   const answer = async (work: () => Promise<unknown>) => {
+    if (busy) return;
     setBusy(true);
+    onAnswer();
     // What was answered leaves the session's state, and with it this card.
     if (!(await attempt('Not answered', work))) setBusy(false);
   };
@@ -47,38 +101,41 @@ function RequestCard({ session, id, request }: { session: Session; id: string; r
       title: 'Deny',
       field: { label: 'What should the agent know? (optional)', value: '', maxLength: MAX_REASON, isOptional: true },
       action: 'Deny',
-      onConfirm: (reason) => actions.deny(session.id, id, 'denied', reason),
+      onConfirm: (reason) => {
+        onAnswer();
+        return actions.deny(session.id, id, 'denied', reason);
+      },
     });
   const edits = editMode(session.metadata?.flavor);
   return (
     <section class="request" aria-label={`${tool} asks`} aria-busy={busy}>
       <h2>
         {questions.length > 0 ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
-        {questions.length > 0 ? 'The agent has a question' : `May it use ${tool}?`}
+        {titleOf(request)}
       </h2>
       {questions.length > 0 ? (
-        <Questions questions={questions} busy={busy} onAnswer={(answers) => approve({ decision: 'approved', answers })} onSkip={() => void deny('denied')} />
+        <Questions questions={questions} onAnswer={(answers) => approve({ decision: 'approved', answers })} onSkip={() => void deny('denied')} />
       ) : (
         <>
           <div class="request-input" tabIndex={0} role="region" aria-label="What it would do">
             <Input input={request.arguments} />
           </div>
           <div class="request-actions">
-            <button type="button" class="button primary" disabled={busy} onClick={() => approve({ decision: 'approved' })}>
+            <button type="button" class="button primary" onClick={() => approve({ decision: 'approved' })}>
               <Check size={18} aria-hidden /> Approve
             </button>
-            <button type="button" class="button" disabled={busy} onClick={() => approve({ decision: 'approved_for_session' })}>
+            <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
               For this session
             </button>
             {edits && editsOf(request.arguments).length > 0 && (
-              <button type="button" class="button" disabled={busy} onClick={() => approve({ decision: 'approved', mode: edits })}>
+              <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode: edits })}>
                 {modeLabel(edits)}
               </button>
             )}
-            <button type="button" class="button danger" disabled={busy} onClick={denyWithReason}>
+            <button type="button" class="button danger" onClick={denyWithReason}>
               <X size={18} aria-hidden /> Deny
             </button>
-            <button type="button" class="button danger" disabled={busy} onClick={() => void deny('abort')}>
+            <button type="button" class="button danger" onClick={() => void deny('abort')}>
               <Ban size={16} aria-hidden /> Deny and stop
             </button>
           </div>

@@ -2,7 +2,6 @@
 
 import './session-list.css';
 import { signal } from '@preact/signals';
-import { Search } from 'lucide-preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
@@ -10,6 +9,7 @@ import { sync } from '../hub.ts';
 import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
 import { namespace, reading, summaries } from '../state/store.ts';
 import { ago, Read, shortPath } from '../ui/pieces.tsx';
+import { Search } from '../ui/search.tsx';
 
 /** What is searched for, and how far the list is scrolled: a phone shows it again after each session. */
 const query = signal('');
@@ -33,20 +33,15 @@ export function SessionList() {
             {namespace.value}
           </span>
         </div>
-        <div class="search">
-          <Search size={16} aria-hidden />
-          <input
-            id="search"
-            class="input"
-            type="search"
-            placeholder="Search sessions"
-            aria-label="Search sessions"
-            value={query.value}
-            onInput={({ currentTarget }) => {
-              query.value = currentTarget.value;
-            }}
-          />
-        </div>
+        <Search
+          id="search"
+          label="Search sessions"
+          placeholder="Search sessions"
+          value={query.value}
+          onChange={(next) => {
+            query.value = next;
+          }}
+        />
       </header>
       <div
         class="list"
@@ -126,7 +121,7 @@ function SessionRow({ session }: { session: SessionSummary }) {
   return (
     <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isHere ? 'page' : undefined}>
       <span class="signal" aria-hidden />
-      <span class="session-title ellipsis">{titleOf(session)}</span>
+      <span class="session-title ellipsis name">{titleOf(session)}</span>
       <span class="session-time muted">{ago(Math.max(updatedAt, activeAt))}</span>
       <span class="session-about">
         <span class={activity === 'asks' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{words}</span>

@@ -5,9 +5,10 @@ import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { isArchived, titleOf } from '../state/sessions.ts';
+import { copy } from '../ui/copy.ts';
 import { ask } from '../ui/dialog.tsx';
 import { Menu } from '../ui/menu.tsx';
-import { attempt, toast } from '../ui/toasts.tsx';
+import { attempt } from '../ui/toasts.tsx';
 
 /** The longest name that the hub takes. */
 const MAX_NAME = 255;
@@ -49,10 +50,6 @@ export function SessionMenu({ session }: { session: Session }) {
         navigate('/');
       },
     });
-  const copy = async () => {
-    await navigator.clipboard.writeText(id);
-    toast({ title: 'Copied', text: id });
-  };
   return (
     <Menu
       label="More for this session"
@@ -60,7 +57,7 @@ export function SessionMenu({ session }: { session: Session }) {
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
-        { label: 'Copy the id', icon: <Copy size={18} aria-hidden />, onSelect: () => void attempt('Not copied', copy) },
+        { label: 'Copy the id', icon: <Copy size={18} aria-hidden />, onSelect: () => void copy(id) },
         ...(active ? [] : [{ label: 'Delete', icon: <Trash2 size={18} aria-hidden />, isDangerous: true, onSelect: remove }]),
       ]}
     />

@@ -78,7 +78,7 @@ function Head({ id, session, tab }: { id: string; session: Session | undefined; 
           <ArrowLeft size={20} aria-hidden />
         </Link>
         <div class="session-name">
-          <h1 class="ellipsis">{summary ? titleOf(summary) : 'Session'}</h1>
+          <h1 class="ellipsis name">{summary ? titleOf(summary) : 'Session'}</h1>
           <p class="ellipsis muted small">
             {metadata && (
               <>
@@ -112,7 +112,7 @@ function Activity({ session }: { session: Session }) {
   if (session.active && (session.thinking || waits)) {
     return (
       <button type="button" class="button stop" onClick={() => void attempt('Not stopped', () => actions.abort(session.id))}>
-        <Square size={14} aria-hidden fill="currentColor" /> Stop
+        <Square size={14} aria-hidden fill="currentColor" /> <span class="stop-word">Stop</span>
       </button>
     );
   }

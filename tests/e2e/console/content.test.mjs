@@ -1,0 +1,147 @@
+/** What agents and people write, as the web console shows it. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DESK, PHONE } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit } = await startConsole();
+
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
+const text = (words) => output({ type: 'text', text: words });
+
+/** A session whose agent has said something, on a page. */
+async function conversation(t, namespace, messages, options = DESK, metadata = {}) {
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/x', metadata: { path: '/code/x', host: 'h', ...metadata } });
+  for (const message of messages) await cli.say(session.id, message);
+  return { cli, session, ...(await visit(t, namespace, { ...options, path: `/sessions/${session.id}` })) };
+}
+
+test('what an agent writes cannot do anything to the page, and what is not known is shown as it is', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
+  const evil = '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
+  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: evil }] } } } });
+  await cli.say(one.id, { whatever: { nested: [1, 2, 'three'] } });
+  await cli.say(one.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
+  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${one.id}` });
+  await page.getByText('context compacted: to 20 %').waitFor();
+  await page.locator('summary', { hasText: 'A record of another kind' }).click();
+  await page.getByText('"three"').waitFor();
+  await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
+  const markdown = page.locator('.markdown');
+  assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(({ outerHTML }) => outerHTML)), []);
+  assert.match(await page.title(), /Session gateway$/);
+  // The browser says that the policy would not have let it pass, either.
+  assert.deepEqual(complaints.filter((text) => !/Content Security Policy/.test(text)), []);
+});
+
+test('pictures of agents and tools are shown, and one that lies elsewhere is a link', async (t) => {
+  const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
+  const { page, complaints } = await conversation(t, 'pictures', [
+    output(picture),
+    output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
+    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, picture, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
+    text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
+  ]);
+  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((image) => image.decode().then(() => image.naturalWidth === 1));
+  assert.equal(await isDrawn('Picture'), true);
+  assert.equal(await isDrawn('own'), true);
+  await page.locator('summary', { hasText: 'Screenshot' }).click();
+  await page.getByText('Two of them').waitFor();
+  for (const name of ['Picture 1', 'Picture 2']) assert.equal(await isDrawn(name), true);
+  assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
+  assert.equal(await page.locator('.markdown').getByRole('link').count(), 1);
+  await page.locator('.markdown', { hasText: 'lost' }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test('words run in the direction of their script, and code from left to right', async (t) => {
+  const said = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
+  const { page } = await conversation(t, 'scripts', [said, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
+  const directionOf = (locator) => locator.first().evaluate((element) => getComputedStyle(element).direction);
+  await page.locator('.markdown').waitFor();
+  assert.equal(await directionOf(page.getByText('بالتأكيد')), 'rtl');
+  assert.equal(await directionOf(page.getByText('In English.')), 'ltr');
+  assert.equal(await directionOf(page.locator('.markdown ol')), 'rtl');
+  assert.equal(await directionOf(page.locator('.markdown pre')), 'ltr');
+  const line = new Chat(page).line;
+  await line.fill('שלום');
+  assert.equal(await directionOf(line), 'rtl');
+});
+
+test('on a phone nothing is wider than the page, however long its words are', async (t) => {
+  const long = 'a_word_without_an_end_'.repeat(11);
+  const table = `| ${long} | two |\n|---|---:|\n| 1 | 2 |`;
+  const { page, session, cli } = await conversation(
+    t,
+    'long',
+    [
+      { role: 'user', content: { type: 'text', text: long, attachments: [{ id: 'a', filename: `${long}.png`, mimeType: 'image/png', size: 1, path: '/x' }] } },
+      text(`# ${long}\n\n${long}\n\n\`${long}\`\n\n${table}\n\n\`\`\`rust\nfn ${long}() {}\n\`\`\``),
+      output({ type: 'tool_use', id: 't', name: `mcp__${long}`, input: { command: long } }),
+      output({ type: 'tool_result', tool_use_id: 't', content: long, is_error: true }),
+    ],
+    PHONE,
+    { name: long, path: `/code/${long}`, host: long },
+  );
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
+  await page.getByRole('region', { name: 'What it would do' }).waitFor();
+  await page.locator('summary', { hasText: 'mcp__' }).tap();
+  const wide = () =>
+    page.evaluate(() => {
+      const isScrolled = (element) => element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
+      const all = [...document.querySelectorAll('#app *')].filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(one.parentElement));
+      return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
+    });
+  assert.deepEqual(await wide(), [true, []]);
+  await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
+  await page.getByRole('list', { name: 'Files to send' }).waitFor();
+  assert.deepEqual(await wide(), [true, []]);
+  const column = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
+  assert.equal(column, true);
+  await page.goto('/');
+  await page.getByRole('link', { name: /a_word/ }).waitFor();
+  assert.deepEqual(await wide(), [true, []]);
+});
+
+test('code is copied with a button, and of what is very long the beginning is shown first', async (t) => {
+  const lines = Array.from({ length: 3000 }, (_, at) => `line ${at + 1}`);
+  const { page, context } = await conversation(t, 'copy', [
+    text('Run this:\n\n```sh\nnpm run dev\n```'),
+    output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
+    output({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
+    output({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } }),
+    output({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
+  ]);
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.locator('.code-place').hover();
+  await page.getByRole('button', { name: 'Copy the code' }).click();
+  await page.getByText('Copied').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
+  await page.locator('summary', { hasText: 'seq 3000' }).click();
+  const shown = page.locator('.fold-body .output');
+  assert.equal((await shown.textContent()).split('\n').at(-1), 'line 200');
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  assert.equal((await shown.textContent()).split('\n').at(-1), 'line 3000');
+  await page.locator('summary', { hasText: 'seq 3000' }).click();
+
+  await page.locator('summary', { hasText: 'long.txt' }).click();
+  const diff = page.getByRole('region', { name: 'Edit of long.txt' });
+  await diff.waitFor();
+  assert.equal(await diff.locator('[data-kind="added"]').count(), 1000);
+  await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
+  assert.equal(await diff.locator('[data-kind="added"]').count(), 3000);
+  assert.equal((await shown.textContent()).length, 50_000);
+  await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
+  assert.equal((await shown.textContent()).length, 60_000);
+});
+
+test('what a person wrote says when, at a glance and exactly', async (t) => {
+  const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
+  const time = page.getByRole('log').locator('time');
+  assert.equal(await time.textContent(), 'now');
+  assert.ok(Math.abs(Date.parse(await time.getAttribute('datetime')) - Date.now()) < 600_000);
+  assert.match(await time.getAttribute('title'), /\d{2}:\d{2}/);
+});

@@ -1,0 +1,162 @@
+/** What an agent asks before it acts, and what it was answered, in the web console. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PHONE } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit, session } = await startConsole();
+
+test('a command is denied with a reason, denied and stopped, and approved for the session', async (t) => {
+  const { page, chat } = await session(t, 'answers');
+  await chat.send('rm notes.txt');
+  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await chat.says('Reason: It is still needed');
+  await chat.send('rm -r src');
+  await chat.answer('Deny and stop');
+  await chat.says('Denied and aborted: rm -r src');
+  await chat.send('cat notes.txt');
+  await chat.answer('For this session');
+  await chat.says('Exit code 0.');
+  await chat.send('ls src');
+  await page.locator('summary', { hasText: 'ls src' }).waitFor();
+  assert.equal(await chat.request().count(), 0);
+});
+
+test('the questions of an agent are answered with a choice, several, or in own words', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'questions', tag: '/code/q', metadata: { path: '/code/q', host: 'h' } });
+  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
+  const questions = [
+    { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
+    { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
+    { question: 'Its name?' },
+  ];
+  const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState });
+  const { page } = await visit(t, 'questions', { path: `/sessions/${one.id}` });
+  const card = new Chat(page).request('Ask');
+  assert.equal(await card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
+  await card.getByLabel('Square').check();
+  await card.getByLabel('red').check();
+  await card.getByLabel('blue').check();
+  await card.getByLabel('Answer to: Its name?').fill('Tile');
+  await card.getByRole('button', { name: 'Answer', exact: true }).click();
+  const { answers, approved } = await answered;
+  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'] }]);
+  await card.waitFor({ state: 'detached' });
+});
+
+test('an edit is shown as a diff before it is approved, and can end the questions about edits', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h', flavor: 'alpha' } });
+  const answered = new Promise((resolve) => cli.serve(`${one.id}:permission`, (params) => (resolve(params), { success: true })));
+  const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
+  const { page } = await visit(t, 'edits', { path: `/sessions/${one.id}` });
+  const card = new Chat(page).request('Edit');
+  await card.getByText('new', { exact: true }).waitFor();
+  assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
+  await card.getByRole('button', { name: 'Accept edits' }).click();
+  assert.equal((await answered).mode, 'acceptEdits');
+});
+
+test('what was answered stays in the conversation: with the call that it allowed, or in a line of its own', async (t) => {
+  const { page, chat, complaints } = await session(t, 'answered');
+  await chat.send('echo allowed');
+  await chat.answer('Approve');
+  await chat.says('Exit code 0.');
+  await chat.send('rm notes.txt');
+  await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await chat.says('Reason: It is still needed');
+
+  await page.reload();
+  const allowed = chat.log.locator('details', { hasText: 'echo allowed' });
+  await allowed.getByRole('img', { name: 'Approved' }).waitFor();
+  await allowed.locator('summary').click();
+  await allowed.locator('.answer').waitFor();
+  assert.deepEqual(await allowed.locator('.answer > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
+  const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
+  assert.equal(await denied.locator('summary').textContent(), 'DeniedBash rm notes.txt — It is still needed');
+  await denied.locator('summary').click();
+  await denied.locator('.answer').waitFor();
+  assert.deepEqual(await denied.locator('.answer > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
+  assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
+  // The one has its place beside the call alone.
+  assert.equal(await chat.log.locator('summary', { hasText: 'Approved' }).count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('answers to questions, answers for the session and what nobody answered are told of as they came', async (t) => {
+  const namespace = 'told';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'h' } });
+  await cli.say(one.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
+  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  await chat.says('Before.');
+  const completedAt = Date.now() + 1000;
+  const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round'] }];
+  const completedRequests = {
+    r1: { tool: 'Ask', arguments: { questions }, completedAt, status: 'approved', answers: { shape: { answers: ['Round'] } } },
+    r2: { tool: 'Edit', arguments: { file_path: 'a.txt', content: 'new' }, completedAt: completedAt + 1, status: 'approved', decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit', 'Write'] },
+    r3: { tool: 'Bash', arguments: { command: 'ls' }, completedAt: completedAt + 2, status: 'canceled', reason: 'The agent was restarted' },
+  };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
+  const lines = chat.log.locator('summary');
+  await lines.nth(2).waitFor();
+  assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredBash ls — The agent was restarted']);
+  await lines.nth(0).click();
+  await lines.nth(1).click();
+  await chat.log.locator('.answer').nth(1).waitFor();
+  assert.deepEqual(await chat.log.locator('.answer > div').allTextContents(), ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Allowed with itEdit, Write']);
+  await page.getByRole('region', { name: 'Edit of a.txt' }).waitFor();
+});
+
+test('of several requests one is open, and whoever answers by keys goes on with the next one and then writes', async (t) => {
+  const namespace = 'several';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/s', metadata: { path: '/code/s', host: 'h' } });
+  const answered = [];
+  await cli.serve(`${one.id}:permission`, ({ id, reason }) => (answered.push([id, reason]), { success: true }));
+  const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
+  const requests = { r2: request('second', 2), r1: request('first', 1), r3: request('third', 3) };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
+  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const cards = page.getByRole('region', { name: 'Bash asks' });
+  const focused = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
+  await cards.nth(2).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 1);
+  await cards.nth(0).getByText('first').waitFor();
+  await cards.nth(2).getByRole('button').click();
+  await cards.nth(2).getByRole('button', { name: 'Approve' }).focus();
+  await page.keyboard.press('Enter');
+  await cards.nth(2).waitFor({ state: 'detached' });
+  await focused('Approve');
+  await cards.nth(0).getByRole('button', { name: 'Deny', exact: true }).focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('Not now');
+  await page.keyboard.press('Enter');
+  await cards.nth(1).waitFor({ state: 'detached' });
+  await focused('Approve');
+  await page.keyboard.press('Enter');
+  await cards.nth(0).waitFor({ state: 'detached' });
+  await focused('Message to the agent');
+  assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
+});
+
+test('a request that the agent refuses to take an answer for stays, with the reason', async (t) => {
+  const namespace = 'refuses';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/r', metadata: { path: '/code/r', host: 'h' } });
+  let success = false;
+  await cli.serve(`${one.id}:permission`, () => (success ? { success } : { success, error: 'The agent is busy.' }));
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } } });
+  const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${one.id}` });
+  const card = new Chat(page).request();
+  await card.getByRole('button', { name: 'Approve' }).tap();
+  await page.getByText('Not answered').waitFor();
+  success = true;
+  await card.getByRole('button', { name: 'Approve' }).tap();
+  await card.waitFor({ state: 'detached' });
+});

@@ -1,0 +1,133 @@
+/** The list of sessions in the web console: where they are, what they do, and the ways between them. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DESK, PHONE } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
+
+const { hub, visit } = await startConsole();
+
+test('sessions stand under their directories and machines, with what each is doing as it changes', async (t) => {
+  const namespace = 'doing';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: 'one', metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' } });
+  const web = hub.web(namespace);
+  const worktree = { basePath: '/home/ada/site', branch: 'fix-links', name: 'fix-links' };
+  await web.session({ tag: 'two', metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree } });
+  await web.session({ tag: 'three', metadata: { path: '/home/ada/site', host: 'server', name: 'The server' } });
+  const { page } = await visit(t, namespace);
+  const group = (host) => page.locator('.group', { has: page.getByRole('heading', { name: new RegExp(`~/site.*${host}`) }) });
+  await group('server').getByRole('link', { name: /The server.*ended/ }).waitFor();
+  assert.equal(await group('laptop').getByRole('link').count(), 2);
+  await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
+
+  const line = (words) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${words}`) }).waitFor();
+  await line('ready.*gamma');
+  await cli.alive(one.id, { thinking: true });
+  await line('working');
+  const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
+  await line('2 wait for your answer');
+  await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 2, agentState: { requests: {} } });
+  const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
+  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
+  await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+  await cli.ask('session-end', { sid: one.id, time: Date.now() });
+  await line('ended');
+});
+
+test('each kind of agent has its own modes, and those that have no models offer none', async (t) => {
+  const namespace = 'kinds';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: 'g', metadata: { path: '/code/g', host: 'h', flavor: 'gamma' } });
+  const set = [];
+  await cli.serve(`${one.id}:set-session-config`, (config) => (set.push(config), { success: true, applied: config }));
+  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const modes = page.getByLabel('Permission mode');
+  await modes.waitFor();
+  assert.deepEqual(await modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Auto']);
+  assert.equal(await page.getByLabel('Model').count(), 0);
+  await modes.selectOption('Plan');
+  await page.waitForFunction(() => document.querySelector('select[aria-label="Permission mode"]')?.value === 'plan');
+  assert.deepEqual(set, [{ permissionMode: 'plan' }]);
+  await cli.serve(`${one.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
+  await modes.selectOption('Auto');
+  await page.getByText('The mode was not changed').waitFor();
+  assert.equal(await modes.inputValue(), 'plan');
+});
+
+test('sessions appear, are found by a word, and go, without a reload', async (t) => {
+  const { page } = await visit(t, 'live');
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  const web = hub.web('live');
+  const names = ['Write the parser', 'Draw the map'];
+  const made = [];
+  for (const [at, name] of names.entries()) made.push(await web.session({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
+  for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('parser laptop');
+  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('nothing like it');
+  await page.getByText('No session matches').waitFor();
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('');
+  await web.delete(`/api/sessions/${made[1].id}`);
+  await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: /Write the parser/ }).click();
+  await page.getByText('Nothing was said yet').waitFor();
+  await web.delete(`/api/sessions/${made[0].id}`);
+  await page.getByText('This session was deleted.').waitFor();
+});
+
+test('keys lead from session to session and through their parts', async (t) => {
+  const web = hub.web('keys');
+  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
+  const { page } = await visit(t, 'keys');
+  const names = page.getByRole('complementary').locator('.session-title');
+  await names.nth(1).waitFor();
+  const [top, below] = await names.allTextContents();
+  const heading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
+  await page.keyboard.press('j');
+  await heading(top);
+  await page.keyboard.press('j');
+  await heading(below);
+  await page.keyboard.press('k');
+  await heading(top);
+  for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
+    await page.keyboard.press(key);
+    await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
+  }
+  await page.keyboard.press('n');
+  await heading('New session');
+  await page.keyboard.press('?');
+  await heading('Settings');
+});
+
+test('on a phone the focus goes to the session that was opened, and back to its line', async (t) => {
+  const web = hub.web('focus');
+  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
+  const { page } = await visit(t, 'focus', PHONE);
+  const line = page.getByRole('link', { name: /First/ });
+  await line.focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'First', level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.id === 'main');
+  await page.waitForFunction(() => document.title === 'First · Session gateway');
+  await page.getByRole('link', { name: 'Back to the sessions' }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.activeElement?.textContent?.includes('First'));
+});
+
+test('a thousand sessions are all there, and found', async (t) => {
+  const web = hub.web('thousand');
+  const count = 1000;
+  for (let begin = 0; begin < count; begin += 50) {
+    const some = Array.from({ length: 50 }, (_, at) => begin + at);
+    await Promise.all(some.map((one) => web.session({ tag: `/code/${one}`, metadata: { path: `/code/${one % 40}`, host: 'h', name: `Session ${one}` } })));
+  }
+  const { page } = await visit(t, 'thousand', DESK);
+  await page.getByRole('link', { name: /Session 999/ }).waitFor();
+  assert.equal(await page.locator('.session-row').count(), count);
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 512');
+  await page.getByRole('link', { name: /Session 512/ }).click();
+  await new Chat(page).page.getByText('Nothing was said yet').waitFor();
+});
