@@ -138,9 +138,10 @@ pub fn newly_asked(before: Option<&Json>, base: Option<&Json>) -> Vec<Asked> {
     after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| asked_by(id, request)).collect()
 }
 
-/// A request, if it waits.
-pub fn asked(base: Option<&Json>, id: &str) -> Option<Asked> {
-    waiting(base)?.get(id).map(|request| asked_by(id, request))
+/// Those of some requests that wait, in the order of the ids.
+pub fn still_asked<'a>(base: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<Asked> {
+    let waiting = waiting(base).unwrap_or_default();
+    ids.filter_map(|id| waiting.get(id).map(|request| asked_by(id, request))).collect()
 }
 
 fn asked_by(id: &str, request: &RawValue) -> Asked {
