@@ -123,7 +123,7 @@ async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm(
     cli.ready(&session).await;
     world.pass(6_000).await;
     world.sleep_and_wake().await;
-    cli.message(&session, "words").await;
+    cli.state(&session, 1, &asking(&[])).await;
     let mut deltas = Vec::new();
     for tells in [false, true] {
         let before = costs(&world);
@@ -131,7 +131,7 @@ async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm(
             false => drop(cli.message(&session, "words").await),
             true => cli.ready(&session).await,
         }
-        cli.state(&session, 1 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
+        cli.state(&session, 2 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
         world.pass(1_000).await;
         let after = costs(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));

@@ -273,7 +273,7 @@ async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let tell = async || world.live_cli(&session).await.ready(&session).await;
     let mut web = world.web("visibility=visible").await;
     for _ in 0..4 {
         world.pass(30_000).await;
@@ -281,19 +281,19 @@ async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
         web.0.send("read");
         world.sleep_and_wake().await;
     }
-    cli.ready(&session).await;
+    tell().await;
     world.pass(1).await;
     assert_eq!(world.outcomes().await, ["toast"], "whoever answers is there");
     web.types().await;
     // The lid is closed: the socket stays, and says nothing.
     world.pass(90_000).await;
-    cli.ready(&session).await;
+    tell().await;
     world.pass(6_000).await;
     assert_eq!(world.outcomes().await[0], "sent");
     assert!(!web.types().await.contains(&"toast".to_owned()), "nor is it a page that anybody looks at");
     web.0.send("read");
     support::quiet().await;
-    cli.ready(&session).await;
+    tell().await;
     world.pass(1).await;
     assert_eq!(world.outcomes().await[0], "toast", "opened again it counts again");
 }
@@ -303,21 +303,14 @@ async fn a_stream_cannot_answer_and_is_believed_for_a_quarter_of_an_hour_after_i
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.session("/code").await;
-    let mut cli = world.live_cli(&session).await;
     let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
     let greeting = support::web::read(&stream.text().await);
     let seen = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
-    for outcome in ["toast", "sent"] {
-        world.pass(899_000).await;
-        cli.ready(&session).await;
-        world.pass(1_000).await;
-        assert_eq!(world.outcomes().await[0], "toast");
-        cli.ready(&session).await;
-        if outcome == "toast" {
-            world.post("/api/visibility", &seen).await.ok();
-        }
-        world.pass(6_000).await;
-        cli.ready(&session).await;
+    world.pass(890_000).await;
+    world.post("/api/visibility", &seen).await.ok();
+    for (passed, outcome) in [(890_000, "toast"), (20_000, "sent")] {
+        world.pass(passed).await;
+        world.live_cli(&session).await.ready(&session).await;
         world.pass(1).await;
         assert_eq!(world.outcomes().await[0], outcome);
     }
