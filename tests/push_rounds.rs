@@ -101,7 +101,7 @@ async fn a_later_round_tells_of_the_last_request_that_waits_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_notification_was_replaced_while_the_database_hung_is_not_forgotten() {
+async fn a_request_whose_notification_was_replaced_while_the_database_was_asked_in_vain_is_not_forgotten() {
     let (world, session, mut cli, browser) = scene().await;
     cli.state(&session, 1, &asking(&["r1"])).await;
     world.db.hold(On::Reads);
@@ -110,8 +110,11 @@ async fn a_request_whose_notification_was_replaced_while_the_database_hung_is_no
     // Meanwhile another one comes up, and is answered before anybody was told.
     cli.state(&session, 2, &asking(&["r1", "r2"])).await;
     cli.state(&session, 3, &asking(&["r1"])).await;
+    world.db.break_down(On::Reads, lost());
     world.db.release();
-    world.pass(501).await;
+    world.pass(1).await;
+    world.db.repair();
+    world.pass(6_000).await;
     let pushed = world.rt.pushed();
     let [message] = &pushed[..] else { panic!("not one message: {}", pushed.len()) };
     assert_eq!(browser.read(message)["data"]["requestId"], "r1");
