@@ -6,9 +6,9 @@ use futures::channel::oneshot;
 
 /// How many calls a namespace has under way, of all its notifications together: the platform lets one event have so many
 /// connections.
-pub const LANES: usize = 6;
+const LANES: usize = 6;
 /// How many of them may be of one push service: one that does not answer leaves the others some.
-pub const LANES_OF_SERVICE: usize = 4;
+const LANES_OF_SERVICE: usize = 4;
 
 /// The calls of a namespace: who has a lane, and who waits for one.
 #[derive(Debug, Default)]

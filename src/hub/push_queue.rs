@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
 use crate::store::push::PushSubscription;
 
-/// How long a permission request waits for another one of its session, in milliseconds.
+/// How long a permission request waits for another one of its session, in milliseconds (PROTOCOL.md
+/// "Push notifications").
 pub const DEBOUNCE_MS: u64 = 500;
 /// How long after an agent was told to wait it is not told again, in milliseconds.
 pub const COOL_DOWN_MS: u64 = 5_000;

@@ -1,4 +1,4 @@
-//! Agent state: the permission requests that wait, and those that were answered (spec "AgentState").
+//! Agent state: the permission requests that wait, and those that were answered (PROTOCOL.md "Versioned updates").
 //!
 //! `completedRequests` is an audit record that only grows. It is kept apart from the rest: in memory, in rows of its
 //! own, and in updates, which carry the entries that changed.
@@ -58,7 +58,7 @@ pub enum Status {
     Approved,
 }
 
-/// How far an answer goes (spec "Decision meanings").
+/// How far an answer goes (PROTOCOL.md "Permissions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
