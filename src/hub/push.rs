@@ -323,7 +323,7 @@ impl Hub {
                 self.rt.note(&item_key(number), &encode(item));
                 log.put(&*self.rt, number, item, fate);
             }
-            Err(item) => log.replaced(&*self.rt, number, item),
+            Err(item) => log.replaced(&*self.rt, number, *item),
         }
         let next = state.push.queue.next_deadline();
         self.want_alarm(&mut state, next);

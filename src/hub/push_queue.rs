@@ -287,8 +287,8 @@ impl Queue {
 
     /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
     /// place.
-    pub fn put_back(&mut self, number: u64, item: Item) -> Result<&Item, Item> {
-        let Some(waiting) = self.items.get_mut(&number) else { return Err(item) };
+    pub fn put_back(&mut self, number: u64, item: Item) -> Result<&Item, Box<Item>> {
+        let Some(waiting) = self.items.get_mut(&number) else { return Err(Box::new(item)) };
         *waiting = Item { under_way: false, ..item };
         Ok(waiting)
     }
@@ -398,6 +398,6 @@ mod tests {
         assert_eq!(queue.take_due(6_000).len(), MAX_ITEMS);
         assert_eq!(queue.next_deadline(), None, "a task is at each of them");
         let late = Item::new(ready("s0"), 0, 0);
-        assert_eq!(queue.put_back(numbers[0], late.clone()), Err(late), "its place is taken");
+        assert_eq!(queue.put_back(numbers[0], late.clone()), Err(Box::new(late)), "its place is taken");
     }
 }
