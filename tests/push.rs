@@ -4,32 +4,9 @@
 
 mod support;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use support::World;
-use support::cli::Cli;
-use support::pushes::{Browser, header};
-
-const SERVICE: &str = "https://push.service.com/send/a";
-
-async fn scene() -> (World, String, Cli, Browser) {
-    let world = World::new();
-    let session = world.session_with("/code/demo", json!({"flavor": "beta"})).await;
-    let cli = world.live_cli(&session).await;
-    let browser = Browser::subscribed(&world, SERVICE, 1).await;
-    (world, session, cli, browser)
-}
-
-fn asking(requests: &[&str]) -> Value {
-    let requests: serde_json::Map<String, Value> =
-        requests.iter().map(|id| ((*id).to_owned(), json!({"tool": "Bash", "arguments": {}}))).collect();
-    json!({"requests": requests})
-}
-
-async fn ready(cli: &mut Cli, session: &str) {
-    let content = json!({"type": "event", "data": {"type": "ready"}});
-    let message = json!({"sid": session, "message": {"role": "agent", "content": content}});
-    assert_eq!(cli.ask("message", &message).await["ok"], true);
-}
+use support::pushes::{Browser, SERVICE, answering, asking, header, scene};
 
 #[tokio::test(start_paused = true)]
 async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
@@ -55,17 +32,17 @@ async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_is_done_is_told_of_once_in_five_seconds() {
     let (world, session, mut cli, browser) = scene().await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["body"], "beta is waiting in demo");
     assert_eq!(header(message, "Urgency"), "normal");
     world.pass(4_000).await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(500).await;
     assert!(world.rt.pushed().is_empty());
     world.pass(600).await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
     assert_eq!(world.outcomes().await, ["sent", "cooling-down", "sent"]);
@@ -88,19 +65,12 @@ async fn somebody_who_looks_at_a_page_gets_a_toast_instead() {
     assert_eq!(world.outcomes().await, ["toast"]);
 }
 
-/// Another browser, whose push service answers with these.
-async fn answering(world: &World, answers: &[(u16, Option<&str>)]) -> Browser {
-    let endpoint = "https://other.service.com:8443/b";
-    world.rt.answer_pushes(endpoint, answers);
-    Browser::subscribed(world, endpoint, 2).await
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_over_is_removed_and_the_others_stay() {
     for status in [404, 410] {
         let (world, session, mut cli, browser) = scene().await;
         answering(&world, &[(status, None)]).await;
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.pass(1).await;
         assert_eq!(world.rt.pushed().len(), 2);
         let log = &world.push_log().await[0];
@@ -109,7 +79,7 @@ async fn a_subscription_that_is_over_is_removed_and_the_others_stay() {
         assert_eq!(log["failures"][0]["status"], status);
         assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
         world.pass(6_000).await;
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.pass(1).await;
         let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
         assert_eq!(message.url, browser.endpoint);
@@ -122,19 +92,19 @@ async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more(
     let session = world.session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
     let browser = answering(&world, &[(410, None)]).await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
-    assert!(!world.rt.notebook().contains_key("push:on"));
+    assert!(world.rt.notebook().contains_key("push:none"));
     world.pass(6_000).await;
     let reads = world.db.reads();
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!((world.db.reads(), world.rt.pushed().len()), (reads, 0));
     assert_eq!(world.outcomes().await[0], "no-subscribers");
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
     world.rt.answer_pushes(&browser.endpoint, &[(202, None)]);
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.outcomes().await[0], "sent");
 }
@@ -149,29 +119,45 @@ async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm(
     let world = World::new();
     let session = world.session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
+    // The first one of all has to be told by the database; over a sleep the notebook remembers.
+    cli.ready(&session).await;
+    world.pass(6_000).await;
+    world.sleep_and_wake().await;
+    cli.state(&session, 1, &asking(&[])).await;
     let mut deltas = Vec::new();
     for tells in [false, true] {
         let before = costs(&world);
         match tells {
             false => drop(cli.message(&session, "words").await),
-            true => ready(&mut cli, &session).await,
+            true => cli.ready(&session).await,
         }
-        cli.state(&session, 1 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
+        cli.state(&session, 2 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
         world.pass(1_000).await;
         let after = costs(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
     assert_eq!(deltas[0], deltas[1]);
-    assert_eq!(world.outcomes().await, ["no-subscribers", "no-subscribers"]);
+    assert_eq!(world.outcomes().await, ["no-subscribers"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_knows_nothing_asks_the_database_who_subscribed() {
+    let (world, session, _, browser) = scene().await;
+    // As it is when a copy of the database is put under a new deployment.
+    let restored = World::of("team", std::sync::Arc::clone(&world.db));
+    restored.live_cli(&session).await.ready(&session).await;
+    restored.pass(1).await;
+    let [message] = &restored.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["title"], "Session Ready");
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_subscribed_is_read_from_the_database_once() {
     let (world, session, mut cli, _) = scene().await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(6_000).await;
     let before = costs(&world);
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 2);
     let after = costs(&world);
@@ -189,7 +175,7 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
     ] {
         let (world, session, mut cli, _) = scene().await;
         let browser = answering(&world, &[(status, retry_after), (201, None)]).await;
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.ring_at(world.now() + 1).await;
         let tried = world.now();
         world.rt.pushed();
@@ -216,7 +202,7 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
 async fn after_five_tries_it_is_given_up() {
     let (world, session, mut cli, _) = scene().await;
     answering(&world, &[(500, None)]).await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(3_600_000).await;
     assert_eq!(world.rt.pushed().len(), 1 + 5);
     let log = &world.push_log().await[0];
@@ -231,7 +217,7 @@ async fn after_five_tries_it_is_given_up() {
 async fn a_retry_survives_a_sleep_and_a_restart() {
     let (world, session, mut cli, _) = scene().await;
     let browser = answering(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 2);
     world.sleep_and_wake().await;
@@ -253,10 +239,10 @@ async fn a_request_that_waits_for_its_moment_survives_a_restart() {
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r1");
     world.sleep_and_wake().await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     world.restart();
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"], "a restart ends no cool-down");
 }
@@ -276,7 +262,7 @@ async fn a_message_that_is_too_long_is_shortened_once() {
     assert!(short.body.len() < 2_200);
     assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
     assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(60_000).await;
     assert_eq!(world.rt.pushed().len(), 1, "one that is short already is not sent again");
 }
@@ -286,7 +272,7 @@ async fn whatever_else_a_service_says_is_final() {
     for status in [200, 301, 307, 400, 401, 403, 406] {
         let (world, session, mut cli, _) = scene().await;
         answering(&world, &[(status, None)]).await;
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.pass(600_000).await;
         assert_eq!(world.rt.pushed().len(), 2, "{status}");
         assert_eq!(world.push_log().await[0]["failures"][0]["status"], status);
@@ -298,7 +284,7 @@ async fn whatever_else_a_service_says_is_final() {
 async fn a_service_that_hangs_holds_up_nobody() {
     let (world, session, mut cli, _) = scene().await;
     world.rt.silence_pushes(SERVICE);
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
     assert_eq!(cli.message(&session, "words").await["ok"], true);
@@ -314,15 +300,26 @@ async fn requests_that_come_one_after_the_other_are_one_notification() {
     cli.state(&session, 1, &asking(&["r1"])).await;
     world.pass(400).await;
     cli.state(&session, 2, &asking(&["r1", "r2"])).await;
-    world.pass(400).await;
+    world.pass(99).await;
     assert!(world.rt.pushed().is_empty());
-    world.pass(101).await;
+    world.pass(1).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r2");
     cli.state(&session, 3, &asking(&["r2"])).await;
     world.pass(1_000).await;
     assert!(world.rt.pushed().is_empty(), "nothing new was asked");
     assert_eq!(world.outcomes().await, ["sent", "replaced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_asks_and_asks_does_not_put_off_what_it_asked_first() {
+    let (world, session, mut cli, browser) = scene().await;
+    for version in 1..=5 {
+        cli.state(&session, version, &asking(&[&format!("r{version}")])).await;
+        world.pass(125).await;
+    }
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["data"]["requestId"], "r4", "half a second after the first");
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,7 +388,7 @@ async fn nobody_is_told_of_what_was_not_written() {
 #[tokio::test(start_paused = true)]
 async fn while_the_database_fails_a_notification_waits_some_time() {
     let (world, session, mut cli, _) = scene().await;
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     let fault = session_gateway_hub::store::DbError::Retryable("Network connection lost".into());
     world.sleep_and_wake().await;
     world.db.break_down(support::sqlite::On::Reads, fault.clone());
@@ -400,7 +397,7 @@ async fn while_the_database_fails_a_notification_waits_some_time() {
     world.db.repair();
     world.pass(5_000).await;
     assert_eq!((world.rt.pushed().len(), world.outcomes().await), (1, vec!["sent".to_owned()]));
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.sleep_and_wake().await;
     world.db.break_down(support::sqlite::On::Reads, fault);
     world.pass(3_600_000).await;

@@ -7,11 +7,11 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::hub::push_subscriptions::PushConfig;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 use support::World;
-use support::cli::Cli;
 use support::pushes::{Browser, header};
 use support::sqlite::Sqlite;
 
@@ -21,11 +21,6 @@ fn with(push: PushConfig) -> World {
 
 async fn public_key(world: &World) -> String {
     world.get("/api/push/vapid-public-key").await.ok()["publicKey"].as_str().unwrap().to_owned()
-}
-
-async fn ready(cli: &mut Cli, session: &str) {
-    let message = json!({"sid": session, "message": {"type": "event", "data": {"type": "ready"}}});
-    assert_eq!(cli.ask("message", &message).await["ok"], true);
 }
 
 /// The claims of a message's token.
@@ -55,6 +50,23 @@ async fn the_first_hub_of_all_makes_the_key_pair_and_every_other_finds_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_random_source_no_key_is_made_and_nothing_is_sent() {
+    let world = World::new();
+    world.rt.break_random();
+    world.get("/api/push/vapid-public-key").await.refuses(503, "hub_unavailable");
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
+    let world = with(PushConfig { keys: VapidKeys::of(&[9; 32]), ..PushConfig::default() });
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    world.rt.break_random();
+    cli.ready(&session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "It could not be encrypted.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_configured_pair_and_subject_are_what_push_services_see() {
     let keys = VapidKeys::of(&[9; 32]).unwrap();
     let subject = Some("mailto:ops@example.org".to_owned());
@@ -66,7 +78,7 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
     for (number, endpoint) in [(1, "https://a.com/1"), (2, "https://a.com/2"), (3, "https://b.com:8443/3")] {
         Browser::subscribed(&world, endpoint, number).await;
     }
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     let pushed = world.rt.pushed();
     let tokens: Vec<&str> = pushed.iter().map(|message| header(message, "Authorization")).collect();
@@ -92,7 +104,7 @@ async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscrib
             session_gateway_hub::http::answer(session_gateway_hub::http::router(world.hub()), request).await.status(),
             200
         );
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.pass(1).await;
         assert_eq!(claims(header(&world.rt.pushed()[0], "Authorization"))["sub"], subject, "{host}");
     }
@@ -108,7 +120,7 @@ async fn subscribing_again_writes_nothing_and_new_keys_take_the_place_of_the_old
     let renewed = Browser::subscribed(&world, "https://a.com/1", 2).await;
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert_eq!(renewed.read(&world.rt.pushed()[0])["title"], "Session Ready");
 }
@@ -122,7 +134,7 @@ async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
         assert_eq!(gone.ok(), json!({"ok": true}));
     }
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert!(world.rt.pushed().is_empty());
     assert_eq!(world.outcomes().await, ["no-subscribers"]);
@@ -131,15 +143,15 @@ async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
 #[tokio::test(start_paused = true)]
 async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
     let world = World::new();
-    // As many push services as are called at a time do not answer; the last subscriber's turn comes after them.
-    world.rt.silence_pushes("https://silent.com");
+    // Two push services that do not answer take all lanes between them; the last subscriber's turn comes after.
+    world.rt.silence_pushes("https://silent");
     for number in 1..=6 {
-        Browser::subscribed(&world, &format!("https://silent.com/{number}"), number).await;
+        Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
     }
     world.pass(1).await;
     Browser::subscribed(&world, "https://a.com/1", 7).await;
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 6);
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
@@ -167,7 +179,7 @@ async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
     let neighbour = world.neighbour();
     Browser::subscribed(&neighbour, "https://a.com/theirs", 1).await;
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert!(world.rt.pushed().is_empty() && neighbour.rt.pushed().is_empty());
     assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
@@ -185,13 +197,13 @@ async fn one_browser_in_two_namespaces_is_two_subscriptions() {
     // What its push service says to the one does not concern the other.
     world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.outcomes().await, ["failed"]);
     let left = world.db.select("SELECT namespace FROM push_subscriptions");
     assert_eq!(left, [["neighbour".into()]]);
     let theirs = neighbour.session("/code").await;
-    ready(&mut neighbour.live_cli(&theirs).await, &theirs).await;
+    neighbour.live_cli(&theirs).await.ready(&theirs).await;
     neighbour.pass(1).await;
     assert_eq!(neighbour.outcomes().await, ["sent"]);
 }
@@ -213,7 +225,7 @@ async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_
         secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
     }
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     let log = world.get("/api/push/log").await.text;
     let services =
@@ -231,7 +243,7 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
     let deployed = World::of("team", Arc::clone(&world.db));
     Browser::subscribed(&deployed, "https://a.com/1", 2).await;
     let session = deployed.session("/code").await;
-    ready(&mut deployed.live_cli(&session).await, &session).await;
+    deployed.live_cli(&session).await.ready(&session).await;
     deployed.pass(1).await;
     let urls: Vec<String> = deployed.rt.pushed().into_iter().map(|message| message.url).collect();
     assert_eq!(urls, ["https://a.com/1"]);
@@ -246,14 +258,62 @@ async fn a_visible_page_that_is_hidden_again_leaves_the_word_to_pushes() {
     let mut cli = world.live_cli(&session).await;
     let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
     let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(6_000).await;
     let id = &greeting["data"]["subscriptionId"];
     world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
     assert_eq!(world.outcomes().await, ["sent", "toast"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let tell = async || world.live_cli(&session).await.ready(&session).await;
+    let mut web = world.web("visibility=visible").await;
+    for _ in 0..4 {
+        world.pass(30_000).await;
+        assert_eq!(web.event_of("heartbeat").await["type"], "heartbeat");
+        web.0.send("read");
+        world.sleep_and_wake().await;
+    }
+    tell().await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["toast"], "whoever answers is there");
+    web.types().await;
+    // The lid is closed: the socket stays, and says nothing.
+    world.pass(90_000).await;
+    tell().await;
+    world.pass(6_000).await;
+    assert_eq!(world.outcomes().await[0], "sent");
+    assert!(!web.types().await.contains(&"toast".to_owned()), "nor is it a page that anybody looks at");
+    web.0.send("read");
+    support::quiet().await;
+    tell().await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await[0], "toast", "opened again it counts again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_cannot_answer_and_is_believed_for_a_quarter_of_an_hour_after_it_said_that_it_is_seen() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
+    let greeting = support::web::read(&stream.text().await);
+    let seen = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
+    world.pass(890_000).await;
+    world.post("/api/visibility", &seen).await.ok();
+    for (passed, outcome) in [(890_000, "toast"), (20_000, "sent")] {
+        world.pass(passed).await;
+        world.live_cli(&session).await.ready(&session).await;
+        world.pass(1).await;
+        assert_eq!(world.outcomes().await[0], outcome);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +325,7 @@ async fn a_toast_is_not_told_again_to_whoever_comes_back() {
     cli.message(&session, "words").await;
     cli.ask("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     let before = web.events().await.last().unwrap()["eventId"].as_str().unwrap().to_owned();
-    ready(&mut cli, &session).await;
+    cli.ready(&session).await;
     world.pass(1).await;
     assert!(web.types().await.contains(&"toast".to_owned()));
     let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
@@ -282,7 +342,7 @@ async fn the_log_keeps_the_last_hundred_also_over_a_sleep() {
         if round == 60 {
             world.sleep_and_wake().await;
         }
-        ready(&mut cli, &session).await;
+        cli.ready(&session).await;
         world.pass(1).await;
     }
     let log = world.push_log().await;
@@ -298,7 +358,7 @@ async fn two_hundred_subscribers_are_reached() {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
     let session = world.session("/code").await;
-    ready(&mut world.live_cli(&session).await, &session).await;
+    world.live_cli(&session).await.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 200);
     assert_eq!(world.push_log().await[0]["sent"], 200);

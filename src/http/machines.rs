@@ -13,7 +13,7 @@ use crate::hub::error::Error;
 use crate::hub::spawn::SpawnParams;
 use crate::wire::fields::optional_word;
 
-/// How many paths one check may name (spec "Limits").
+/// How many paths one check may name (PROTOCOL.md "Machines").
 const MAX_PATHS: usize = 1000;
 
 /// `GET /api/machines`.

@@ -14,7 +14,7 @@ use crate::hub::messages::Draft;
 use crate::model::json::Json;
 use crate::wire::fields::{MAX_SAFE_NUMBER, Object};
 
-/// The longest text, in bytes (decisions.md).
+/// The longest text, in bytes (PROTOCOL.md "Limits").
 const MAX_TEXT: usize = 1024 * 1024;
 
 /// The body of `POST /api/sessions/:id/messages`.

@@ -17,7 +17,7 @@ use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, Packet};
 
-/// How many sockets without a good token may wait for their CONNECT at once (decisions.md).
+/// How many sockets without a good token may wait for their CONNECT at once (PROTOCOL.md "The socket of a CLI").
 const MAX_STRANGERS: usize = 200;
 /// How many sockets a namespace may have. The platform's limit is 32,768, and counts those that are still closing.
 const MAX_SOCKETS: usize = 32_000;

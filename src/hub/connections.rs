@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ports::ConnId;
 use super::rpc::Owner;
+use super::schedule::HEARTBEAT_MS;
 use super::unread::Unread;
 use crate::model::event::Audience;
 use crate::model::vocabulary::Vocabulary;
@@ -161,8 +162,13 @@ pub struct Subscription {
     /// The machine that it hears of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Whether somebody looks at it now.
+    /// Whether its client says that somebody looks at it.
     pub visible: bool,
+    /// When it last said so, or answered a heartbeat while it was visible, in Unix milliseconds; of answers that follow
+    /// each other closely the first.
+    pub seen_at: u64,
+    /// Whether it answers heartbeats: it did so once.
+    pub answers: bool,
     /// How its events are written.
     pub format: Format,
     /// The number of the last event that was told to anybody, when this was last written: on every change of the first
@@ -173,7 +179,37 @@ pub struct Subscription {
     pub expires_at: Option<u64>,
 }
 
+/// How long a client that answers heartbeats may look at a page and say nothing, in milliseconds: two of them, and time
+/// for the answer.
+pub const ANSWER_MS: u64 = 2 * HEARTBEAT_MS + 15_000;
+/// How long others are taken to look at it, in milliseconds: as long as a JWT is good. A stream has no way to answer, and
+/// nobody has to.
+pub const STATED_MS: u64 = 15 * 60_000;
+/// A sign that follows another one so closely is not written.
+const REMEMBER_EVERY_MS: u64 = 1_000;
+
 impl Subscription {
+    /// Whether somebody looks at it now, as far as that can be known: a closed lid or a frozen page says nothing, and its
+    /// socket may stay open for as long as its token is good.
+    pub fn is_watching(&self, now: u64) -> bool {
+        let patience = if self.answers { ANSWER_MS } else { STATED_MS };
+        self.visible && now < self.seen_at + patience
+    }
+
+    /// Its client said whether it is visible.
+    pub fn state(&mut self, visible: bool, now: u64) {
+        (self.visible, self.seen_at) = (visible, now);
+    }
+
+    /// Its client answered a heartbeat. Says whether that is to be remembered.
+    pub fn answered(&mut self, now: u64) -> bool {
+        let is_news = !self.answers || (self.visible && now >= self.seen_at + REMEMBER_EVERY_MS);
+        if is_news {
+            (self.answers, self.seen_at) = (true, now);
+        }
+        is_news
+    }
+
     /// Whether the subscriber hears an event of this audience.
     pub fn hears(&self, audience: &Audience) -> bool {
         match audience {
@@ -321,8 +357,8 @@ impl Connections {
     }
 
     /// Whether somebody looks at a page of the hub.
-    pub fn is_watched(&self) -> bool {
-        self.subscriptions().any(|(_, subscription)| subscription.visible)
+    pub fn is_watched(&self, now: u64) -> bool {
+        self.subscriptions().any(|(_, subscription)| subscription.is_watching(now))
     }
 
     /// A frame is to go to a client. Answers whether it may: whether the client reads.
@@ -389,6 +425,8 @@ mod tests {
                 id: "sub".into(),
                 all: true,
                 visible: true,
+                seen_at: 8,
+                answers: true,
                 format: Format::Sse,
                 expires_at: Some(9),
                 ..Default::default()
@@ -398,6 +436,21 @@ mod tests {
             let attachment = serde_json::to_string(&peer).unwrap();
             assert_eq!(serde_json::from_str::<Peer>(&attachment).unwrap(), peer);
         }
+    }
+
+    #[test]
+    fn whoever_answers_heartbeats_is_held_to_it_and_others_are_believed_for_a_while() {
+        let mut subscription = Subscription::default();
+        subscription.state(true, 1_000);
+        assert!(subscription.is_watching(1_000 + STATED_MS - 1) && !subscription.is_watching(1_000 + STATED_MS));
+        assert!(subscription.answered(1_500), "the first answer is news, however early");
+        assert!(subscription.is_watching(1_500 + ANSWER_MS - 1) && !subscription.is_watching(1_500 + ANSWER_MS));
+        assert!(!subscription.answered(2_499) && subscription.answered(2_500));
+        assert!(subscription.is_watching(2_500 + ANSWER_MS - 1));
+        subscription.state(false, 3_000);
+        assert!(!subscription.is_watching(3_000) && !subscription.answered(9_000), "of the hidden nothing is written");
+        subscription.state(true, 900_000);
+        assert!(subscription.is_watching(900_000 + ANSWER_MS - 1) && !subscription.is_watching(900_000 + ANSWER_MS));
     }
 
     #[test]

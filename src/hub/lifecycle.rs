@@ -1,4 +1,4 @@
-//! The life of a session as the web steers it: abort, switch to remote, archive. See spec "States and transitions".
+//! The life of a session as the web steers it: abort, switch to remote, archive. See PROTOCOL.md "Life cycle and modes".
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::model::method::Method;
 use crate::model::session::ControlMode;
 use crate::store::journal::Extent;
 
-/// How long a CLI may take to end itself when its session is archived, in milliseconds (decisions.md).
+/// How long a CLI may take to end itself when its session is archived, in milliseconds (PROTOCOL.md "Life cycle and modes").
 const KILL_MS: u64 = 5_000;
 /// The longest reason, in Unicode code points.
 const MAX_REASON: usize = 1_000;

@@ -1,6 +1,6 @@
 //! Who is alive: the clocks of active sessions and machines. A state machine without IO.
 //!
-//! A session is inactive 30 s, a machine 45 s after its last sign of life (decisions.md "Liveness"). A sign of life only
+//! A session is inactive 30 s, a machine 45 s after its last sign of life (PROTOCOL.md "Liveness"). A sign of life only
 //! moves a deadline: it writes neither to the database nor to the object's storage. The notebook knows which clocks run
 //! and when a socket left; the last sign itself stands in the attachment of the socket that gave it. After a sleep the
 //! clock goes on where it was; after a restart, which takes all sockets, it starts anew.

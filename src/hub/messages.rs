@@ -158,7 +158,8 @@ impl Hub {
             state.journal.then(Outcome::Publish(event));
         }
         let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
-        let notification = state.memory.entry(&draft.session).filter(|_| waits).map(|entry| self.waits(&entry.session));
+        let notification =
+            state.memory.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
         let (session, number) = (draft.session.clone(), state.fanout.number(now));
         state.journal.then(Outcome::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.message(&draft.session, message);

@@ -1,7 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
-//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`].
+//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`], [`push_lanes`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
 //! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients, [`push`] with
@@ -29,6 +29,7 @@ pub mod pings;
 pub mod ports;
 pub mod presence;
 pub mod push;
+pub mod push_lanes;
 pub mod push_log;
 pub mod push_queue;
 pub mod push_subscriptions;

@@ -62,7 +62,7 @@ pub struct PushAnswer {
 pub trait Runtime: Send + Sync {
     /// Unix time in milliseconds.
     fn now(&self) -> u64;
-    /// Fills the buffer with cryptographically random bytes.
+    /// Fills the buffer with cryptographically random bytes; with zeros, of which no key is made, should their source fail.
     fn random(&self, bytes: &mut [u8]);
     /// Sends one text frame to each of the sockets; a socket that is gone is passed over.
     fn send(&self, to: &[ConnId], text: &str);

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::future::join_all;
 
-use super::error::{Error, Kind as Missing};
+use super::error::{Error, Kind};
 use super::ports::{PushAnswer, PushRequest};
-use super::push_log::{Outcome, PushLog, entries};
+use super::push_lanes::Lanes;
+use super::push_log::{Fate, PushLog, entries};
 use super::push_queue::{Admitted, COOL_DOWN_MS, Failure, Item, MAX_PAUSE_MS, Queue, Target, Verdict};
 use super::push_subscriptions::Subscriptions;
 use super::{Hub, State};
@@ -19,19 +20,18 @@ use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::encryption::Keys;
 use crate::push::endpoint::Endpoint;
-use crate::push::payload::{Kind, MAX_PAYLOAD, Notification, SHORT_PAYLOAD};
+use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
-/// How many push services are called at a time: the platform lets one event have so many connections.
-const LANES: usize = 6;
 /// How long a push service keeps what it can't deliver, in seconds: who was away for a day looks at the list.
 const TTL_SECS: u64 = 24 * 3600;
 
 /// Notes of this prefix are what pushes need to know after a sleep.
 pub const NOTES: &str = "push:";
-/// The note that somebody may have subscribed.
-pub const NOTE_PUSH_ON: &str = "push:on";
+/// The note that nobody has subscribed. Without it the database is asked: it may know more than this object, which is new
+/// when the database was put back elsewhere.
+pub const NOTE_NO_SUBSCRIBERS: &str = "push:none";
 /// Notes of this prefix are notifications on their way, by their numbers.
 const NOTE_ITEM: &str = "push:item:";
 /// Notes of this prefix tell until when a session cools down.
@@ -42,13 +42,14 @@ const NOTE_COOL: &str = "push:cool:";
 pub struct Push {
     pub(super) subscriptions: Subscriptions,
     pub(super) queue: Queue,
+    lanes: Lanes,
     log: PushLog,
 }
 
 /// What becomes of a notification when it is due.
 enum Decision {
     /// It comes to nothing, or to a toast.
-    Over(Outcome),
+    Over(Fate),
     /// It is sent.
     Send,
     /// That can't be found out at the moment.
@@ -60,8 +61,8 @@ impl Push {
     pub fn restore(notes: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, note) in notes {
-            if key == NOTE_PUSH_ON {
-                push.subscriptions.any = true;
+            if key == NOTE_NO_SUBSCRIBERS {
+                push.subscriptions.known_none = true;
             } else if let Some(number) = key.strip_prefix(NOTE_ITEM) {
                 if let (Ok(number), Ok(item)) = (number.parse(), serde_json::from_str(&note)) {
                     push.queue.restore(number, item);
@@ -75,18 +76,14 @@ impl Push {
 }
 
 impl Hub {
-    /// The notification of a permission request that is new in a session's state.
-    pub(super) fn asks(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
+    /// The notification of the permission requests that are new in a session's state.
+    pub(super) fn permission_notification(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
         let asked = agent_state::newly_asked(before, session.agent_state.as_ref());
-        let asked = asked.iter().filter(|_| session.active).map(|asked| of_request(session, asked));
-        asked.reduce(|earlier, mut last| {
-            last.stand_for(&earlier);
-            last
-        })
+        session.active.then(|| of_requests(session, &asked)).flatten()
     }
 
     /// The notification of an agent that is done.
-    pub(super) fn waits(&self, session: &Session) -> Notification {
+    pub(super) fn ready_notification(&self, session: &Session) -> Notification {
         let flavor = session.facts().flavor();
         let agent = flavor.as_deref().unwrap_or_else(|| self.config.vocabulary.default_agent());
         Notification::ready(&session.id, &session.title(), agent)
@@ -96,24 +93,24 @@ impl Hub {
     pub(super) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
-        if !push.subscriptions.any && !state.connections.is_watched() {
-            return self.log_over(push, notification, Outcome::NoSubscribers);
+        if push.subscriptions.known_none && !state.connections.is_watched(now) {
+            return self.log_over(push, notification, Fate::NoSubscribers);
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
         match push.queue.admit(notification.clone(), now) {
-            Admitted::Cooling => self.log_over(push, notification, Outcome::CoolingDown),
-            Admitted::Full => self.log_over(push, notification, Outcome::Overloaded),
+            Admitted::Cooling => self.log_over(push, notification, Fate::CoolingDown),
+            Admitted::Full => self.log_over(push, notification, Fate::Overloaded),
             Admitted::As(number, older) => {
                 for (number, item) in older {
                     self.rt.unnote(&item_key(number));
                     push.log.replaced(&*self.rt, number, item);
                 }
-                if kind == Kind::Ready {
+                if kind == NotificationKind::Ready {
                     self.rt.note(&format!("{NOTE_COOL}{session}"), &(now + COOL_DOWN_MS).to_string());
                 }
                 if let Some(item) = push.queue.get(number) {
                     self.rt.note(&item_key(number), &encode(item));
-                    push.log.put(&*self.rt, number, item, Outcome::Waiting);
+                    push.log.put(&*self.rt, number, item, Fate::Waiting);
                 }
                 let next = push.queue.next_deadline();
                 self.want_alarm(state, next);
@@ -121,10 +118,10 @@ impl Hub {
         }
     }
 
-    fn log_over(&self, push: &mut Push, notification: Notification, outcome: Outcome) {
+    fn log_over(&self, push: &mut Push, notification: Notification, fate: Fate) {
         let now = self.rt.now();
         let number = push.queue.number(now);
-        push.log.put(&*self.rt, number, &Item::new(notification, now, now), outcome);
+        push.log.put(&*self.rt, number, &Item::new(notification, now, now), fate);
     }
 
     /// `GET /api/push/log`: what became of the latest notifications, newest first, each as JSON text.
@@ -149,24 +146,22 @@ impl Hub {
 
     /// Brings a notification that is due as far as it gets now.
     async fn bring_on(self: &Arc<Self>, number: u64, mut item: Item) {
-        if item.targets.is_empty() {
-            match self.decide(&mut item.notification).await {
-                Decision::Over(outcome) => return self.end(number, &item, outcome),
-                Decision::Send => {}
-                Decision::Unknown => return self.put_off(number, item),
-            }
+        match self.decide(&mut item.notification).await {
+            Decision::Over(fate) => return self.end(number, item, fate),
+            Decision::Send => {}
+            Decision::Unknown => return self.put_off(number, item),
         }
         let Ok((subscriptions, keys)) = self.read_subscribers().await else { return self.put_off(number, item) };
+        item.unknown = 0;
         if item.targets.is_empty() && !item.address(&subscriptions, self.rt.now()) {
-            return self.end(number, &item, Outcome::NoSubscribers);
+            return self.end(number, item, Fate::NoSubscribers);
+        }
+        if !self.state().push.queue.sending(number, &item.targets) {
+            return self.state().push.log.replaced(&*self.rt, number, item);
         }
         let due = item.take_due(self.rt.now());
-        let (notification, hub) = (&item.notification, &**self);
-        let sending = due.into_iter().map(|target| {
-            let keys = &keys;
-            async move { hub.send_push(notification, keys, target).await }
-        });
-        let answers: Vec<_> = futures::stream::iter(sending).buffer_unordered(LANES).collect().await;
+        let sending = due.into_iter().map(|target| self.send_in_turn(&item.notification, &keys, target));
+        let answers = join_all(sending).await;
         let now = self.rt.now();
         let mut gone = Vec::new();
         for (target, verdict, failure) in answers {
@@ -181,10 +176,10 @@ impl Hub {
         }
         match item.is_done() {
             true => {
-                let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Failed };
-                self.end(number, &item, outcome);
+                let fate = if item.sent > 0 { Fate::Sent } else { Fate::Failed };
+                self.end(number, item, fate);
             }
-            false => self.go_on_later(number, item, Outcome::Sending),
+            false => self.go_on_later(number, item, Fate::Sending),
         }
     }
 
@@ -192,23 +187,22 @@ impl Hub {
     async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
         match self.load_session(&notification.session_id).await {
             Ok(()) => {}
-            Err(Error::Missing(Missing::Session) | Error::Foreign(_)) => return Decision::Over(Outcome::SessionGone),
+            Err(Error::Missing(Kind::Session) | Error::Foreign(_)) => return Decision::Over(Fate::SessionGone),
             Err(_) => return Decision::Unknown,
         }
         let mut state = self.state();
         if let Some(request) = &notification.request_id {
             let session = state.memory.entry(&notification.session_id).map(|entry| &entry.session);
-            let mut ids = std::iter::once(request).chain(notification.earlier.iter().rev());
+            let ids = notification.earlier.iter().chain([request]);
             let waits = session.and_then(|session| {
-                let base = session.agent_state.as_ref();
-                ids.find_map(|id| agent_state::asked(base, id)).map(|asked| of_request(session, &asked))
+                of_requests(session, &agent_state::still_asked(session.agent_state.as_ref(), ids.map(String::as_str)))
             });
-            let Some(waits) = waits else { return Decision::Over(Outcome::Answered) };
+            let Some(waits) = waits else { return Decision::Over(Fate::Answered) };
             *notification = waits;
         }
-        if state.connections.is_watched() {
+        if state.connections.is_watched(self.rt.now()) {
             self.send_toast(&mut state, notification);
-            return Decision::Over(Outcome::Toast);
+            return Decision::Over(Fate::Toast);
         }
         Decision::Send
     }
@@ -217,15 +211,31 @@ impl Hub {
         Ok((self.push_subscriptions().await?, self.vapid_keys().await?))
     }
 
-    /// Sends a notification to one subscriber.
-    async fn send_push(
+    /// Sends a notification to one subscriber, when a lane is free for it.
+    async fn send_in_turn(
         &self,
         notification: &Notification,
         keys: &VapidKeys,
         target: Target,
     ) -> (Target, Verdict, Failure) {
         let service = Endpoint::parse(&target.endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
-        let failure = |status, reason: &str| Failure { service: service.clone(), status, reason: reason.to_owned() };
+        let turn = self.state().push.lanes.enter(&service);
+        // The lanes end with the hub only.
+        let _ = turn.await;
+        let answer = self.send_push(notification, keys, target, &service).await;
+        self.state().push.lanes.leave(&service);
+        answer
+    }
+
+    /// Sends a notification to one subscriber of a push service.
+    async fn send_push(
+        &self,
+        notification: &Notification,
+        keys: &VapidKeys,
+        target: Target,
+        service: &str,
+    ) -> (Target, Verdict, Failure) {
+        let failure = |status, reason: &str| Failure { service: service.to_owned(), status, reason: reason.to_owned() };
         // Asked anew, from memory mostly: others were sent to before it, which takes as long as their push services like.
         let Ok(subscriptions) = self.push_subscriptions().await else {
             return (
@@ -273,11 +283,14 @@ impl Hub {
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);
         let keys = keys.map_err(|_| "The keys of the subscription are broken.")?;
-        let (mut salt, mut secret) = ([0; 16], [0; 32]);
-        self.rt.random(&mut salt);
-        self.rt.random(&mut secret);
+        // Drawn as one: should the random source fail, the secret is no key, and nothing is encrypted.
+        let mut random = [[0; 16]; 3];
+        self.rt.random(random.as_flattened_mut());
+        let [salt, ..] = random;
+        let secret = random.as_flattened().last_chunk::<32>();
         let payload = notification.payload(if short { SHORT_PAYLOAD } else { MAX_PAYLOAD });
-        let body = keys.encrypt(payload.as_bytes(), &salt, &secret).ok_or("It could not be encrypted.")?;
+        let body = secret.and_then(|secret| keys.encrypt(payload.as_bytes(), &salt, secret));
+        let body = body.ok_or("It could not be encrypted.")?;
         let subject = self.config.push.subject.as_deref().or(subscription.hub.as_deref());
         let now = self.rt.now() / 1000;
         let tokens = &mut self.state().push.subscriptions.tokens;
@@ -296,36 +309,44 @@ impl Hub {
     /// It could not be found out what becomes of a notification: it is tried again, some times.
     fn put_off(&self, number: u64, mut item: Item) {
         match item.unknown(self.rt.now()) {
-            true => self.go_on_later(number, item, Outcome::Waiting),
-            false => self.end(number, &item, Outcome::Unavailable),
+            true => self.go_on_later(number, item, Fate::Waiting),
+            false => self.end(number, item, Fate::Unavailable),
         }
     }
 
     /// The alarm takes it up again.
-    fn go_on_later(&self, number: u64, item: Item, outcome: Outcome) {
+    fn go_on_later(&self, number: u64, item: Item, fate: Fate) {
         let mut state = self.state();
         let State { push: Push { queue, log, .. }, .. } = &mut *state;
         if let Some(late) = queue.put_back(number, item) {
             log.replaced(&*self.rt, number, late);
         } else if let Some(item) = queue.get(number) {
             self.rt.note(&item_key(number), &encode(item));
-            log.put(&*self.rt, number, item, outcome);
+            log.put(&*self.rt, number, item, fate);
         }
         let next = state.push.queue.next_deadline();
         self.want_alarm(&mut state, next);
     }
 
-    fn end(&self, number: u64, item: &Item, outcome: Outcome) {
+    /// It is over, also for those whom it has not reached.
+    fn end(&self, number: u64, item: Item, fate: Fate) {
         let mut state = self.state();
         state.push.queue.remove(number);
         self.rt.unnote(&item_key(number));
-        state.push.log.put(&*self.rt, number, item, outcome);
+        state.push.log.put(&*self.rt, number, &Item { targets: Vec::new(), ..item }, fate);
     }
 }
 
-/// The notification of a permission request.
-fn of_request(session: &Session, Asked { id, tool }: &Asked) -> Notification {
-    Notification::permission(&session.id, &session.title(), id, tool.as_deref().unwrap_or("a tool"))
+/// The notification of permission requests: of the last one, which stands for those before it.
+fn of_requests(session: &Session, asked: &[Asked]) -> Option<Notification> {
+    let title = session.title();
+    let of_one = |Asked { id, tool }: &Asked| {
+        Notification::permission(&session.id, &title, id, tool.as_deref().unwrap_or("a tool"))
+    };
+    asked.iter().map(of_one).reduce(|earlier, mut last| {
+        last.stand_for(&earlier);
+        last
+    })
 }
 
 fn item_key(number: u64) -> String {

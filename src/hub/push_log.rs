@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ports::Runtime;
 use super::push_queue::{Failure, Item, Target};
-use crate::push::payload::{Kind, Notification};
+use crate::push::payload::{Notification, NotificationKind};
 
 /// How many notifications are remembered (the oldest go).
 pub const KEEP_ENTRIES: usize = 100;
@@ -18,7 +18,7 @@ const NOTE_ENTRY: &str = "pushed:";
 /// What became of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum Fate {
     /// It waits a moment: another request may follow.
     Waiting,
     /// Some of its subscribers do not have it yet.
@@ -49,13 +49,13 @@ pub enum Outcome {
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
     at: u64,
-    kind: Kind,
+    kind: NotificationKind,
     session_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
     title: &'a str,
     body: &'a str,
-    outcome: Outcome,
+    outcome: Fate,
     /// How many subscribers' push services have it.
     sent: u32,
     /// How many subscribers it still has to be sent to.
@@ -81,7 +81,7 @@ pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
     /// Notes what became of an item.
-    pub fn put(&mut self, rt: &dyn Runtime, number: u64, item: &Item, outcome: Outcome) {
+    pub fn put(&mut self, rt: &dyn Runtime, number: u64, item: &Item, fate: Fate) {
         let Item { notification, at, targets, sent, failed, .. } = item;
         let Notification { kind, session_id, request_id, body, .. } = notification;
         let entry = Entry {
@@ -91,7 +91,7 @@ impl PushLog {
             request_id: request_id.as_deref(),
             title: notification.title(),
             body,
-            outcome,
+            outcome: fate,
             sent: *sent,
             waiting: targets.len(),
             failed: failed.len(),
@@ -111,8 +111,8 @@ impl PushLog {
 
     /// Notes that a newer one has taken the place of an item: nobody is asked again.
     pub fn replaced(&mut self, rt: &dyn Runtime, number: u64, item: Item) {
-        let outcome = if item.sent > 0 { Outcome::Sent } else { Outcome::Replaced };
-        self.put(rt, number, &Item { targets: Vec::new(), ..item }, outcome);
+        let fate = if item.sent > 0 { Fate::Sent } else { Fate::Replaced };
+        self.put(rt, number, &Item { targets: Vec::new(), ..item }, fate);
     }
 }
 

@@ -6,14 +6,15 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use crate::push::payload::{Kind, MAX_PAYLOAD, Notification, SHORT_PAYLOAD};
+use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
 use crate::store::push::PushSubscription;
 
-/// How long a permission request waits for another one of its session, in milliseconds (decisions.md "Push").
+/// How long a permission request waits for another one of its session, in milliseconds (PROTOCOL.md
+/// "Push notifications").
 pub const DEBOUNCE_MS: u64 = 500;
-/// How long after an agent was told to wait it is not told again, in milliseconds (decisions.md "Push").
+/// How long after an agent was told to wait it is not told again, in milliseconds.
 pub const COOL_DOWN_MS: u64 = 5_000;
-/// How often a message is sent to one subscriber, at most (decisions.md "Push").
+/// How often a message is sent to one subscriber, at most.
 pub const MAX_TRIES: u32 = 5;
 /// The pause after the first try, in milliseconds; it is four times as long after each further one.
 const FIRST_PAUSE_MS: u64 = 5_000;
@@ -29,9 +30,9 @@ pub struct Item {
     pub notification: Notification,
     /// When it came up, in Unix milliseconds.
     pub at: u64,
-    /// When it is due, unless there are targets.
+    /// When it is due, in Unix milliseconds; targets may be due later than that.
     pub due: u64,
-    /// How often it was to be sent and the database could not be asked to whom.
+    /// How often in a row it was to be sent and the database could not be asked.
     #[serde(default)]
     pub unknown: u32,
     /// To whom it is to be sent; none until it is due for the first time.
@@ -125,13 +126,13 @@ impl Item {
 
     /// When something has to be done for it.
     fn deadline(&self) -> Option<u64> {
-        let due = self.targets.iter().map(|target| target.due).min().unwrap_or(self.due);
-        (!self.under_way).then_some(due)
+        let due = self.targets.iter().map(|target| target.due).min().unwrap_or_default();
+        (!self.under_way).then_some(due.max(self.due))
     }
 
     /// Whether somebody may have been told of it.
     fn was_told(&self) -> bool {
-        self.under_way || self.sent > 0 || !self.targets.is_empty() || !self.failed.is_empty()
+        self.sent > 0 || !self.targets.is_empty() || !self.failed.is_empty()
     }
 
     /// Whether it is over.
@@ -139,14 +140,14 @@ impl Item {
         self.targets.is_empty()
     }
 
-    /// It could not be found out to whom it goes. Answers whether it is tried again.
+    /// It could not be found out what becomes of it. Answers whether it is tried again.
     pub fn unknown(&mut self, now: u64) -> bool {
         self.unknown += 1;
         self.due = now + back_off(self.unknown);
         self.unknown < MAX_TRIES
     }
 
-    /// It goes to these, now. Answers whether there are any.
+    /// It goes to these, now; nobody was it sent to before. Answers whether there are any.
     pub fn address(&mut self, subscriptions: &[PushSubscription], now: u64) -> bool {
         let short = self.notification.payload(MAX_PAYLOAD).len() <= SHORT_PAYLOAD;
         let target = |known: &PushSubscription| {
@@ -226,7 +227,9 @@ impl Queue {
 
     /// A notification came up.
     pub fn admit(&mut self, mut notification: Notification, now: u64) -> Admitted {
-        if notification.kind == Kind::Ready && self.cooling.get(&notification.session_id).is_some_and(|at| *at > now) {
+        if notification.kind == NotificationKind::Ready
+            && self.cooling.get(&notification.session_id).is_some_and(|at| *at > now)
+        {
             return Admitted::Cooling;
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
@@ -236,14 +239,16 @@ impl Queue {
             return Admitted::Full;
         }
         let replaced: Vec<_> = self.items.extract_if(.., |_, item| same(item)).collect();
+        let mut due = if kind == NotificationKind::Permission { now + DEBOUNCE_MS } else { now };
         for (_, item) in replaced.iter().filter(|(_, item)| !item.was_told()) {
             notification.stand_for(&item.notification);
+            // An agent that asks and asks must not put off what it asked first.
+            due = due.min(item.due);
         }
         let number = self.number(now);
-        if kind == Kind::Ready {
+        if kind == NotificationKind::Ready {
             self.cooling.insert(session, now + COOL_DOWN_MS);
         }
-        let due = if kind == Kind::Permission { now + DEBOUNCE_MS } else { now };
         self.items.insert(number, Item::new(notification, now, due));
         Admitted::As(number, replaced)
     }
@@ -277,6 +282,12 @@ impl Queue {
     /// The sessions whose cool-down is over.
     pub fn cooled(&mut self, now: u64) -> Vec<String> {
         self.cooling.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
+    }
+
+    /// A task is about to send an item to these. Answers whether it may: whether no other one has taken its place.
+    pub fn sending(&mut self, number: u64, targets: &[Target]) -> bool {
+        let item = self.items.get_mut(&number);
+        item.map(|item| item.targets = targets.to_vec()).is_some()
     }
 
     /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its

@@ -1,11 +1,11 @@
 //! Who wants pushes: the subscriptions of a namespace, and the hub's key pair.
 //!
-//! That there are any is noted in the notebook, so that a notification costs no read where nobody subscribed.
+//! That there are none is noted in the notebook, so that a notification costs no read where nobody subscribed.
 
 use std::sync::Arc;
 
 use super::error::Error;
-use super::push::NOTE_PUSH_ON;
+use super::push::NOTE_NO_SUBSCRIBERS;
 use super::{Hub, State};
 use crate::push::encryption::{BadKey, Keys};
 use crate::push::endpoint::Endpoint;
@@ -31,7 +31,7 @@ pub struct PushConfig {
     pub max_subscriptions: u64,
 }
 
-/// How many subscriptions a namespace has room for unless it is configured (decisions.md "Push"). On its smallest plan
+/// How many subscriptions a namespace has room for unless it is configured. On its smallest plan
 /// the platform lets one event of an object call so many addresses.
 pub const MAX_SUBSCRIPTIONS: u64 = 50;
 
@@ -51,8 +51,8 @@ pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
 /// What the hub holds of subscriptions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Whether there may be any.
-    pub(super) any: bool,
+    /// Whether it was read that there are none.
+    pub(super) known_none: bool,
     /// Those of the database, as far as they were read.
     loaded: Option<Arc<[PushSubscription]>>,
     /// Counts the changes: what was read before one is not what stands.
@@ -106,10 +106,10 @@ impl Hub {
             return Ok(());
         }
         // Before it is written, for a hub that ended in between would never look; and after, for somebody may have looked.
-        self.note_subscribers(true);
+        self.note_none(false);
         let most = self.config.push.max_subscriptions;
         self.change_subscriptions(&push::put(&self.config.namespace, &subscription, self.rt.now(), most)).await?;
-        self.note_subscribers(true);
+        self.note_none(false);
         Ok(())
     }
 
@@ -154,18 +154,18 @@ impl Hub {
             if held.changes == changes {
                 held.loaded = Some(Arc::clone(&read));
                 drop(state);
-                self.note_subscribers(!read.is_empty());
+                self.note_none(read.is_empty());
                 return Ok(read);
             }
         }
     }
 
-    fn note_subscribers(&self, any: bool) {
-        let known = std::mem::replace(&mut self.state().push.subscriptions.any, any);
-        match any {
-            _ if known == any => {}
-            true => self.rt.note(NOTE_PUSH_ON, "1"),
-            false => self.rt.unnote(NOTE_PUSH_ON),
+    fn note_none(&self, none: bool) {
+        let known = std::mem::replace(&mut self.state().push.subscriptions.known_none, none);
+        match none {
+            _ if known == none => {}
+            true => self.rt.note(NOTE_NO_SUBSCRIBERS, "1"),
+            false => self.rt.unnote(NOTE_NO_SUBSCRIBERS),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::store::rows::{SessionRow, Writer};
 use crate::store::sessions as store;
 use crate::store::{DbError, Found, Statement, sql};
 
-/// How long a resumed session may take to be active, in milliseconds (decisions.md).
+/// How long a resumed session may take to be active, in milliseconds (PROTOCOL.md "Life cycle and modes").
 const ACTIVE_WITHIN_MS: u64 = 15_000;
 /// For how long a machine's word is believed that it brings a session back, in milliseconds: an agent that takes longer to
 /// start than whoever asked for it waits still finds its session open.

@@ -3,7 +3,7 @@
 //! Heartbeats and pings beat on the wall clock (at its whole half minutes and minutes), so that a wake in between does
 //! not put them off.
 
-/// Between two heartbeats to web clients, in milliseconds (decisions.md).
+/// Between two heartbeats to web clients, in milliseconds (PROTOCOL.md "Events for web clients").
 pub const HEARTBEAT_MS: u64 = 30_000;
 /// Between two pings to CLIs, in milliseconds; the open packet names it. A long interval lets the object sleep.
 pub const PING_MS: u64 = 60_000;

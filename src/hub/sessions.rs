@@ -21,7 +21,7 @@ use crate::store::journal::Extent;
 use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions as store;
 
-/// The longest session name, in Unicode code points (spec "Limits").
+/// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
 pub const MAX_NAME: usize = 255;
 /// The longest tag, in bytes: a path of any common file system fits.
 pub const MAX_TAG: usize = 4096;

@@ -143,8 +143,7 @@ impl Hub {
         let opening = match self.state().connections.get_mut(conn) {
             Some(Connection { peer: Peer::Opening(opening), .. }) => Some(opening.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
-            // What a web client says means nothing but that it is there, and reads.
-            Some(Connection { peer: Peer::Web(_), unread, .. }) => return unread.answered(),
+            Some(connection) => return self.web_client_answered(conn, connection),
             None => return,
         };
         match opening {

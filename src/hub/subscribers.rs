@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::connections::{Format, Peer, Subscription};
+use super::connections::{Connection, Format, Peer, Subscription};
 use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::schedule::{HEARTBEAT_MS, next_beat};
@@ -51,6 +51,7 @@ impl Hub {
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
+        subscription.seen_at = now;
         let mut state = self.state();
         subscription.told = state.fanout.told();
         let (from, resume) = match last_event_id.map(|id| state.held_after(id)) {
@@ -120,7 +121,8 @@ impl Hub {
         let Notification { session_id, body, .. } = notification;
         let toast = Notice::Toast { data: Toast { title, body, session_id, url: &url } };
         let toast = serde_json::to_string(&toast).unwrap_or_default();
-        self.send_formatted(state, &toast, |subscription| subscription.visible);
+        let now = self.rt.now();
+        self.send_formatted(state, &toast, |subscription| subscription.is_watching(now));
     }
 
     /// Sends a body under the number of the last event that was told.
@@ -146,12 +148,22 @@ impl Hub {
         }
     }
 
+    /// A web client sent a frame. Whatever it says, it means that the client is there, and reads.
+    pub(super) fn web_client_answered(&self, conn: ConnId, connection: &mut Connection) {
+        connection.unread.answered();
+        if let Peer::Web(subscription) = &mut connection.peer
+            && subscription.answered(self.rt.now())
+        {
+            self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
+        }
+    }
+
     /// `POST /api/visibility`: whether a subscriber's page can be seen.
     pub fn set_visibility(&self, subscription_id: &str, visible: bool) -> Result<(), Error> {
         let mut state = self.state();
         let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
         let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::Missing(Kind::Subscription))?;
-        subscription.visible = visible;
+        subscription.state(visible, self.rt.now());
         self.put_peer(&mut state, conn, Peer::Web(subscription));
         Ok(())
     }

@@ -249,7 +249,7 @@ impl Hub {
         let s = &mut entry.session;
         s.agent_state_version += 1;
         let before = std::mem::replace(&mut s.agent_state, parts.base);
-        let notification = from.and_then(|_| self.asks(s, before.as_ref()));
+        let notification = from.and_then(|_| self.permission_notification(s, before.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));

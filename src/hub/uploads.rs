@@ -14,9 +14,9 @@ use super::rpc::{Call, Owner, RpcError};
 use crate::model::method::Method;
 use crate::wire::fields::read_object;
 
-/// The largest file, in bytes (spec "Limits": 50 MB).
+/// The largest file, in bytes (PROTOCOL.md "Limits": 50 MB).
 pub const MAX_FILE: usize = 50 * 1024 * 1024;
-/// The longest `filename` and `mimeType`, in characters (spec "Limits").
+/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
 const MAX_NAME: usize = 255;
 /// The longest path of an uploaded file, in characters.
 const MAX_PATH: usize = 4_096;

@@ -1,4 +1,4 @@
-//! Agent state: the permission requests that wait, and those that were answered (spec "AgentState").
+//! Agent state: the permission requests that wait, and those that were answered (PROTOCOL.md "Versioned updates").
 //!
 //! `completedRequests` is an audit record that only grows. It is kept apart from the rest: in memory, in rows of its
 //! own, and in updates, which carry the entries that changed.
@@ -65,7 +65,7 @@ pub enum Status {
     Approved,
 }
 
-/// How far an answer goes (spec "Decision meanings").
+/// How far an answer goes (PROTOCOL.md "Permissions").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -146,9 +146,10 @@ pub fn newly_asked(before: Option<&Json>, base: Option<&Json>) -> Vec<Asked> {
     after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| asked_by(id, request)).collect()
 }
 
-/// A request, if it waits.
-pub fn asked(base: Option<&Json>, id: &str) -> Option<Asked> {
-    waiting(base)?.get(id).map(|request| asked_by(id, request))
+/// Those of some requests that wait, in the order of the ids.
+pub fn still_asked<'a>(base: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<Asked> {
+    let waiting = waiting(base).unwrap_or_default();
+    ids.filter_map(|id| waiting.get(id).map(|request| asked_by(id, request))).collect()
 }
 
 fn asked_by(id: &str, request: &RawValue) -> Asked {

@@ -1,4 +1,4 @@
-//! Events for web clients (decisions.md "Events to web clients"): what happened, and who may hear of it.
+//! Events for web clients (PROTOCOL.md "Events for web clients"): what happened, and who may hear of it.
 
 use serde::Serialize;
 

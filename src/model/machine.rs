@@ -1,4 +1,4 @@
-//! A machine: where a runner daemon can start sessions (decisions.md "Machines").
+//! A machine: where a runner daemon can start sessions (PROTOCOL.md "Machines").
 
 use serde::Serialize;
 

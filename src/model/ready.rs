@@ -1,4 +1,4 @@
-//! The message by which an agent says that it is done and waits (decisions.md "Push"): `{type: "event", data: {type:
+//! The message by which an agent says that it is done and waits (PROTOCOL.md "Push notifications"): `{type: "event", data: {type:
 //! "ready"}}`, bare, or as `content` of a record `{role, content}`.
 
 use serde::Deserialize;

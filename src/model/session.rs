@@ -1,4 +1,4 @@
-//! A session: one conversation with an agent, and the rules on its fields (spec "Resources and their fields").
+//! A session: one conversation with an agent, and the rules on its fields (PROTOCOL.md "The session").
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! A session's line in the list (decisions.md "SessionSummary").
+//! A session's line in the list (PROTOCOL.md "GET /api/sessions").
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

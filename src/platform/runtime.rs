@@ -23,7 +23,8 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, va
 const NOTE: &str =
     "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const UNNOTE: &str = "DELETE FROM notes WHERE key = ?";
-const NOTES: &str = "SELECT key, value FROM notes WHERE substr(key, 1, length(?1)) = ?1";
+/// A range of the table's key: from the prefix to before the last text that begins so.
+const NOTES: &str = "SELECT key, value FROM notes WHERE key >= ?1 AND key < ?1 || char(1114111)";
 
 /// The runtime of one object.
 pub struct ObjectRuntime {
@@ -107,8 +108,9 @@ impl Runtime for ObjectRuntime {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        // The runtime's random source does not fail; a failure would leave zeros, which ids survive.
-        let _ = getrandom::fill(bytes);
+        if getrandom::fill(bytes).is_err() {
+            bytes.fill(0);
+        }
     }
 
     fn send(&self, to: &[ConnId], text: &str) {

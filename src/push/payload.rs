@@ -1,4 +1,4 @@
-//! What a push says (spec "Push notifications"): a notification as the service worker of a web client shows it.
+//! What a push says (PROTOCOL.md "Push notifications"): a notification as the service worker of a web client shows it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ const MAX_EARLIER: usize = 100;
 /// What a notification is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum NotificationKind {
     /// An agent asks for permission.
     Permission,
     /// An agent is done and waits.
@@ -31,7 +31,7 @@ pub enum Kind {
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
     /// What calls for it.
-    pub kind: Kind,
+    pub kind: NotificationKind,
     /// The session that it is about.
     pub session_id: String,
     /// The permission request that it is about.
@@ -68,13 +68,19 @@ impl Notification {
     pub fn permission(session_id: &str, session_name: &str, request_id: &str, tool: &str) -> Self {
         let body = clipped(&format!("{session_name} ({tool})"));
         let (session_id, request_id) = (session_id.into(), Some(request_id.into()));
-        Self { kind: Kind::Permission, session_id, request_id, body, earlier: Vec::new() }
+        Self { kind: NotificationKind::Permission, session_id, request_id, body, earlier: Vec::new() }
     }
 
     /// An agent that waits in a session of this name.
     pub fn ready(session_id: &str, session_name: &str, agent: &str) -> Self {
         let body = clipped(&format!("{agent} is waiting in {session_name}"));
-        Self { kind: Kind::Ready, session_id: session_id.into(), request_id: None, body, earlier: Vec::new() }
+        Self {
+            kind: NotificationKind::Ready,
+            session_id: session_id.into(),
+            request_id: None,
+            body,
+            earlier: Vec::new(),
+        }
     }
 
     /// It takes the place of another one, of which nobody was told.
@@ -87,8 +93,8 @@ impl Notification {
     /// The heading.
     pub fn title(&self) -> &'static str {
         match self.kind {
-            Kind::Permission => "Permission Request",
-            Kind::Ready => "Session Ready",
+            NotificationKind::Permission => "Permission Request",
+            NotificationKind::Ready => "Session Ready",
         }
     }
 
@@ -99,7 +105,7 @@ impl Notification {
 
     /// A notification of the same tag takes the place of an earlier one.
     fn tag(&self) -> String {
-        let kind = if self.kind == Kind::Permission { "permission" } else { "ready" };
+        let kind = if self.kind == NotificationKind::Permission { "permission" } else { "ready" };
         format!("{kind}-{}", self.session_id)
     }
 
@@ -112,8 +118,8 @@ impl Notification {
     /// The header `Urgency`: an agent that asks is at a standstill.
     pub fn urgency(&self) -> &'static str {
         match self.kind {
-            Kind::Permission => "high",
-            Kind::Ready => "normal",
+            NotificationKind::Permission => "high",
+            NotificationKind::Ready => "normal",
         }
     }
 

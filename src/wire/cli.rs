@@ -1,4 +1,4 @@
-//! The events between a CLI and the hub (decisions.md "CLI WebSocket") as types.
+//! The events between a CLI and the hub (PROTOCOL.md "Events from a CLI") as types.
 
 use std::borrow::Cow;
 

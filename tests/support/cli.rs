@@ -199,6 +199,13 @@ impl Cli {
         assert_eq!(self.ask("session-alive", &alive).await, json!({"ok": true}));
     }
 
+    /// Says that the agent of a session is done and waits.
+    pub async fn ready(&mut self, session: &str) {
+        let content = json!({"type": "event", "data": {"type": "ready"}});
+        let message = json!({"sid": session, "message": {"role": "agent", "content": content}});
+        assert_eq!(self.ask("message", &message).await["ok"], true);
+    }
+
     /// Sends a message and waits for its acknowledgement.
     pub async fn message(&mut self, session: &str, text: &str) -> Value {
         self.ask("message", &json!({"sid": session, "message": {"role": "agent", "content": text}})).await

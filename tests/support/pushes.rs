@@ -8,7 +8,34 @@ use web_push_native::p256::SecretKey;
 use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint;
 use web_push_native::{Auth, decrypt};
 
+use super::cli::Cli;
 use super::{World, quiet};
+
+/// The endpoint of the subscriber in [`scene`].
+pub const SERVICE: &str = "https://push.service.com/send/a";
+
+/// A live session whose flavor is beta, and somebody who subscribed.
+pub async fn scene() -> (World, String, Cli, Browser) {
+    let world = World::new();
+    let session = world.session_with("/code/demo", json!({"flavor": "beta"})).await;
+    let cli = world.live_cli(&session).await;
+    let browser = Browser::subscribed(&world, SERVICE, 1).await;
+    (world, session, cli, browser)
+}
+
+/// An agent state in which these requests wait.
+pub fn asking(requests: &[&str]) -> Value {
+    let requests: serde_json::Map<String, Value> =
+        requests.iter().map(|id| ((*id).to_owned(), json!({"tool": "Bash", "arguments": {}}))).collect();
+    json!({"requests": requests})
+}
+
+/// Another browser, whose push service answers with these.
+pub async fn answering(world: &World, answers: &[(u16, Option<&str>)]) -> Browser {
+    let endpoint = "https://other.service.com:8443/b";
+    world.rt.answer_pushes(endpoint, answers);
+    Browser::subscribed(world, endpoint, 2).await
+}
 
 /// A browser.
 pub struct Browser {

@@ -18,7 +18,7 @@ const CLI_REFUSED: Refusal = refusal(503, "cli_refused", &[REFUSED]);
 const RPC_TIMEOUT: Refusal = refusal(504, "rpc_timeout", &[Given::CliIsSilent]);
 const INACTIVE: Refusal = refusal(409, "session_inactive", &[Given::WrongState]);
 const NO_WRITES: Refusal = refusal(503, "hub_unavailable", &[Given::NoWrites]);
-/// However it comes that a mode was not applied, the refusal is the same (spec "failed to apply").
+/// However it comes that a mode was not applied, the refusal is the same (PROTOCOL.md "Life cycle and modes").
 const NOT_APPLIED: Refusal = refusal(
     409,
     "mode_not_applied",
@@ -32,12 +32,12 @@ const NOT_APPLIED: Refusal = refusal(
         Given::CliSays(r#"{"applied":{}}"#),
     ],
 );
-/// And that an upload, or what is to become of one, does not reach its end (spec "upload failed").
+/// And that an upload, or what is to become of one, does not reach its end (PROTOCOL.md "Uploads").
 const UPLOAD_FAILED: Refusal =
     refusal(500, "upload_failed", &[Given::NoHandler, Given::CliLeaves, Given::CliIsSilent, Given::CliSays("7")]);
 const UPLOAD_BREAKS: Given = Given::UploadFails(UploadFault::Broken);
 const FILE_TOO_LARGE: Given = Given::UploadFails(UploadFault::TooLarge);
-/// And that paths were not checked (spec "failed to check").
+/// And that paths were not checked (PROTOCOL.md "Machines").
 const NOT_CHECKED: Refusal = refusal(
     500,
     "check_failed",

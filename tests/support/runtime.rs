@@ -31,6 +31,8 @@ struct Socket {
 struct Inner {
     now: u64,
     seed: u64,
+    /// Whether the random source fails.
+    random_fails: bool,
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
@@ -154,6 +156,11 @@ impl FakeRuntime {
         self.inner().sleepers.len()
     }
 
+    /// The random source fails from now on.
+    pub fn break_random(&self) {
+        self.inner().random_fails = true;
+    }
+
     /// What push services got since this was asked last.
     pub fn pushed(&self) -> Vec<PushRequest> {
         std::mem::take(&mut self.inner().pushed)
@@ -202,6 +209,9 @@ impl Runtime for FakeRuntime {
 
     fn random(&self, bytes: &mut [u8]) {
         let mut inner = self.inner();
+        if inner.random_fails {
+            return bytes.fill(0);
+        }
         for byte in bytes {
             inner.seed ^= inner.seed << 13;
             inner.seed ^= inner.seed >> 7;

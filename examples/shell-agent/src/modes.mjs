@@ -1,6 +1,6 @@
 /** Permission and model modes: which are valid for an agent kind, and what each means for a shell. */
 
-/** Modes valid per agent kind (specification, "Enumerations"). A kind that is not listed knows `default` only. */
+/** Modes valid per agent kind (PROTOCOL.md, "Basics"). A kind that is not listed knows `default` only. */
 const VALID = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],

@@ -5,7 +5,7 @@ import { lstat, mkdir, realpath, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PathError } from './paths.mjs';
 
-/** Largest upload, decoded (specification, "Limits"). */
+/** Largest upload, decoded (PROTOCOL.md, "Limits"). */
 export const MAX_UPLOAD = 50 * 1024 * 1024;
 
 /** What is left of a file name from elsewhere: its last part, without control characters, at most 120 bytes. */

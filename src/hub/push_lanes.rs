@@ -1,0 +1,111 @@
+//! How many push services are called at a time. A state machine without IO.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use futures::channel::oneshot;
+
+/// How many calls a namespace has under way, of all its notifications together: the platform lets one event have so many
+/// connections.
+const LANES: usize = 6;
+/// How many of them may be of one push service: one that does not answer leaves the others some.
+const LANES_OF_SERVICE: usize = 4;
+
+/// The calls of a namespace: who has a lane, and who waits for one.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    /// By the push services' origins; the order decides between those who have waited alike.
+    services: BTreeMap<String, Service>,
+}
+
+#[derive(Debug, Default)]
+struct Service {
+    under_way: usize,
+    waiting: VecDeque<oneshot::Sender<()>>,
+}
+
+impl Lanes {
+    /// Somebody wants to call a push service: at once, or when the receiver hears so.
+    pub fn enter(&mut self, service: &str) -> oneshot::Receiver<()> {
+        let (sender, turn) = oneshot::channel();
+        self.services.entry(service.to_owned()).or_default().waiting.push_back(sender);
+        self.admit();
+        turn
+    }
+
+    /// A call is over.
+    pub fn leave(&mut self, service: &str) {
+        if let Some(known) = self.services.get_mut(service) {
+            known.under_way -= 1;
+            if known.under_way == 0 && known.waiting.is_empty() {
+                self.services.remove(service);
+            }
+        }
+        self.admit();
+    }
+
+    /// Gives free lanes to those who wait, first to the push service that has the fewest.
+    fn admit(&mut self) {
+        while self.services.values().map(|service| service.under_way).sum::<usize>() < LANES {
+            let waits = |service: &&mut Service| service.under_way < LANES_OF_SERVICE && !service.waiting.is_empty();
+            let next = self.services.values_mut().filter(waits).min_by_key(|service| service.under_way);
+            let Some(service) = next else { return };
+            let sender = service.waiting.pop_front();
+            service.under_way += usize::from(sender.is_some_and(|sender| sender.send(()).is_ok()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    type Turn = oneshot::Receiver<()>;
+
+    /// How many of these have had their turn.
+    fn admitted(turns: &mut [Turn]) -> usize {
+        turns.iter_mut().filter_map(|turn| turn.try_recv().ok().flatten()).count()
+    }
+
+    fn enter(lanes: &mut Lanes, service: &str, calls: usize) -> Vec<Turn> {
+        (0..calls).map(|_| lanes.enter(service)).collect()
+    }
+
+    #[test]
+    fn a_push_service_that_does_not_answer_leaves_lanes_to_the_others() {
+        let mut lanes = Lanes::default();
+        let mut dead = enter(&mut lanes, "dead", 50);
+        assert_eq!(admitted(&mut dead), LANES_OF_SERVICE);
+        let mut well = enter(&mut lanes, "well", 10);
+        for _ in 0..4 {
+            assert_eq!(admitted(&mut well), LANES - LANES_OF_SERVICE);
+            (0..LANES - LANES_OF_SERVICE).for_each(|_| lanes.leave("well"));
+        }
+        assert_eq!(admitted(&mut dead), 0, "its lanes are taken");
+    }
+
+    #[test]
+    fn no_more_than_six_are_called_and_whoever_has_the_fewest_lanes_is_next() {
+        let mut lanes = Lanes::default();
+        let mut turns = [enter(&mut lanes, "a", 5), enter(&mut lanes, "b", 5), enter(&mut lanes, "c", 5)];
+        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [4, 2, 0]);
+        lanes.leave("a");
+        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [0, 0, 1]);
+        lanes.leave("b");
+        lanes.leave("a");
+        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [0, 1, 1]);
+    }
+
+    #[test]
+    fn whoever_gave_up_takes_no_lane_and_nothing_is_left_of_calls_that_are_over() {
+        let mut lanes = Lanes::default();
+        let mut first = enter(&mut lanes, "a", LANES_OF_SERVICE);
+        drop(lanes.enter("a"));
+        let mut last = enter(&mut lanes, "a", 1);
+        assert_eq!((admitted(&mut first), admitted(&mut last)), (LANES_OF_SERVICE, 0));
+        lanes.leave("a");
+        assert_eq!(admitted(&mut last), 1);
+        (0..LANES_OF_SERVICE).for_each(|_| lanes.leave("a"));
+        assert!(lanes.services.is_empty());
+    }
+}

@@ -1,0 +1,139 @@
+//! A notification that takes several rounds: what is decided anew, what waits for what, and what the log says of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use serde_json::json;
+use session_gateway_hub::store::DbError;
+use support::World;
+use support::pushes::{Browser, answering, asking, scene};
+use support::sqlite::On;
+
+fn lost() -> DbError {
+    DbError::Retryable("Network connection lost".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_wakes_the_hub_while_the_database_is_down_waits_as_long_as_any_other() {
+    let (world, session, mut cli, _) = scene().await;
+    let browser = answering(&world, &[(503, Some("10")), (201, None)]).await;
+    cli.ready(&session).await;
+    world.pass(1).await;
+    world.rt.pushed();
+    world.sleep_and_wake().await;
+    world.db.break_down(On::Reads, lost());
+    world.pass(10_000).await;
+    let waits = world.push_log().await;
+    assert_eq!(
+        (&waits[0]["outcome"], &waits[0]["sent"], &waits[0]["waiting"]),
+        (&json!("waiting"), &json!(1), &json!(1))
+    );
+    world.pass(24_000).await;
+    assert_eq!(world.outcomes().await, ["waiting"], "5 s and 20 s later it was asked again, or will be");
+    world.db.repair();
+    world.pass(1_001).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["title"], "Session Ready");
+    assert_eq!(world.push_log().await[0]["sent"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_it_has_it_when_the_database_stays_away() {
+    let (world, session, mut cli, _) = scene().await;
+    answering(&world, &[(503, Some("10"))]).await;
+    cli.ready(&session).await;
+    world.pass(1).await;
+    world.sleep_and_wake().await;
+    world.db.break_down(On::Reads, lost());
+    world.pass(3_600_000).await;
+    let log = &world.push_log().await[0];
+    assert_eq!(
+        (&log["outcome"], &log["sent"], &log["waiting"]),
+        (&json!("unavailable"), &json!(1), &json!(0)),
+        "{log}"
+    );
+    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")), "nothing is left of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_round_asks_again_whether_there_is_something_to_tell() {
+    for outcome in ["answered", "session-gone", "toast"] {
+        let (world, session, mut cli, _) = scene().await;
+        answering(&world, &[(503, Some("10"))]).await;
+        cli.state(&session, 1, &asking(&["r1"])).await;
+        world.pass(501).await;
+        assert_eq!(world.rt.pushed().len(), 2);
+        match outcome {
+            "answered" => drop(cli.state(&session, 2, &asking(&[])).await),
+            "session-gone" => {
+                cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+                world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
+            }
+            _ => {
+                let mut web = world.web("visibility=visible").await;
+                world.pass(10_000).await;
+                assert_eq!(web.event_of("toast").await["data"]["sessionId"], *session);
+            }
+        }
+        world.pass(10_000).await;
+        assert!(world.rt.pushed().is_empty(), "{outcome}");
+        let log = &world.push_log().await[0];
+        assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!(outcome), &json!(1), &json!(0)), "{log}");
+        assert_eq!(log["retries"], json!([]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_round_tells_of_the_last_request_that_waits_then() {
+    let (world, session, mut cli, _) = scene().await;
+    let busy = answering(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
+    cli.state(&session, 1, &asking(&["r1", "r2", "r3"])).await;
+    for (version, waiting, told) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
+        world.pass(2_001).await;
+        let pushed = world.rt.pushed();
+        assert_eq!(
+            busy.read(pushed.iter().find(|message| message.url == busy.endpoint).unwrap())["data"]["requestId"],
+            told
+        );
+        cli.state(&session, version, &asking(&waiting)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_notification_was_replaced_while_the_database_was_asked_in_vain_is_not_forgotten() {
+    let (world, session, mut cli, browser) = scene().await;
+    cli.state(&session, 1, &asking(&["r1"])).await;
+    world.db.hold(On::Reads);
+    world.pass(501).await;
+    assert_eq!(world.db.held(), 1, "who subscribed is being read");
+    // Meanwhile another one comes up, and is answered before anybody was told.
+    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    cli.state(&session, 3, &asking(&["r1"])).await;
+    world.db.break_down(On::Reads, lost());
+    world.db.release();
+    world.pass(1).await;
+    world.db.repair();
+    world.pass(6_000).await;
+    let pushed = world.rt.pushed();
+    let [message] = &pushed[..] else { panic!("not one message: {}", pushed.len()) };
+    assert_eq!(browser.read(message)["data"]["requestId"], "r1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_service_that_is_dead_holds_up_neither_the_others_nor_other_notifications() {
+    let world = World::new();
+    let sessions = [world.session("/code/a").await, world.session("/code/b").await];
+    world.rt.silence_pushes("https://dead.com");
+    for number in 1..=20 {
+        Browser::subscribed(&world, &format!("https://dead.com/{number}"), number).await;
+        Browser::subscribed(&world, &format!("https://well.com/{number}"), number).await;
+    }
+    for session in &sessions {
+        world.live_cli(session).await.ready(session).await;
+        world.pass(1).await;
+    }
+    let pushed = world.rt.pushed();
+    let of = |service: &str| pushed.iter().filter(|message| message.url.starts_with(service)).count();
+    assert_eq!((of("https://well.com"), of("https://dead.com")), (40, 4));
+}
