@@ -76,7 +76,7 @@ impl Hub {
         let sid = draft.session.clone();
         let result = self
             .append(draft, |message| {
-                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]);
+                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]).into();
                 let failed = message_refused("The hub could not store the message. Send it again.", "unavailable");
                 Some(Outcome::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
             })
@@ -105,11 +105,7 @@ impl Hub {
         part: MachinePart,
         u: MachineUpdate<'_>,
     ) {
-        let field = match part {
-            MachinePart::Metadata => "metadata",
-            MachinePart::RunnerState => "runnerState",
-        };
-        let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
+        let reply = |updated: &Updated| update_reply(conn, ack?, part.name(), updated);
         let value = Json::from(u.value);
         let result = self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await;
         self.answer_update(conn, ack, Kind::Machine, &u.machine_id, result);
@@ -128,7 +124,8 @@ impl Hub {
             (Ok(Effect::Noted), None) => {}
             (Ok(Effect::Noted), Some(ack)) => {
                 let failed = message_refused("The hub could not store the change. Try again.", "unavailable");
-                let (done, failed) = (socketio::ack(NAMESPACE, ack, &[OK]), socketio::ack(NAMESPACE, ack, &[&failed]));
+                let done = socketio::ack(NAMESPACE, ack, &[OK]).into();
+                let failed = socketio::ack(NAMESPACE, ack, &[&failed]);
                 self.state().journal.then(Outcome::Reply { conn, done, failed });
                 self.flush();
             }
@@ -169,14 +166,14 @@ impl Hub {
 }
 
 fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Option<Outcome> {
-    let done = match updated {
-        Updated::Success { version, value } => UpdateAck::Success { version: *version, field, value: value.as_ref() },
-        Updated::Mismatch { version, value } => UpdateAck::Mismatch { version: *version, field, value: value.as_ref() },
+    let (done, value) = match updated {
+        Updated::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
+        Updated::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
     };
     let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Outcome::Reply {
         conn,
-        done: socketio::ack(NAMESPACE, ack, &[&done.encode()]),
+        done: value.clone().within(&socketio::ack(NAMESPACE, ack, &[&done.encode()]), "null"),
         failed: socketio::ack(NAMESPACE, ack, &[&failed.encode()]),
     })
 }

@@ -10,6 +10,7 @@ use futures::channel::oneshot;
 use super::error::Error;
 use super::ports::ConnId;
 use super::rpc::Owner;
+use super::text::Text;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
@@ -32,11 +33,11 @@ pub const MAX_WAITING_BYTES: usize = 40_000_000;
 #[derive(Debug)]
 pub enum Outcome {
     /// A frame for one socket.
-    Reply { conn: ConnId, done: String, failed: String },
+    Reply { conn: ConnId, done: Text, failed: String },
     /// An event for web clients; dropped on failure.
     Publish(Event),
     /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
-    Update { owner: Owner, except: Option<ConnId>, frame: String },
+    Update { owner: Owner, except: Option<ConnId>, frame: Text },
     /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
     /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
     Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
@@ -67,9 +68,9 @@ impl Outcome {
 impl Weigh for Outcome {
     fn bytes(&self) -> usize {
         match self {
-            Self::Reply { done, failed, .. } => done.len() + failed.len(),
+            Self::Reply { done, failed, .. } => done.bytes() + failed.len(),
             Self::Publish(event) => event.body.len(),
-            Self::Update { frame, .. } => frame.len(),
+            Self::Update { frame, .. } => frame.bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(notification) => notification.body.len(),
             Self::Departed(_) | Self::Waiter(_) => 0,
@@ -209,17 +210,20 @@ impl Hub {
         self.db.batch(statements).await.map_err(|error| fault.unwrap_or(error))
     }
 
-    fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
+    /// What was waited for is durable: the outcomes happen.
+    pub(super) fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
         let mut state = self.state();
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done),
+                Outcome::Reply { conn, done, .. } => self.rt.send(&[conn], &done.put_together()),
                 Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
-                    self.send_update(&mut state, &to, &frame);
+                    if !to.is_empty() {
+                        self.send_update(&mut state, &to, &frame.put_together());
+                    }
                 }
                 Outcome::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);

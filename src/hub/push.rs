@@ -75,9 +75,9 @@ impl Push {
 }
 
 impl Hub {
-    /// The notification of a permission request that is new in a session's state.
-    pub(super) fn asks(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
-        let Asked { id, tool } = agent_state::newly_asked(before, session.agent_state.as_ref())?;
+    /// The notification of a permission request that is new in a state that takes the place of the session's.
+    pub(super) fn asks(&self, session: &Session, state: Option<&Json>) -> Option<Notification> {
+        let Asked { id, tool } = agent_state::newly_asked(session.agent_state.as_ref(), state)?;
         let tool = tool.as_deref().unwrap_or("a tool");
         session.active.then(|| Notification::permission(&session.id, &session.title(), &id, tool))
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::json::Json;
+use super::large::Large;
 use super::namespace::Namespace;
 
 /// A machine as the listing shows it. Times are Unix milliseconds.
@@ -16,9 +17,17 @@ pub struct Machine {
     pub updated_at: u64,
     pub active: bool,
     pub active_at: u64,
+    /// Of a large one only its head.
     pub metadata: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub metadata_large: Option<Large>,
     pub metadata_version: u64,
+    /// Of a large one only its head.
     pub runner_state: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub runner_state_large: Option<Large>,
     pub runner_state_version: u64,
 }
 
@@ -34,8 +43,10 @@ impl Machine {
             active: false,
             active_at: now,
             metadata: None,
+            metadata_large: None,
             metadata_version: 1,
             runner_state: None,
+            runner_state_large: None,
             runner_state_version: 1,
         }
     }
