@@ -20,7 +20,7 @@ async fn fill(world: &World) {
     for n in 0..MANY {
         world.db.execute(&format!(
             r#"INSERT OR IGNORE INTO sessions SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0, NULL,
-              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL"#
+              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL"#
         ));
         holds(world, &format!("large-{n}")).await;
     }

@@ -16,6 +16,7 @@ use super::presence::Effect;
 use super::sockets::{NAMESPACE, event_code};
 use super::updates::Updated;
 use crate::model::json::Json;
+use crate::model::large::MAX_IN_ROW;
 use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
 };
@@ -88,13 +89,19 @@ impl Hub {
 
     async fn on_metadata(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
         let reply = |updated: &Updated| update_reply(conn, ack?, "metadata", updated);
-        let result = self.update_metadata(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
+        };
         self.answer_update(conn, ack, Kind::Session, &u.sid, result);
     }
 
     async fn on_state(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
         let reply = |updated: &Updated| update_reply(conn, ack?, "agentState", updated);
-        let result = self.update_state(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_state(&u.sid, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
+        };
         self.answer_update(conn, ack, Kind::Session, &u.sid, result);
     }
 
@@ -106,9 +113,19 @@ impl Hub {
         u: MachineUpdate<'_>,
     ) {
         let reply = |updated: &Updated| update_reply(conn, ack?, part.name(), updated);
-        let value = Json::from(u.value);
-        let result = self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await;
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
+        };
         self.answer_update(conn, ack, Kind::Machine, &u.machine_id, result);
+    }
+
+    /// A value out of its frame. It is in memory already: one for which there is no room is refused before it is copied.
+    fn take_out(&self, value: &RawValue) -> Result<Json, Error> {
+        if value.get().len() > MAX_IN_ROW {
+            self.state().check_room_for(value.get().len())?;
+        }
+        Ok(Json::from(value))
     }
 
     fn answer_update(&self, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<(), Error>) {

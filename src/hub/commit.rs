@@ -26,6 +26,8 @@ const GATHER_TURNS: usize = 64;
 const ATTEMPTS: u32 = 6;
 /// The pause before the second attempt, in milliseconds; it doubles with each further one.
 const FIRST_PAUSE_MS: u64 = 50;
+/// How many bytes of a batch may have made what memory holds larger than it may be.
+const GROWTH_BYTES: usize = 100_000;
 /// How many bytes may wait for the database, with what is to be told then, before new changes are refused.
 pub const MAX_WAITING_BYTES: usize = 40_000_000;
 
@@ -122,7 +124,13 @@ impl Hub {
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
-                Ok(numbers) => self.settle(batch.outcomes, numbers),
+                Ok(numbers) => {
+                    let grows = batch.bytes() > GROWTH_BYTES;
+                    self.settle(batch.outcomes, numbers);
+                    if grows {
+                        self.state().make_room();
+                    }
+                }
                 Err(error) => {
                     let unheard = error.leaves_doubt().then(|| self.unheard(&batch.outcomes));
                     self.forget(batch.outcomes, &Error::from(error.clone()));

@@ -61,11 +61,12 @@ impl Hub {
         old: Option<&Large>,
         value: Option<Json>,
     ) -> (Option<Json>, Option<Large>) {
-        if old.is_some() {
+        let is_large = value.as_ref().is_some_and(|value| field.is_large(value));
+        if is_large || old.is_some() {
             journal.outdated(owner);
         }
         match value {
-            Some(value) if field.is_large(&value) => {
+            Some(value) if is_large => {
                 let value = LargeValue::new(owner, version, self.new_id(), value);
                 let kept = (Some(field.head(&value.value)), Some(value.large.clone()));
                 journal.value(value);

@@ -280,17 +280,17 @@ impl Hub {
 }
 
 impl State {
-    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written.
+    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written; what
+    /// is active or has a socket goes last.
     pub(super) fn make_room(&mut self) {
         let Self { memory, connections, liveness, ending, claims, watches, journal, .. } = self;
-        memory.make_room(|id| {
-            let owner = Owner::Session(id.to_owned());
-            let is_at_work = claims.any(id) || watches.any(id) || journal.notes_session(id);
-            connections.of_session(id).is_empty()
-                && !liveness.runs(&owner)
-                && !ending.contains_key(&owner)
-                && !is_at_work
-        });
+        let is_free = |id: &str| {
+            let ends = ending.contains_key(&Owner::Session(id.to_owned()));
+            !(ends || claims.any(id) || watches.any(id) || journal.notes_session(id))
+        };
+        let is_in_use =
+            |id: &str| !connections.of_session(id).is_empty() || liveness.runs(&Owner::Session(id.to_owned()));
+        memory.make_room(is_free, is_in_use);
     }
 }
 

@@ -62,7 +62,7 @@ struct Noted<O> {
     completed: Vec<CompletedRequest>,
     /// Values larger than a row.
     values: Vec<LargeValue>,
-    /// Owners of large values in whose place others came.
+    /// Sessions and machines of which large values come or go.
     outdated: BTreeSet<String>,
     outcomes: Vec<O>,
     bytes: usize,
@@ -83,6 +83,11 @@ pub struct Batch<O> {
 }
 
 impl<O> Batch<O> {
+    /// How many bytes it holds, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// What has to be written before `statements`, in transactions of its own: the parts of messages and values larger
     /// than a row, few at a time. Nobody sees them until the row itself is written.
     pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
@@ -188,7 +193,7 @@ impl<O: Weigh> Journal<O> {
         self.noted.values.push(value);
     }
 
-    /// Notes that another value took the place of a large one, of a session or machine that is noted too.
+    /// Notes that a large value comes, or goes, of a session or machine that is noted too: parts of others may be left.
     pub fn outdated(&mut self, owner: &str) {
         self.noted.outdated.insert(owner.to_owned());
     }
