@@ -85,25 +85,28 @@ impl Hub {
     ) -> Result<T, Error> {
         loop {
             self.load_session(id).await?;
-            let Some((head, large, version)) = self.kept(id, part) else { continue };
-            let Some(large) = large else { return change(&mut self.state(), head) };
+            let large = {
+                let mut state = self.state();
+                let Some(entry) = state.memory.entry(id) else { continue };
+                match (part.kept)(&entry.session) {
+                    (value, None) => {
+                        let value = value.cloned();
+                        return change(&mut state, value);
+                    }
+                    (_, Some(large)) => large.clone(),
+                }
+            };
             let _turn = self.large_reads.lock().await;
             let whole = self.whole(id, &large).await?;
             let mut state = self.state();
-            let now = state.memory.entry(id).map(|entry| (part.version)(&entry.session));
+            let entry = state.memory.entry(id);
+            let stands = entry.is_some_and(|entry| (part.kept)(&entry.session).1 == Some(&large));
             match whole {
-                Some(whole) if now == Some(version) => return change(&mut state, Some(whole)),
-                None if now == Some(version) => return Err(unreadable()),
+                Some(whole) if stands => return change(&mut state, Some(whole)),
+                None if stands => return Err(unreadable()),
                 _ => {}
             }
         }
-    }
-
-    fn kept(&self, id: &str, part: &Part) -> Option<(Option<Json>, Option<Large>, u64)> {
-        let state = self.state();
-        let session = &state.memory.entry(id)?.session;
-        let (head, large) = (part.kept)(session);
-        Some((head.cloned(), large.cloned(), (part.version)(session)))
     }
 
     /// The whole of a large value, once it is durable; none when another one took its place.
@@ -266,6 +269,7 @@ pub(super) fn without<T: Serialize>(value: &T, larges: [(&str, &Option<Large>); 
     told.to_json()
 }
 
-fn unreadable() -> Error {
+/// The parts of a value that stands are not all there.
+pub(super) fn unreadable() -> Error {
     Error::Unavailable("A value could not be read whole. Try again.".into())
 }

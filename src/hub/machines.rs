@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
-use super::large::without;
+use super::large::{unreadable, without};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
 use super::presence::Effect;
@@ -44,6 +44,13 @@ impl MachinePart {
         match self {
             Self::Metadata => "metadata",
             Self::RunnerState => "runnerState",
+        }
+    }
+
+    fn field(self) -> Field {
+        match self {
+            Self::Metadata => Field::MachineMetadata,
+            Self::RunnerState => Field::RunnerState,
         }
     }
 
@@ -253,7 +260,7 @@ impl Hub {
                 self.set_part(journal, m, part, value.clone());
                 note_change(&mut state, id, now);
                 self.tell_machine(&mut state, id, part, version, value.clone(), from);
-                let outcome = reply(&Updated::Success { version, value: Text::of(value) });
+                let outcome = reply(&Updated::Success { version, value: Text::kept(part.field(), value) });
                 outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
                 None
             } else if let Some(large) = large {
@@ -267,7 +274,7 @@ impl Hub {
         if let Some((large, version)) = large {
             let _turn = self.large_reads.lock().await;
             // Where yet another one took its place, the next try hears of it.
-            let value = self.whole(id, &large).await?.ok_or(Error::Overloaded)?;
+            let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
             let outcome = reply(&Updated::Mismatch { version, value: Text::of(Some(value)) });
             self.settle(outcome.into_iter().collect(), 0..0);
             return Ok(());
@@ -278,14 +285,10 @@ impl Hub {
 
     /// Puts a new value of a machine in place; its version is counted up already.
     fn set_part(&self, journal: &mut Journal<Outcome>, m: &mut Machine, part: MachinePart, value: Option<Json>) {
-        let field = match part {
-            MachinePart::Metadata => Field::MachineMetadata,
-            MachinePart::RunnerState => Field::RunnerState,
-        };
         let id = m.id.clone();
         let (held, large, version) = part.of(m);
         let old = large.take();
-        (*held, *large) = self.keep(journal, (&id, field), *version, old.as_ref(), value);
+        (*held, *large) = self.keep(journal, (&id, part.field()), *version, old.as_ref(), value);
     }
 
     fn tell_machine(
@@ -305,7 +308,7 @@ impl Hub {
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
-        let frame = Text::of(value).within(&frame, VALUE);
+        let frame = Text::kept(part.field(), value).within(&frame, VALUE);
         state.journal.then(Outcome::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }
 }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::unreadable;
 use super::rpc::{Owner, RpcError};
 use super::spawn::read_spawned;
 use super::updates::Changes;
@@ -194,7 +195,7 @@ impl Hub {
         let stays = self.state().memory.entry(new).map(|entry| entry.session.clone());
         let stays = stays.ok_or(Error::Missing(Kind::Session))?;
         let whole = match &stays.metadata_large {
-            Some(large) => self.durable_whole(new, large).await?,
+            Some(large) => Some(self.durable_whole(new, large).await?.ok_or_else(unreadable)?),
             None => stays.metadata.clone(),
         };
         let (mut batch, large) = self.carry_over(&gone, stays, whole.as_ref());

@@ -2,7 +2,7 @@
 //! once, however many are to hear of it.
 
 use crate::model::json::Json;
-use crate::model::large::MAX_IN_ROW;
+use crate::model::large::Field;
 
 /// A text in pieces.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,7 +12,9 @@ pub struct Text(Vec<Piece>);
 enum Piece {
     Own(String),
     Value(Json),
-    /// An object without its closing brace.
+    /// A large value, which is noted in the journal, too.
+    Large(Json),
+    /// A large object without its closing brace.
     Open(Json),
 }
 
@@ -28,7 +30,15 @@ impl Text {
         value.map_or_else(|| Self::from("null".to_owned()), |value| Self(vec![Piece::Value(value)]))
     }
 
-    /// An object with a further member at its end.
+    /// A value that is kept: a large one is noted in the journal, too, and weighs nothing here.
+    pub fn kept(field: Field, value: Option<Json>) -> Self {
+        match value {
+            Some(value) if field.is_large(&value) => Self(vec![Piece::Large(value)]),
+            value => Self::of(value),
+        }
+    }
+
+    /// A large object with a further member at its end.
     pub fn with_member(object: Json, name: &str, value: &Json) -> Self {
         let is_empty = object.text().strip_suffix('}').is_none_or(|open| open.trim_end().ends_with('{'));
         let comma = if is_empty { "" } else { "," };
@@ -49,26 +59,31 @@ impl Text {
     fn pieces(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|piece| match piece {
             Piece::Own(text) => text,
-            Piece::Value(json) => json.text(),
+            Piece::Value(json) | Piece::Large(json) => json.text(),
             Piece::Open(json) => json.text().strip_suffix('}').unwrap_or_default(),
         })
     }
 
     /// How many bytes it has.
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.pieces().map(str::len).sum()
     }
 
     /// The text put together.
     pub fn put_together(&self) -> String {
-        let mut text = String::with_capacity(self.len());
+        let mut text = String::with_capacity(self.length());
         self.pieces().for_each(|piece| text.push_str(piece));
         text
     }
 
-    /// How many bytes of memory it holds. A large value is noted in the journal, too, and counts there.
+    /// How many bytes of memory it holds. What is noted in the journal counts there.
     pub fn bytes(&self) -> usize {
-        self.pieces().map(str::len).filter(|bytes| *bytes <= MAX_IN_ROW).sum()
+        let bytes = |piece: &Piece| match piece {
+            Piece::Own(text) => text.len(),
+            Piece::Value(json) => json.text().len(),
+            Piece::Large(_) | Piece::Open(_) => 0,
+        };
+        self.0.iter().map(bytes).sum()
     }
 }
 
@@ -102,8 +117,11 @@ mod tests {
 
     #[test]
     fn what_counts_in_the_journal_does_not_count_twice() {
-        let large = Json::of(&"x".repeat(MAX_IN_ROW));
-        assert_eq!(Text::of(Some(large)).within("[null]", "null").bytes(), 2);
-        assert_eq!(Text::of(Some(json("[12]"))).within("[null]", "null").bytes(), 6);
+        let bytes = |value: &str| {
+            let text = Text::kept(Field::AgentState, Some(json(value))).within("[null]", "null");
+            (text.bytes(), text.length())
+        };
+        let large = format!("\"{}\"", "x".repeat(1_000_000));
+        assert_eq!((bytes("[12]"), bytes(&large)), ((6, 6), (2, 1_000_004)));
     }
 }

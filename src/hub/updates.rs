@@ -121,7 +121,7 @@ impl Hub {
         self.load_session(id).await?;
         self.update(id, &TOLD_METADATA, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            Ok(Updated::Success { version, value: Text::of(Some(value)) })
+            Ok(Updated::Success { version, value: Text::kept(Field::Metadata, Some(value)) })
         })
         .await
     }
@@ -138,10 +138,14 @@ impl Hub {
         reply: Reply<'_>,
     ) -> Result<(), Error> {
         let parts = read_parts(&value)?;
+        let said = match is_large_state(parts.base.as_ref()) {
+            true => told_state(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
+            false => Text::of(Some(value.clone())),
+        };
         self.load_completed(id).await?;
         self.update(id, &TOLD_STATE, expected, reply, value.text().len(), |state| {
             let version = self.set_agent_state(state, id, parts, Some(from))?;
-            Ok(Updated::Success { version, value: Text::of(Some(value)) })
+            Ok(Updated::Success { version, value: said })
         })
         .await
     }
@@ -182,17 +186,26 @@ impl Hub {
         Ok(())
     }
 
-    /// Answers an update with a large value that stands. It is durable, and told at once: nothing waits with it in memory.
+    /// Answers an update with a large value that stands. It is durable, and told at once: it need not wait in memory.
     async fn tell_what_stands(self: &Arc<Self>, id: &str, told: &Told, reply: Reply<'_>) -> Result<(), Error> {
-        let outcome = self
-            .change(id, told.part, |state, whole| {
-                let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-                let version = (told.part.version)(&entry.session);
-                Ok(reply(&Updated::Mismatch { version, value: (told.text)(entry, whole) }))
-            })
-            .await?;
-        self.settle(outcome.into_iter().collect(), 0..0);
-        Ok(())
+        let answer = |state: &mut State, whole: Option<Json>| {
+            // Memory may have let go of the completed requests meanwhile.
+            let Some(entry) = state.memory.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
+            let version = (told.part.version)(&entry.session);
+            let is_durable = (told.part.kept)(&entry.session).1.is_some();
+            let answer = reply(&Updated::Mismatch { version, value: (told.text)(entry, whole) });
+            let (now, later) = if is_durable { (answer, None) } else { (None, answer) };
+            later.into_iter().for_each(|answer| state.journal.then(answer));
+            Ok(Some(now))
+        };
+        loop {
+            self.load_completed(id).await?;
+            if let Some(answer) = self.change(id, told.part, answer).await? {
+                self.settle(answer.into_iter().collect(), 0..0);
+                self.flush();
+                return Ok(());
+            }
+        }
     }
 
     /// Sees to it that a session is in memory with its completed requests.
@@ -247,7 +260,7 @@ impl Hub {
         let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
-        self.tell(state, id, from, Text::of(Some(value)).within(&frame, VALUE), event);
+        self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE), event);
         Ok(version)
     }
 
@@ -270,15 +283,16 @@ impl Hub {
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
-        let told = told_state(parts.base.as_ref(), entries.clone());
+        let small =
+            (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
+        let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), Text::of);
+        let small = small.filter(|_| told.length() <= MAX_IN_ROW);
         let old = s.agent_state_large.take();
         (s.agent_state, s.agent_state_large) =
             self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
-        let bytes = told.len();
-        let small = (bytes <= MAX_IN_ROW).then(|| agent_state::join(s.agent_state.as_ref(), entries));
         let changes = Changes {
             agent_state: small.as_ref().map(Option::as_ref),
-            agent_state_bytes: small.is_none().then_some(bytes),
+            agent_state_bytes: small.is_none().then_some(told.length()),
             agent_state_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
@@ -330,7 +344,7 @@ pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
 
 /// What waits is completed some time, all at once it may be.
 fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
-    if base.is_none_or(|base| base.text().len() <= MAX_REQUEST_BYTES) {
+    if !is_large_state(base) {
         return Ok(());
     }
     let sizes = agent_state::waiting_sizes(base);
@@ -348,10 +362,14 @@ fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str,
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::record(completed) {
             Some(record) => Text::with_member(base.clone(), agent_state::COMPLETED, &record),
-            None => Text::of(Some(base.clone())),
+            None => Text::kept(Field::AgentState, Some(base.clone())),
         },
         None => Text::of(agent_state::join(base, completed)),
     }
+}
+
+fn is_large_state(base: Option<&Json>) -> bool {
+    base.is_some_and(|base| Field::AgentState.is_large(base))
 }
 
 impl Entry {

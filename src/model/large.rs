@@ -54,6 +54,8 @@ pub const MAX_METADATA_IN_ROW: usize = 600_000;
 pub const MAX_IN_ROW: usize = 1_000_000;
 /// How many ids of an agent's conversation a head may have: one for each of the words that stand for the agent.
 const MAX_AGENT_IDS: usize = 50;
+/// The longest host of a machine, as JSON text, that a head has: that of a session has 255 bytes.
+const MAX_HOST_IN_HEAD: usize = 2_000;
 /// The longest id of a request, as JSON text, that a head has: [so many](super::agent_state::MAX_PENDING) fit a row.
 const MAX_ID_IN_HEAD: usize = 600;
 
@@ -73,9 +75,7 @@ impl Field {
         match self {
             Self::Metadata => metadata_head(&whole),
             Self::AgentState => requests_head(&whole),
-            Self::MachineMetadata => {
-                members(&whole, |name, raw| name == "host" && raw.len() <= MAX_METADATA_IN_ROW / 100)
-            }
+            Self::MachineMetadata => members(&whole, |name, raw| name == "host" && raw.len() <= MAX_HOST_IN_HEAD),
             Self::RunnerState => JsonObject::default().to_json(),
         }
     }

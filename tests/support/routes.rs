@@ -295,6 +295,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("POST", "/api/sessions/{id}/upload/delete", Of::Session)
     },
     Route { specified: &[503], ..Route::new("GET", "/api/machines", Of::Namespace) },
+    Route { ..Route::new("GET", "/api/machines/{id}", Of::Machine) },
     Route {
         body: &[
             Field::text("directory", 1, Length::Free).good(r#""/code""#),
