@@ -58,4 +58,15 @@ test('the largest states, one after the other, take no more than messages do', a
   t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
   assert.ok(grown.every((bytes) => bytes < 2.5 * LARGEST), shown);
   assert.ok(grown.at(-1) - grown[0] < LARGEST / 2, shown);
+
+  // A session may have two of them: its answer leaves in parts.
+  const { session, cli } = await liveSession(t, hub, { tag: 'both', way: 'header' });
+  const metadata = { path: '/code', host: 'box', filling: filling.slice(0, -100) };
+  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  const { body } = await hub.web().get(`/api/sessions/${session.id}`);
+  assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { filling }]);
+  const both = (await hub.wasmMemory()) - before;
+  t.diagnostic(`and by ${(both / MIB).toFixed(1)} MiB`);
+  assert.ok(both < 3 * LARGEST, `${both}`);
 });
