@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use session_gateway_hub::store::rows::{MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
+use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::Cli;
 use support::faults::{Field, Length, Opaque, Refused, good, twice, with, without};
 use support::runtime::Frame;
@@ -44,7 +44,7 @@ const EVENTS: &[Event] = &[
         "message",
         &[
             SID,
-            Field::opaque("message", Opaque::Anything, MAX_CONTENT_BYTES),
+            Field::opaque("message", Opaque::Anything, Some(MAX_CONTENT_BYTES)),
             Field::text("localId", 1, Length::Bytes(255)).optional(),
         ],
     ),
@@ -53,12 +53,12 @@ const EVENTS: &[Event] = &[
         &[
             SID,
             VERSION,
-            Field::opaque("metadata", Opaque::Object, MAX_METADATA_BYTES).good(r#"{"path":"/t","host":"h"}"#),
+            Field::opaque("metadata", Opaque::Object, Some(MAX_CONTENT_BYTES)).good(r#"{"path":"/t","host":"h"}"#),
             Field::text("metadata.path", 0, Length::Free),
             Field::text("metadata.host", 0, Length::Free),
         ],
     ),
-    update("update-state", &[SID, VERSION, Field::opaque("agentState", Opaque::ObjectOrNull, MAX_STATE_BYTES)]),
+    update("update-state", &[SID, VERSION, Field::opaque("agentState", Opaque::ObjectOrNull, Some(MAX_CONTENT_BYTES))]),
     event(
         "session-alive",
         &[
@@ -74,11 +74,11 @@ const EVENTS: &[Event] = &[
     event("machine-alive", &[MACHINE, TIME]),
     update(
         "machine-update-metadata",
-        &[MACHINE, VERSION, Field::opaque("metadata", Opaque::Object, MAX_METADATA_BYTES)],
+        &[MACHINE, VERSION, Field::opaque("metadata", Opaque::Object, Some(MAX_CONTENT_BYTES))],
     ),
     update(
         "machine-update-state",
-        &[MACHINE, VERSION, Field::opaque("runnerState", Opaque::Anything, MAX_STATE_BYTES)],
+        &[MACHINE, VERSION, Field::opaque("runnerState", Opaque::Anything, Some(MAX_CONTENT_BYTES))],
     ),
     event("rpc-register", METHOD),
     event("rpc-unregister", METHOD),

@@ -176,7 +176,7 @@ async fn a_path_that_is_none_is_a_404() {
         "//api/sessions",
         "/api//sessions",
         "/api/sessions/s/permissions/r",
-        "/api/machines/m",
+        "/api/machines/m/nothing",
         "/api/sessions%2Fs",
         "/health/",
         "/socket.io/x",

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::memory::{MAX_HELD_BYTES, MAX_HELD_SESSIONS};
+use session_gateway_hub::hub::memory::{MAX_HELD_BYTES, MAX_HELD_SESSIONS, MAX_USED_BYTES};
 use support::sqlite::On;
 use support::{GRACE_MS, World, quiet};
 
@@ -20,7 +20,7 @@ async fn fill(world: &World) {
     for n in 0..MANY {
         world.db.execute(&format!(
             r#"INSERT OR IGNORE INTO sessions SELECT 'large-{n}', 'team', '/large/{n}', 0, 0, 0, 0, 0, 0, 0, NULL,
-              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL"#
+              '{{"path":"/","host":"h","padding":"' || printf('%.{LARGE}c', 'x') || '"}}', 1, NULL, 1, NULL, NULL, NULL, NULL, NULL"#
         ));
         holds(world, &format!("large-{n}")).await;
     }
@@ -119,6 +119,49 @@ async fn what_somebody_is_at_work_on_stays() {
     fill(&world).await;
     assert!(holds(&world, &active).await && holds(&world, &connected).await);
     assert!(!holds(&world, &noted).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn even_active_sessions_go_when_they_are_too_much_together_and_live_on_as_before() {
+    const STATE: usize = 950_000;
+    let world = World::new();
+    let mut cli = world.bare_cli().await;
+    let mut made = Vec::new();
+    for n in 0..MAX_USED_BYTES / (LARGE + STATE) + 2 {
+        let session = world.session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
+        let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE)});
+        assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+        cli.alive(&world, &session).await;
+        made.push(session);
+    }
+    quiet().await;
+    let (first, last) = (&made[0], made.last().unwrap());
+    assert!(holds(&world, last).await && !holds(&world, first).await, "the one heard of the longest ago is gone");
+    let line = |list: &Value, id: &str| {
+        let lines = list["sessions"].as_array().unwrap();
+        lines.iter().find(|line| line["id"] == id).unwrap().clone()
+    };
+    let list = world.get("/api/sessions").await.ok();
+    for session in &made {
+        let line = line(&list, session);
+        assert_eq!((&line["active"], &line["pendingRequestsCount"]), (&json!(true), &json!(1)));
+    }
+    fill(&world).await;
+    let mut own = world.cli(first).await;
+    own.register("permission").await;
+    let approved = world.start("POST", &format!("/api/sessions/{first}/permissions/r/approve"), "{}");
+    let asked = own.request().await;
+    own.answer(&asked, &json!({"success": true}));
+    approved.reply().await.ok();
+    assert_eq!(own.message(first, "on").await["seq"], 1);
+    let shown = world.shown(first).await;
+    assert_eq!(
+        (&shown["active"], &shown["agentState"]["completedRequests"]["r"]["status"]),
+        (&json!(true), &json!("approved"))
+    );
+    world.pass(31_000).await;
+    let list = world.get("/api/sessions").await.ok();
+    assert!(made.iter().all(|session| line(&list, session)["active"] == false), "their clocks ran on");
 }
 
 #[tokio::test(start_paused = true)]

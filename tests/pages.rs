@@ -15,7 +15,7 @@ use support::sqlite::Sqlite;
 fn history(bytes: &[u64]) -> Sqlite {
     let db = Sqlite::with_schema();
     db.execute(
-        "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL)",
+        "INSERT INTO sessions VALUES ('s', 'team', '/', 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 1, NULL, 1, NULL, NULL, NULL, NULL, NULL)",
     );
     for (at, bytes) in bytes.iter().enumerate() {
         let seq = at + 1;

@@ -30,6 +30,17 @@ async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_in_a_state_that_is_larger_than_a_row_is_told_with_its_tool() {
+    let (world, session, mut cli, browser) = scene().await;
+    let mut state = asking(&["r1"]);
+    state["context"] = json!("x".repeat(3_000_000));
+    cli.state(&session, 1, &state).await;
+    world.pass(501).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["body"], "demo (Bash)");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_that_is_done_is_told_of_once_in_five_seconds() {
     let (world, session, mut cli, browser) = scene().await;
     cli.ready(&session).await;

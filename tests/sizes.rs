@@ -7,9 +7,7 @@ mod support;
 
 use serde_json::{Value, json};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT;
-use session_gateway_hub::store::rows::{
-    MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES, PART_BYTES, PARTS_AT_ONCE,
-};
+use session_gateway_hub::store::rows::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, PART_BYTES, PARTS_AT_ONCE};
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 use support::cli::Cli;
 use support::rest::Reply;
@@ -60,7 +58,7 @@ const KINDS: [Kind; 6] = [
         event: "update-metadata",
         payload: r#"{"sid":"$session","expectedVersion":1,"metadata":$value}"#,
         members: r#""path":"/code","host":"box","#,
-        limit: MAX_METADATA_BYTES,
+        limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session",
         pointer: "/session/metadata",
     },
@@ -68,7 +66,7 @@ const KINDS: [Kind; 6] = [
         event: "update-state",
         payload: r#"{"sid":"$session","expectedVersion":1,"agentState":$value}"#,
         members: "",
-        limit: MAX_STATE_BYTES,
+        limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session",
         pointer: "/session/agentState",
     },
@@ -84,17 +82,17 @@ const KINDS: [Kind; 6] = [
         event: "machine-update-metadata",
         payload: r#"{"machineId":"m","expectedVersion":1,"metadata":$value}"#,
         members: "",
-        limit: MAX_METADATA_BYTES,
-        path: "/api/machines",
-        pointer: "/machines/0/metadata",
+        limit: MAX_CONTENT_BYTES,
+        path: "/api/machines/m",
+        pointer: "/machine/metadata",
     },
     Kind {
         event: "machine-update-state",
         payload: r#"{"machineId":"m","expectedVersion":1,"runnerState":$value}"#,
         members: "",
-        limit: MAX_STATE_BYTES,
-        path: "/api/machines",
-        pointer: "/machines/0/runnerState",
+        limit: MAX_CONTENT_BYTES,
+        path: "/api/machines/m",
+        pointer: "/machine/runnerState",
     },
 ];
 

@@ -5,6 +5,7 @@ use session_gateway_hub::model::agent_state::{
     Answer, MAX_PENDING, MAX_REQUEST_ID, Parts, Status, complete, complete_all, completed_at, join, pending, split,
 };
 use session_gateway_hub::model::json::Json;
+use session_gateway_hub::model::large::Field;
 
 use super::value;
 
@@ -58,6 +59,7 @@ fn moves(parts: &Parts) {
     let waiting = pending(parts.base.as_ref());
     assert!(waiting <= MAX_PENDING);
     let Some(base) = &parts.base else { return };
+    assert_eq!(pending(Some(&Field::AgentState.head(base))), waiting, "the head of a large state has all that waits");
     let Some(all) = complete_all(base, &ANSWER) else {
         assert_eq!(waiting, 0);
         return;

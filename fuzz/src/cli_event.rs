@@ -3,6 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use session_gateway_hub::hub::text::Text;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::words::MAX_WORD;
 use session_gateway_hub::wire::cli::{
@@ -119,7 +120,8 @@ fn as_json_says(event: &CliEvent<'_>, raw: &RawValue) {
 /// What the hub says with somebody else's words in it is JSON, and the words come out as they went in.
 fn answers(word: &str, opaque: &RawValue) {
     let json = Json::from(opaque);
-    let ack = UpdateAck::Mismatch { version: 7, field: "metadata", value: Some(&json) }.encode();
+    let ack = Text::of(Some(json)).within(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
+    let ack = ack.put_together();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
     let said = [
         (message_refused(word, "code"), "error"),

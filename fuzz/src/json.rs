@@ -4,8 +4,9 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use session_gateway_hub::model::json::{Json, JsonObject};
+use session_gateway_hub::model::large::Field;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::model::session::{Session, check_metadata};
+use session_gateway_hub::model::session::{Session, check_metadata, in_use, renamed};
 use session_gateway_hub::model::summary::{Facts, Line};
 
 use super::value;
@@ -50,12 +51,14 @@ fn metadata(json: &Json) {
     let shown = value(&line.text);
     assert!(shown.is_some_and(|line| line["id"] == "s") || value(json.text()).is_none(), "{}", line.text);
     assert_eq!(line.archived, session.facts().archived());
-    let in_use = Session { metadata: Some(session.metadata_in_use(2)), ..session.clone() };
-    assert!(!in_use.facts().archived());
-    for changed in [in_use.metadata.as_ref(), Some(&session.metadata_for_new_life(json))].into_iter().flatten() {
+    let head = Session { metadata: Some(Field::Metadata.head(json)), ..session.clone() };
+    assert_eq!(Line::of(Facts::of(&head)).text, line.text, "the head of large metadata has what is listed");
+    let back = Session { metadata: Some(in_use(session.metadata.as_ref(), 2)), ..session.clone() };
+    assert!(!back.facts().archived());
+    for changed in [back.metadata.as_ref(), Some(&session.metadata_for_new_life(json))].into_iter().flatten() {
         assert_eq!(check_metadata(changed), Ok(()));
     }
-    session.metadata = Some(session.renamed_metadata("new"));
+    session.metadata = Some(renamed(session.metadata.as_ref(), "new"));
     let listed = value(&Line::of(Facts::of(&session)).text);
     assert!(listed.is_none_or(|line| line["metadata"]["name"] == "new"));
 }

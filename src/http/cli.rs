@@ -31,17 +31,17 @@ pub async fn put_session(
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
         let id = hub.session_by_tag(&new).await?;
-        match hub.session(&id, |session| JsonText::wrapped("session", session)).await {
+        match hub.session_text(&id).await {
             // It was deleted just then: the tag is free again.
             Err(Error::Missing(_)) => {}
-            shown => return Ok(shown??),
+            shown => return Ok(JsonText::around("session", shown?)),
         }
     }
 }
 
 /// `GET /cli/sessions/:id`.
 pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
-    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+    Ok(JsonText::around("session", hub.session_text(&id).await?))
 }
 
 /// The body of `POST /cli/machines`.
@@ -62,10 +62,10 @@ pub async fn put_machine(
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
     hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
-    Ok(hub.machine(&body.id, |machine| JsonText::wrapped("machine", machine)).await??)
+    Ok(JsonText::around("machine", hub.machine_text(&body.id).await?))
 }
 
 /// `GET /cli/machines/:id`.
 pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, Refusal> {
-    Ok(hub.machine(&id, |machine| JsonText::wrapped("machine", machine)).await??)
+    Ok(JsonText::around("machine", hub.machine_text(&id).await?))
 }

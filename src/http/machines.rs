@@ -22,6 +22,11 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
     Ok(JsonText::wrapped("machines", &machines)?)
 }
 
+/// `GET /api/machines/:id`.
+pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, Refusal> {
+    Ok(JsonText::around("machine", hub.machine_text(&id).await?))
+}
+
 /// The body of `POST /api/machines/:id/spawn`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

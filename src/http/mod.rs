@@ -59,6 +59,7 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/api/sessions/{id}/upload", post(uploads::upload))
         .route("/api/sessions/{id}/upload/delete", post(uploads::delete))
         .route("/api/machines", get(machines::list))
+        .route("/api/machines/{id}", get(machines::show))
         .route("/api/machines/{id}/spawn", post(machines::spawn))
         .route("/api/machines/{id}/paths/exists", post(machines::paths_exist))
         .route("/api/visibility", post(events::visibility))
@@ -106,6 +107,13 @@ impl JsonText {
     pub fn wrapped<T: serde::Serialize>(name: &str, value: &T) -> Result<Self, Error> {
         let text = serde_json::to_string(value).map_err(|e| Error::Unavailable(e.to_string()))?;
         Ok(Self(format!(r#"{{"{name}":{text}}}"#)))
+    }
+
+    /// `{"<name>": <the value>}` around a JSON text, which stays where it is: it may have 60 MB.
+    pub fn around(name: &str, mut text: String) -> Self {
+        text.insert_str(0, &format!(r#"{{"{name}":"#));
+        text.push('}');
+        Self(text)
     }
 
     /// `{"ok": true}`.

@@ -29,7 +29,7 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
 
 /// `GET /api/sessions/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
-    Ok(hub.session(&id, |session| JsonText::wrapped("session", session)).await??)
+    Ok(JsonText::around("session", hub.session_text(&id).await?))
 }
 
 /// The body of `PATCH /api/sessions/:id`.

@@ -16,6 +16,7 @@ use super::presence::Effect;
 use super::sockets::{NAMESPACE, event_code};
 use super::updates::Updated;
 use crate::model::json::Json;
+use crate::model::large::MAX_IN_ROW;
 use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
 };
@@ -76,7 +77,7 @@ impl Hub {
         let sid = draft.session.clone();
         let result = self
             .append(draft, |message| {
-                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]);
+                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]).into();
                 let failed = message_refused("The hub could not store the message. Send it again.", "unavailable");
                 Some(Outcome::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
             })
@@ -88,13 +89,19 @@ impl Hub {
 
     async fn on_metadata(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
         let reply = |updated: &Updated| update_reply(conn, ack?, "metadata", updated);
-        let result = self.update_metadata(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
+        };
         self.answer_update(conn, ack, Kind::Session, &u.sid, result);
     }
 
     async fn on_state(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, u: SessionUpdate<'_>) {
         let reply = |updated: &Updated| update_reply(conn, ack?, "agentState", updated);
-        let result = self.update_state(&u.sid, u.expected_version, Json::from(u.value), conn, &reply).await;
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_state(&u.sid, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
+        };
         self.answer_update(conn, ack, Kind::Session, &u.sid, result);
     }
 
@@ -105,14 +112,20 @@ impl Hub {
         part: MachinePart,
         u: MachineUpdate<'_>,
     ) {
-        let field = match part {
-            MachinePart::Metadata => "metadata",
-            MachinePart::RunnerState => "runnerState",
+        let reply = |updated: &Updated| update_reply(conn, ack?, part.name(), updated);
+        let result = match self.take_out(u.value) {
+            Ok(value) => self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await,
+            Err(error) => Err(error),
         };
-        let reply = |updated: &Updated| update_reply(conn, ack?, field, updated);
-        let value = Json::from(u.value);
-        let result = self.update_machine(&u.machine_id, part, u.expected_version, value, conn, &reply).await;
         self.answer_update(conn, ack, Kind::Machine, &u.machine_id, result);
+    }
+
+    /// A value out of its frame. It is in memory already: one for which there is no room is refused before it is copied.
+    fn take_out(&self, value: &RawValue) -> Result<Json, Error> {
+        if value.get().len() > MAX_IN_ROW {
+            self.state().check_room_for(value.get().len())?;
+        }
+        Ok(Json::from(value))
     }
 
     fn answer_update(&self, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<(), Error>) {
@@ -128,7 +141,8 @@ impl Hub {
             (Ok(Effect::Noted), None) => {}
             (Ok(Effect::Noted), Some(ack)) => {
                 let failed = message_refused("The hub could not store the change. Try again.", "unavailable");
-                let (done, failed) = (socketio::ack(NAMESPACE, ack, &[OK]), socketio::ack(NAMESPACE, ack, &[&failed]));
+                let done = socketio::ack(NAMESPACE, ack, &[OK]).into();
+                let failed = socketio::ack(NAMESPACE, ack, &[&failed]);
                 self.state().journal.then(Outcome::Reply { conn, done, failed });
                 self.flush();
             }
@@ -169,14 +183,14 @@ impl Hub {
 }
 
 fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Option<Outcome> {
-    let done = match updated {
-        Updated::Success { version, value } => UpdateAck::Success { version: *version, field, value: value.as_ref() },
-        Updated::Mismatch { version, value } => UpdateAck::Mismatch { version: *version, field, value: value.as_ref() },
+    let (done, value) = match updated {
+        Updated::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
+        Updated::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
     };
     let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Outcome::Reply {
         conn,
-        done: socketio::ack(NAMESPACE, ack, &[&done.encode()]),
+        done: value.clone().within(&socketio::ack(NAMESPACE, ack, &[&done.encode()]), "null"),
         failed: socketio::ack(NAMESPACE, ack, &[&failed.encode()]),
     })
 }

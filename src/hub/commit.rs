@@ -10,6 +10,7 @@ use futures::channel::oneshot;
 use super::error::Error;
 use super::ports::ConnId;
 use super::rpc::Owner;
+use super::text::Text;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
@@ -25,6 +26,8 @@ const GATHER_TURNS: usize = 64;
 const ATTEMPTS: u32 = 6;
 /// The pause before the second attempt, in milliseconds; it doubles with each further one.
 const FIRST_PAUSE_MS: u64 = 50;
+/// How many bytes of a batch may have made what memory holds larger than it may be.
+const GROWTH_BYTES: usize = 100_000;
 /// How many bytes may wait for the database, with what is to be told then, before new changes are refused.
 pub const MAX_WAITING_BYTES: usize = 40_000_000;
 
@@ -36,7 +39,7 @@ pub enum Outcome {
         /// The socket.
         conn: ConnId,
         /// The frame once it is durable.
-        done: String,
+        done: Text,
         /// The frame when it failed.
         failed: String,
     },
@@ -49,7 +52,7 @@ pub enum Outcome {
         /// The socket that caused it.
         except: Option<ConnId>,
         /// The frame.
-        frame: String,
+        frame: Text,
     },
     /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
     /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
@@ -90,9 +93,9 @@ impl Outcome {
 impl Weigh for Outcome {
     fn bytes(&self) -> usize {
         match self {
-            Self::Reply { done, failed, .. } => done.len() + failed.len(),
+            Self::Reply { done, failed, .. } => done.bytes() + failed.len(),
             Self::Publish(event) => event.body.len(),
-            Self::Update { frame, .. } => frame.len(),
+            Self::Update { frame, .. } => frame.bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, earlier, .. }) => {
                 body.len() + earlier.iter().map(String::len).sum::<usize>()
@@ -146,7 +149,13 @@ impl Hub {
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
-                Ok(numbers) => self.settle(batch.outcomes, numbers),
+                Ok(numbers) => {
+                    let grows = batch.bytes() > GROWTH_BYTES;
+                    self.settle(batch.outcomes, numbers);
+                    if grows {
+                        self.state().make_room();
+                    }
+                }
                 Err(error) => {
                     let unheard = error.leaves_doubt().then(|| self.unheard(&batch.outcomes));
                     self.forget(batch.outcomes, &Error::from(error.clone()));
@@ -234,17 +243,20 @@ impl Hub {
         self.db.batch(statements).await.map_err(|error| fault.unwrap_or(error))
     }
 
-    fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
+    /// What was waited for is durable: the outcomes happen.
+    pub(super) fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
         let mut state = self.state();
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done),
+                Outcome::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.put_together()),
                 Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
                 Outcome::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
-                    self.send_update(&mut state, &to, &frame);
+                    if !to.is_empty() {
+                        self.send_update(&mut state, &to, &frame.put_together());
+                    }
                 }
                 Outcome::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Hub;
 use super::error::{Error, Kind};
+use super::large::METADATA;
 use super::rpc::{Owner, RpcError, refusal};
 use super::updates::Changes;
 use crate::model::event::Event;
@@ -67,14 +68,13 @@ impl Hub {
             let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_MS).await;
         }
         self.session_ended(id).await?;
-        let waiter = {
-            let mut state = self.state();
-            self.cancel_pending(&mut state, id);
-            let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-            let metadata = archived(entry.session.metadata.as_ref(), reason.unwrap_or(DEFAULT_REASON), self.rt.now());
-            self.set_metadata(&mut state, id, metadata, None)?;
-            state.wait()
-        };
+        let waiter = self
+            .change(id, &METADATA, |state, metadata| {
+                let metadata = archived(metadata.as_ref(), reason.unwrap_or(DEFAULT_REASON), self.rt.now());
+                self.set_metadata(state, id, metadata, None)?;
+                Ok(state.wait())
+            })
+            .await?;
         self.durable(waiter).await
     }
 

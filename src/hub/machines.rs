@@ -6,20 +6,24 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::{unreadable, without};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
 use super::presence::Effect;
 use super::rpc::Owner;
 use super::sessions::check_size;
-use super::sockets::update_frame;
+use super::sockets::{VALUE, update_frame};
+use super::text::Text;
 use super::updates::{Reply, Updated};
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::model::large::{Field, Large};
 use crate::model::machine::Machine;
 use crate::store::Found;
+use crate::store::journal::Journal;
 use crate::store::machines as store;
-use crate::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
+use crate::store::rows::MAX_CONTENT_BYTES;
 use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
 
 /// The longest machine id, in bytes.
@@ -34,6 +38,31 @@ pub enum MachinePart {
     RunnerState,
 }
 
+impl MachinePart {
+    /// The name under which it stands in a machine.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::RunnerState => "runnerState",
+        }
+    }
+
+    fn field(self) -> Field {
+        match self {
+            Self::Metadata => Field::MachineMetadata,
+            Self::RunnerState => Field::RunnerState,
+        }
+    }
+
+    /// What memory holds of it, where the whole of a large one is, and its version.
+    fn of(self, m: &mut Machine) -> (&mut Option<Json>, &mut Option<Large>, &mut u64) {
+        match self {
+            Self::Metadata => (&mut m.metadata, &mut m.metadata_large, &mut m.metadata_version),
+            Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_large, &mut m.runner_state_version),
+        }
+    }
+}
+
 /// The parts of a machine that changed, for `machine-updated`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,10 +71,16 @@ struct Changes<'a> {
     active_at: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a Json>,
+    /// In the place of a large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_version: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner_state: Option<&'a Json>,
+    /// In the place of a large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner_state_version: Option<u64>,
 }
@@ -96,15 +131,7 @@ impl Hub {
         }
     }
 
-    /// Reads a machine once everything it shows is durable.
-    pub async fn machine<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Machine) -> T) -> Result<T, Error> {
-        self.load_machine(id).await?;
-        let shown = machine(&mut self.state(), id).map(|machine| read(machine))?;
-        self.settled().await?;
-        Ok(shown)
-    }
-
-    /// The machines that are online, newest activity first, as JSON texts.
+    /// The machines that are online, newest activity first, as JSON texts without large values.
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let online = self.online();
@@ -117,7 +144,9 @@ impl Hub {
         let mut online: Vec<&Machine> =
             state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
         online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        online.into_iter().map(Json::of).collect()
+        let without_large =
+            |m: &Machine| without(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
+        online.into_iter().map(without_large).collect()
     }
 
     /// Makes a machine known, or takes over what it says of itself now (`POST /cli/machines`).
@@ -130,9 +159,9 @@ impl Hub {
         if id.is_empty() || id.len() > MAX_MACHINE_ID {
             return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID} bytes.")));
         }
-        check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
+        check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
         if let Some(runner_state) = &runner_state {
-            check_size("runnerState", runner_state, MAX_STATE_BYTES)?;
+            check_size("runnerState", runner_state, MAX_CONTENT_BYTES)?;
         }
         match self.load_machine(id).await {
             Ok(()) | Err(Error::Missing(_)) => {}
@@ -143,16 +172,18 @@ impl Hub {
             state.check_room()?;
             let now = self.rt.now();
             let namespace = self.config.namespace.clone();
-            let machines = state.memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
+            let State { memory, journal, .. } = &mut *state;
+            let machines = memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
             let known = machines.contains_key(id);
             let m = machines.entry(id.to_owned()).or_insert_with(|| Machine::new(id.to_owned(), namespace, now));
-            if m.metadata.as_ref() != Some(&metadata) {
+            // A large one counts as new: memory does not have the other to compare.
+            if m.metadata.as_ref() != Some(&metadata) || m.metadata_large.is_some() {
                 m.metadata_version += u64::from(known);
-                m.metadata = Some(metadata);
+                self.set_part(journal, m, MachinePart::Metadata, Some(metadata));
             }
-            if runner_state.is_some() && m.runner_state != runner_state {
+            if runner_state.is_some() && (m.runner_state != runner_state || m.runner_state_large.is_some()) {
                 m.runner_state_version += u64::from(known);
-                m.runner_state = runner_state;
+                self.set_part(journal, m, MachinePart::RunnerState, runner_state);
             }
             note_change(&mut state, id, now);
             state.wait()
@@ -212,45 +243,72 @@ impl Hub {
         if part == MachinePart::Metadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));
         }
-        match part {
-            MachinePart::Metadata => check_size("metadata", &value, MAX_METADATA_BYTES)?,
-            MachinePart::RunnerState => check_size("runnerState", &value, MAX_STATE_BYTES)?,
-        }
+        check_size(part.name(), &value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
-        {
+        let large = {
             let mut state = self.state();
-            state.check_room()?;
+            state.check_room_for(value.text().len())?;
             let now = self.rt.now();
-            let m = machine(&mut state, id)?;
-            let (held, version) = match part {
-                MachinePart::Metadata => (&mut m.metadata, &mut m.metadata_version),
-                MachinePart::RunnerState => (&mut m.runner_state, &mut m.runner_state_version),
-            };
-            let outcome = if *version == expected {
+            let State { memory, journal, .. } = &mut *state;
+            let m = memory.machines_mut().and_then(|machines| machines.get_mut(id));
+            let m = m.ok_or(Error::Missing(Kind::Machine))?;
+            let (held, large, version) = part.of(m);
+            if *version == expected {
                 *version += 1;
-                *held = Some(value).filter(|value| !value.is_null());
                 let version = *version;
-                let value = held.clone();
+                let value = Some(value).filter(|value| !value.is_null());
+                self.set_part(journal, m, part, value.clone());
                 note_change(&mut state, id, now);
-                self.tell_machine(&mut state, id, part, Versioned { version, value: value.as_ref() }, from);
-                reply(&Updated::Success { version, value })
+                self.tell_machine(&mut state, id, part, version, value.clone(), from);
+                let outcome = reply(&Updated::Success { version, value: Text::kept(part.field(), value) });
+                outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+                None
+            } else if let Some(large) = large {
+                Some((large.clone(), *version))
             } else {
-                reply(&Updated::Mismatch { version: *version, value: held.clone() })
-            };
-            outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+                let outcome = reply(&Updated::Mismatch { version: *version, value: Text::of(held.clone()) });
+                outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+                None
+            }
+        };
+        if let Some((large, version)) = large {
+            let _turn = self.large_reads.lock().await;
+            // Where yet another one took its place, the next try hears of it.
+            let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
+            let outcome = reply(&Updated::Mismatch { version, value: Text::of(Some(value)) });
+            self.settle(outcome.into_iter().collect(), 0..0);
+            return Ok(());
         }
         self.flush();
         Ok(())
     }
 
-    fn tell_machine(&self, state: &mut State, id: &str, part: MachinePart, now_is: Versioned<'_>, from: ConnId) {
+    /// Puts a new value of a machine in place; its version is counted up already.
+    fn set_part(&self, journal: &mut Journal<Outcome>, m: &mut Machine, part: MachinePart, value: Option<Json>) {
+        let id = m.id.clone();
+        let (held, large, version) = part.of(m);
+        let old = large.take();
+        (*held, *large) = self.keep(journal, (&id, part.field()), *version, old.as_ref(), value);
+    }
+
+    fn tell_machine(
+        &self,
+        state: &mut State,
+        id: &str,
+        part: MachinePart,
+        version: u64,
+        value: Option<Json>,
+        from: ConnId,
+    ) {
         let now = self.rt.now();
+        let versioned = Some(Versioned { version, value: None });
         let (metadata, runner_state) = match part {
-            MachinePart::Metadata => (Some(now_is), None),
-            MachinePart::RunnerState => (None, Some(now_is)),
+            MachinePart::Metadata => (versioned, None),
+            MachinePart::RunnerState => (None, versioned),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        let frame = Text::kept(part.field(), value).within(&frame, VALUE);
         state.journal.then(Outcome::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }
 }
@@ -267,9 +325,11 @@ fn note_change(state: &mut State, id: &str, now: u64) {
     let changes = Changes {
         active: m.active,
         active_at: m.active_at,
-        metadata: m.metadata.as_ref(),
+        metadata: m.metadata.as_ref().filter(|_| m.metadata_large.is_none()),
+        metadata_bytes: m.metadata_large.as_ref().map(|large| large.bytes),
         metadata_version: Some(m.metadata_version),
-        runner_state: m.runner_state.as_ref(),
+        runner_state: m.runner_state.as_ref().filter(|_| m.runner_state_large.is_none()),
+        runner_state_bytes: m.runner_state_large.as_ref().map(|large| large.bytes),
         runner_state_version: Some(m.runner_state_version),
     };
     let event = Event::machine_updated(id, &changes);

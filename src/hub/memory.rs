@@ -17,6 +17,8 @@ use crate::store::journal::Snapshot;
 pub const MAX_HELD_SESSIONS: usize = 1_000;
 /// How many bytes the sessions held may have, as long as there are some among them that nobody uses.
 pub const MAX_HELD_BYTES: usize = 24_000_000;
+/// How many bytes they may have when all of them are in use. They are read again whenever one of them gives a sign.
+pub const MAX_USED_BYTES: usize = 48_000_000;
 /// What a session costs in memory besides its texts, in bytes.
 const ENTRY_BYTES: usize = 1_000;
 /// How many of the sessions that left memory last are remembered.
@@ -190,20 +192,24 @@ impl Memory {
         Some(entry)
     }
 
-    /// Lets go of sessions that are not active and that nobody uses, those first that were not asked for the longest,
-    /// until what is held is within its bounds. The one asked for last stays.
-    pub fn make_room(&mut self, is_idle: impl Fn(&str) -> bool) {
+    /// Lets go of sessions that nobody is at work on, until what is held is within its bounds: those first that are not in
+    /// use, and of these those that were not asked for the longest. The one asked for last stays.
+    pub fn make_room(&mut self, is_free: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
         let mut held = self.sessions.len();
         if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
             return;
         }
-        let idle = |e: &&Entry| e.used < self.uses && !e.session.active && is_idle(&e.session.id);
-        let idle = self.sessions.values().filter(idle);
-        let mut idle: Vec<(u64, String)> = idle.map(|entry| (entry.used, entry.session.id.clone())).collect();
-        idle.sort_unstable();
-        for (_, id) in idle {
-            if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
+        let may_go = |e: &&Entry| e.used < self.uses && is_free(&e.session.id);
+        let rank = |e: &Entry| (e.session.active || is_in_use(&e.session.id), e.used, e.session.id.clone());
+        let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_go).map(rank).collect();
+        ranked.sort_unstable();
+        for (in_use, _, id) in ranked {
+            let is_enough = match in_use {
+                false => held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES,
+                true => bytes <= MAX_USED_BYTES,
+            };
+            if is_enough {
                 return;
             }
             if let Some(mut entry) = self.take_out(&id) {

@@ -17,6 +17,7 @@ pub mod error;
 pub mod event_log;
 pub mod fanout;
 pub mod grace;
+pub mod large;
 pub mod lifecycle;
 pub mod liveness;
 pub mod local_ids;
@@ -43,6 +44,7 @@ pub mod sessions;
 pub mod sockets;
 pub mod spawn;
 pub mod subscribers;
+pub mod text;
 pub mod unread;
 pub mod updates;
 pub mod uploads;
@@ -103,6 +105,8 @@ pub struct Hub {
     db: Arc<dyn Database>,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
+    /// Whose turn it is to read large values: of all that ask, one has them in memory.
+    large_reads: futures::lock::Mutex<()>,
     /// Itself, for tasks that run beside.
     this: Weak<Self>,
 }
@@ -190,7 +194,14 @@ impl Hub {
             }
             state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
-        let hub = Arc::new_cyclic(|this| Self { config, db, rt, state: Mutex::new(state), this: Weak::clone(this) });
+        let hub = Arc::new_cyclic(|this| Self {
+            config,
+            db,
+            rt,
+            state: Mutex::new(state),
+            large_reads: futures::lock::Mutex::default(),
+            this: Weak::clone(this),
+        });
         hub.wake_log();
         // An alarm that woke it sets the next one before this does: each setting is a write.
         let woken = Arc::clone(&hub);

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use futures::channel::oneshot;
 use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::PENDING;
 use super::sessions::check_size;
 use super::updates::Changes;
 use super::{Hub, State};
@@ -62,31 +64,29 @@ impl Hub {
     ) -> Result<(), Error> {
         self.load_session(id).await?;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(id, mode))?;
-        self.claim(id, request, &answer)?;
-        let told = match self.tell_permission(id, request, &answer).await {
-            // A write that failed meanwhile made memory forget the session.
-            Ok(()) => self.load_session(id).await,
+        self.change(id, &PENDING, |state, base| self.claim(state, id, base.as_ref(), request, &answer)).await?;
+        let completed = match self.tell_permission(id, request, &answer).await {
+            Ok(()) => self.change(id, &PENDING, |state, base| self.complete(state, id, base, request, &answer)).await,
             Err(error) => Err(error),
         };
-        let waiter = {
-            let mut state = self.state();
-            state.claims.answered(id, request);
-            told?;
-            self.complete(&mut state, id, request, answer)?;
-            state.wait()
-        };
-        self.durable(waiter).await
+        self.state().claims.answered(id, request);
+        self.durable(completed?).await
     }
 
     /// Takes the right to answer a request: it waits, its answer can be kept, and nobody else's is on its way.
-    fn claim(&self, id: &str, request: &str, answer: &PermissionAnswer) -> Result<(), Error> {
-        let mut state = self.state();
-        state.check_room()?;
+    fn claim(
+        &self,
+        state: &mut State,
+        id: &str,
+        base: Option<&Json>,
+        request: &str,
+        answer: &PermissionAnswer,
+    ) -> Result<(), Error> {
+        state.check_room_for(base.map_or(0, |base| base.text().len()))?;
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);
         }
-        let base = entry.session.agent_state.as_ref();
         let record = self.record(answer, entry.session.permission_mode.as_deref());
         let completed = base.and_then(|base| agent_state::complete(base, request, &record));
         let (_, completed) = completed.ok_or(Error::Missing(Kind::Request))?;
@@ -110,7 +110,14 @@ impl Hub {
         self.order(id, Method::Permission, &params).await
     }
 
-    fn complete(&self, state: &mut State, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
+    fn complete(
+        &self,
+        state: &mut State,
+        id: &str,
+        base: Option<Json>,
+        request: &str,
+        answer: &PermissionAnswer,
+    ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
         let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
         if answer.approved && answer.mode.is_some() && entry.session.permission_mode != answer.mode {
             entry.session.permission_mode.clone_from(&answer.mode);
@@ -120,13 +127,13 @@ impl Hub {
             state.journal.then(Outcome::Publish(event));
         }
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        let record = self.record(&answer, entry.session.permission_mode.as_deref());
-        let moved = entry.session.agent_state.as_ref().and_then(|base| agent_state::complete(base, request, &record));
+        let record = self.record(answer, entry.session.permission_mode.as_deref());
+        let moved = base.and_then(|base| agent_state::complete(&base, request, &record));
         if let Some((base, completed)) = moved {
             let parts = Parts { base: Some(base), completed: vec![(request.to_owned(), completed)] };
             self.set_agent_state(state, id, parts, None)?;
         }
-        Ok(())
+        Ok(state.wait())
     }
 
     /// An answer as the record keeps it.
@@ -146,11 +153,10 @@ impl Hub {
         }
     }
 
-    /// The session is over: nobody will act on an answer any more, so what waits is canceled.
-    pub(super) fn cancel_pending(&self, state: &mut State, id: &str) {
-        let Some(base) = state.memory.entry(id).and_then(|entry| entry.session.agent_state.as_ref()) else { return };
+    /// The session is over: nobody will act on an answer any more, so what waits in its state is canceled.
+    pub(super) fn cancel_pending(&self, state: &mut State, id: &str, base: Option<Json>) {
         let answer = Answer { completed_at: self.rt.now(), status: Status::Canceled, ..Answer::default() };
-        if let Some(parts) = agent_state::complete_all(base, &answer) {
+        if let Some(parts) = base.and_then(|base| agent_state::complete_all(&base, &answer)) {
             // The session is in memory, which is all that could be missing.
             let _ = self.set_agent_state(state, id, parts, None);
         }

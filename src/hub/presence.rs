@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::commit::Outcome;
 use super::connections::Peer;
 use super::error::{Error, Kind};
+use super::large::{METADATA, PENDING};
 use super::liveness::is_fresh;
 use super::ports::ConnId;
 use super::rpc::Owner;
 use super::updates::Changes;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
-use crate::model::session::Session;
+use crate::model::json::Json;
+use crate::model::session::{Session, in_use};
 use crate::store::journal::Extent;
 use crate::wire::cli::{SessionAlive, SessionEnd};
 
@@ -99,19 +101,17 @@ impl Hub {
             return Ok(Effect::None);
         }
         self.load_session(&alive.sid).await?;
+        let archived = self.metadata_to_bring_back(&alive.sid).await?;
         let (effect, tell) = {
             let mut state = self.state();
             let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
-            let in_use = entry.session.facts().archived().then(|| entry.session.metadata_in_use(now));
-            // It comes back to life by a resume, or when a CLI asks for it by its tag; not by a CLI that lingers, and not
-            // by one that has archived it and is about to end.
-            if in_use.is_some() && (entry.session.active || !state.claims.expected(&alive.sid, now)) {
+            if archived.is_none() && entry.session.facts().archived() {
                 return Ok(Effect::None);
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
             state.check_room()?;
-            if let Some(metadata) = in_use {
-                self.set_metadata(&mut state, &alive.sid, metadata, None)?;
+            if let Some(metadata) = archived {
+                self.set_metadata(&mut state, &alive.sid, in_use(Some(&metadata), now), None)?;
             }
             let may_remind = state.reminders.may_tell(now);
             let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
@@ -141,6 +141,20 @@ impl Hub {
         Ok(effect)
     }
 
+    /// The metadata of an archived session that a sign of life may bring back: by a resume, or when a CLI asks for it by its
+    /// tag; not by a CLI that lingers, and not by one that has archived it and is about to end.
+    async fn metadata_to_bring_back(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
+        let comes_back = |state: &State| {
+            let entry = state.memory.entry(id);
+            entry.is_some_and(|entry| entry.session.facts().archived() && !entry.session.active)
+                && state.claims.expected(id, self.rt.now())
+        };
+        if !comes_back(&self.state()) {
+            return Ok(None);
+        }
+        self.change(id, &METADATA, |state, metadata| Ok(metadata.filter(|_| comes_back(state)))).await
+    }
+
     /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.
     pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<Effect, Error> {
         if !is_fresh(end.time, self.rt.now()) {
@@ -153,9 +167,7 @@ impl Hub {
 
     /// By `session-end`, an abort or the web, or because the clock ran out: the session is inactive.
     pub async fn session_ended(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session(id).await?;
-        {
-            let mut state = self.state();
+        self.change(id, &PENDING, |state, base| {
             let owner = Owner::Session(id.to_owned());
             state.liveness.stop(&owner);
             state.claims.expect_no_more(id);
@@ -172,8 +184,10 @@ impl Hub {
             } else {
                 self.rt.unnote(&note_key(&owner));
             }
-            self.cancel_pending(&mut state, id);
-        }
+            self.cancel_pending(state, id, base);
+            Ok(())
+        })
+        .await?;
         self.flush();
         Ok(())
     }

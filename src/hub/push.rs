@@ -76,9 +76,9 @@ impl Push {
 }
 
 impl Hub {
-    /// The notification of the permission requests that are new in a session's state.
-    pub(super) fn permission_notification(&self, session: &Session, before: Option<&Json>) -> Option<Notification> {
-        let asked = agent_state::newly_asked(before, session.agent_state.as_ref());
+    /// The notification of the permission requests that are new in a state that takes the place of the session's.
+    pub(super) fn permission_notification(&self, session: &Session, state: Option<&Json>) -> Option<Notification> {
+        let asked = agent_state::newly_asked(session.agent_state.as_ref(), state);
         session.active.then(|| of_requests(session, &asked)).flatten()
     }
 

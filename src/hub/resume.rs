@@ -8,18 +8,20 @@ use serde_json::value::RawValue;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::unreadable;
 use super::rpc::{Owner, RpcError};
 use super::spawn::read_spawned;
 use super::updates::Changes;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
+use crate::model::large::Field;
 use crate::model::method::Method;
 use crate::model::mode::Flavor;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::journal::Extent;
-use crate::store::rows::{SessionRow, Writer};
+use crate::store::rows::{LargeValue, SessionRow, statements, values_ahead};
 use crate::store::sessions as store;
 use crate::store::{DbError, Found, Statement, sql};
 
@@ -190,7 +192,16 @@ impl Hub {
         // What is carried over goes into the same batch: a crash leaves all of it done, or nothing.
         let gone = self.state().memory.entry(old).map(|entry| entry.session.clone());
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
-        let mut batch = self.carry_over(&gone, new)?;
+        let stays = self.state().memory.entry(new).map(|entry| entry.session.clone());
+        let stays = stays.ok_or(Error::Missing(Kind::Session))?;
+        let whole = match &stays.metadata_large {
+            Some(large) => Some(self.durable_whole(new, large).await?.ok_or_else(unreadable)?),
+            None => stays.metadata.clone(),
+        };
+        let (mut batch, large) = self.carry_over(&gone, stays, whole.as_ref());
+        for statements in values_ahead(namespace, large.as_slice()) {
+            self.commit(&statements).await?;
+        }
         batch.extend(store::merge(namespace, old, new));
         // Seqs that were told before say nothing any more.
         let (number, after) = self.log_gap(&mut batch).await?;
@@ -227,11 +238,16 @@ impl Hub {
             log.lose(after);
         }
         state.memory.outdate(new);
-        let entry = state.memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
+        let State { memory, journal, .. } = &mut *state;
+        let entry = memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
-        let metadata = carried_over(&gone, &entry.session);
+        let s = &mut entry.session;
+        let noted = s.metadata_large.as_ref().and_then(|large| journal.noted_value(large));
+        let now_is = if s.metadata_large.is_some() { noted.or(whole) } else { s.metadata.clone() };
+        let metadata = carried_over(&gone, now_is.as_ref());
+        s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.session(new, Extent::Whole);
         state.journal.then(Outcome::Publish(event));
@@ -241,20 +257,31 @@ impl Hub {
 }
 
 impl Hub {
-    /// The session that stays with what it takes over from the one that goes, as statements.
-    fn carry_over(&self, gone: &Session, new: &str) -> Result<Vec<Statement>, Error> {
-        let state = self.state();
-        let stays = state.memory.entry(new).ok_or(Error::Missing(Kind::Session))?;
-        let metadata = carried_over(gone, &stays.session);
-        let taken_over = Session {
-            metadata: Some(metadata),
-            metadata_version: stays.session.metadata_version + 1,
-            todos: stays.session.todos.clone().or(gone.todos.clone()),
-            ..stays.session.clone()
+    /// The session that stays with what it takes over from the one that goes, as statements; and its metadata, when they
+    /// are large. `metadata` are its own, whole.
+    fn carry_over(
+        &self,
+        gone: &Session,
+        stays: Session,
+        metadata: Option<&Json>,
+    ) -> (Vec<Statement>, Option<LargeValue>) {
+        let version = stays.metadata_version + 1;
+        let metadata = carried_over(gone, metadata);
+        let (head, large) = match Field::Metadata.is_large(&metadata) {
+            true => {
+                (Field::Metadata.head(&metadata), Some(LargeValue::new(&stays.id, version, self.new_id(), metadata)))
+            }
+            false => (metadata, None),
         };
-        let mut writer = Writer::new(&self.config.namespace);
-        writer.add(sql::UPSERT_SESSIONS, std::iter::once(SessionRow::of(&taken_over)));
-        Ok(writer.statements)
+        let taken_over = Session {
+            metadata: Some(head),
+            metadata_large: large.as_ref().map(|value| value.large.clone()),
+            metadata_version: version,
+            todos: stays.todos.clone().or(gone.todos.clone()),
+            ..stays
+        };
+        let row = std::iter::once(SessionRow::of(&taken_over));
+        (statements(&self.config.namespace, sql::UPSERT_SESSIONS, row), large)
     }
 }
 
@@ -295,9 +322,9 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
 }
 
 /// The metadata of the session that stays, with the name, the newer summary and the worktree of the one that goes.
-fn carried_over(gone: &Session, stays: &Session) -> Json {
+fn carried_over(gone: &Session, stays: Option<&Json>) -> Json {
     let old = gone.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-    let mut new = stays.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut new = stays.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
         if let (Some(value), None) = (old.get(name), new.get(name)) {
             new.set(name, value);
@@ -330,12 +357,14 @@ mod tests {
             session(r#"{"path":"/w","name":"mine","worktree":{"name":"w"},"summary":{"text":"new","updatedAt":9}}"#);
         let stays = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
         assert_eq!(
-            carried_over(&gone, &stays).text(),
+            carried_over(&gone, stays.metadata.as_ref()).text(),
             r#"{"path":"/w","host":"h","summary":{"text":"new","updatedAt":9},"name":"mine","worktree":{"name":"w"}}"#
         );
         let named = session(r#"{"path":"/w","name":"other","summary":{"text":"newer","updatedAt":10}}"#);
         assert!(
-            carried_over(&gone, &named).text().starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
+            carried_over(&gone, named.metadata.as_ref())
+                .text()
+                .starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
         );
     }
 

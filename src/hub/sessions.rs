@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::{METADATA, without};
 use super::memory::Archived;
 use super::rpc::Owner;
 use super::updates::read_parts;
@@ -11,14 +12,15 @@ use super::{Hub, State};
 use crate::model::agent_state::Parts;
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::session::{Session, check_metadata};
+use crate::model::large::Field;
+use crate::model::session::{Session, check_metadata, renamed};
 use crate::model::summary::Line;
 use crate::model::todo;
 use crate::model::words::MAX_WORD;
 use crate::store::Found;
 use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
-use crate::store::rows::{MAX_METADATA_BYTES, MAX_TODOS_BYTES};
+use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions as store;
 
 /// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
@@ -91,19 +93,14 @@ impl Hub {
         state.make_room();
     }
 
-    /// Reads a session, whole as clients see it, once everything it shows is durable.
-    pub async fn session<T>(self: &Arc<Self>, id: &str, read: impl FnOnce(&Session) -> T) -> Result<T, Error> {
+    /// Sees to it that a session is in memory with all that clients see of it.
+    pub(super) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_completed(id).await?;
         if self.backfill_todos(id).await? {
             // It may have been let go meanwhile.
             self.load_completed(id).await?;
         }
-        let shown = {
-            let state = self.state();
-            state.memory.entry(id).map(|entry| read(&entry.whole())).ok_or(Error::Missing(Kind::Session))?
-        };
-        self.settled().await?;
-        Ok(shown)
+        Ok(())
     }
 
     /// A session that has no todos is searched for some, once: its messages may be older than what the hub notes today.
@@ -175,8 +172,8 @@ impl Hub {
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
         }
+        check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         check_metadata(&new.metadata)?;
-        check_size("metadata", &new.metadata, MAX_METADATA_BYTES)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
         self.load_tag(&new.tag).await?;
         let (id, waiter) = {
@@ -231,13 +228,16 @@ impl Hub {
 
     fn create(&self, state: &mut State, new: &NewSession, agent_state: Parts) -> String {
         let namespace = self.config.namespace.clone();
-        let mut session =
-            Session::new(self.new_id(), namespace, new.tag.clone(), Some(new.metadata.clone()), self.rt.now());
-        session.agent_state = agent_state.base;
+        let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
+        let (id, journal) = (session.id.clone(), &mut state.journal);
+        (session.metadata, session.metadata_large) =
+            self.keep(journal, (&id, Field::Metadata), session.metadata_version, None, Some(new.metadata.clone()));
+        (session.agent_state, session.agent_state_large) =
+            self.keep(journal, (&id, Field::AgentState), session.agent_state_version, None, agent_state.base);
         session.model_mode.clone_from(&new.model);
-        let id = session.id.clone();
         state.journal.session(&id, Extent::Whole);
-        state.journal.then(Outcome::Publish(Event::session_added(&id, &session)));
+        let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
+        state.journal.then(Outcome::Publish(Event::session_added(&id, &without(&session, larges))));
         state.memory.create(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
         state.make_room();
@@ -246,20 +246,19 @@ impl Hub {
 
     /// Gives a session another name; answers the metadata's new version.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        self.load_session(id).await?;
-        let (waiter, version) = {
-            let mut state = self.state();
-            state.check_room()?;
+        let renamed = self.change(id, &METADATA, |state, metadata| {
+            state.check_room_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
             }
-            let metadata = entry.session.renamed_metadata(name);
-            check_size("metadata", &metadata, MAX_METADATA_BYTES)?;
-            let version = self.set_metadata(&mut state, id, metadata, None)?;
-            (state.wait(), version)
-        };
+            let metadata = renamed(metadata.as_ref(), name);
+            check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
+            let version = self.set_metadata(state, id, metadata, None)?;
+            Ok((state.wait(), version))
+        });
+        let (waiter, version) = renamed.await?;
         // Whoever can't be reached may be tried again; a name that was refused will be refused again.
         let refused = |error| if error == Error::NotStored { Error::RenameFailed } else { error };
         self.durable(waiter).await.map_err(refused)?;
@@ -285,17 +284,17 @@ impl Hub {
 }
 
 impl State {
-    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written.
+    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written; what
+    /// is active or has a socket goes last.
     pub(super) fn make_room(&mut self) {
         let Self { memory, connections, liveness, ending, claims, watches, journal, .. } = self;
-        memory.make_room(|id| {
-            let owner = Owner::Session(id.to_owned());
-            let is_at_work = claims.any(id) || watches.any(id) || journal.notes_session(id);
-            connections.of_session(id).is_empty()
-                && !liveness.runs(&owner)
-                && !ending.contains_key(&owner)
-                && !is_at_work
-        });
+        let is_free = |id: &str| {
+            let ends = ending.contains_key(&Owner::Session(id.to_owned()));
+            !(ends || claims.any(id) || watches.any(id) || journal.notes_session(id))
+        };
+        let is_in_use =
+            |id: &str| !connections.of_session(id).is_empty() || liveness.runs(&Owner::Session(id.to_owned()));
+        memory.make_room(is_free, is_in_use);
     }
 }
 

@@ -22,6 +22,9 @@ const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 /// What a waiting frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
 
+/// The place of a versioned value in an `update` event; in the text of an id its quotes would be escaped.
+pub(super) const VALUE: &str = r#""value":null"#;
+
 /// An `update` event as a frame.
 pub(super) fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
     let update = Update { id, seq, created_at, body };

@@ -7,19 +7,22 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
+use super::large::{self, METADATA, Part};
 use super::memory::Entry;
 use super::ports::ConnId;
 use super::record::Record;
 use super::rpc::Owner;
 use super::sessions::check_size;
-use super::sockets::update_frame;
+use super::sockets::{VALUE, update_frame};
+use super::text::Text;
 use super::{Hub, State};
 use crate::model::agent_state::{self, Parts};
 use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::model::large::{Field, MAX_IN_ROW};
 use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::{CompletedRequest, Extent};
-use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES};
+use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::store::sessions as store;
 use crate::wire::cli::{UpdateBody, Versioned};
 
@@ -51,12 +54,18 @@ pub struct Changes<'a> {
     /// Its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<&'a Json>,
+    /// How many bytes they have; in the place of a large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata_bytes: Option<usize>,
     /// The version of its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_version: Option<u64>,
     /// With the completed requests that changed; a client adds them to those that it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Option<&'a Json>>,
+    /// In the place of a large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_state_bytes: Option<usize>,
     /// The version of its agent state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state_version: Option<u64>,
@@ -96,29 +105,29 @@ pub enum Updated {
     Success {
         /// The version that it has now.
         version: u64,
-        /// The value that was noted; `None` stands for null.
-        value: Option<Json>,
+        /// The value that was noted, or null.
+        value: Text,
     },
     /// It named another version than this one.
     Mismatch {
         /// The version that stands.
         version: u64,
-        /// The value that stands; `None` stands for null.
-        value: Option<Json>,
+        /// The value that stands, or null.
+        value: Text,
     },
 }
 
 /// An answer to an update is made from how it went.
 pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Outcome> + Send + Sync);
 
-/// One of a session's versioned values: its version, and what a CLI is told of it.
-struct Part {
-    version: fn(&Session) -> u64,
-    told: fn(&Entry) -> Option<Json>,
+/// One of a session's versioned values, and what a CLI is told of it.
+struct Told {
+    part: &'static Part,
+    text: fn(&Entry, Option<Json>) -> Text,
 }
 
-const METADATA: Part = Part { version: |s| s.metadata_version, told: |entry| entry.session.metadata.clone() };
-const AGENT_STATE: Part = Part { version: |s| s.agent_state_version, told: Entry::recent_state };
+const TOLD_METADATA: Told = Told { part: &METADATA, text: |_, metadata| Text::of(metadata) };
+const TOLD_STATE: Told = Told { part: &large::AGENT_STATE, text: Entry::recent_state };
 
 impl Hub {
     /// A CLI's versioned update of a session's metadata. The outcome is told through `reply`.
@@ -130,13 +139,14 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
+        check_size("metadata", &value, MAX_CONTENT_BYTES)?;
         check_metadata(&value)?;
-        check_size("metadata", &value, MAX_METADATA_BYTES)?;
         self.load_session(id).await?;
-        self.update(id, &METADATA, expected, reply, |state| {
+        self.update(id, &TOLD_METADATA, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            Ok(Updated::Success { version, value: Some(value) })
+            Ok(Updated::Success { version, value: Text::kept(Field::Metadata, Some(value)) })
         })
+        .await
     }
 
     /// A CLI's versioned update of a session's agent state. The outcome is told through `reply`.
@@ -151,36 +161,74 @@ impl Hub {
         reply: Reply<'_>,
     ) -> Result<(), Error> {
         let parts = read_parts(&value)?;
+        let said = match is_large_state(parts.base.as_ref()) {
+            true => told_state(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
+            false => Text::of(Some(value.clone())),
+        };
         self.load_completed(id).await?;
-        self.update(id, &AGENT_STATE, expected, reply, |state| {
+        self.update(id, &TOLD_STATE, expected, reply, value.text().len(), |state| {
             let version = self.set_agent_state(state, id, parts, Some(from))?;
-            Ok(Updated::Success { version, value: Some(value).filter(|value| !value.is_null()) })
+            Ok(Updated::Success { version, value: said })
         })
+        .await
     }
 
     /// Sets a value of a session in memory when the update names the version that stands, and notes the answer.
-    fn update(
+    async fn update(
         self: &Arc<Self>,
         id: &str,
-        part: &Part,
+        told: &Told,
         expected: u64,
         reply: Reply<'_>,
+        bytes: usize,
         set: impl FnOnce(&mut State) -> Result<Updated, Error>,
     ) -> Result<(), Error> {
-        {
+        let stands = {
             let mut state = self.state();
-            state.check_room()?;
             let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-            let version = (part.version)(&entry.session);
-            let updated = if version == expected {
-                set(&mut state)?
-            } else {
-                Updated::Mismatch { version, value: (part.told)(entry) }
+            let version = (told.part.version)(&entry.session);
+            let updated = match (told.part.kept)(&entry.session) {
+                _ if version == expected => {
+                    state.check_room_for(bytes)?;
+                    Some(set(&mut state)?)
+                }
+                (value, None) => {
+                    state.check_room()?;
+                    Some(Updated::Mismatch { version, value: (told.text)(entry, value.cloned()) })
+                }
+                (_, Some(_)) => None,
             };
-            reply(&updated).into_iter().for_each(|outcome| state.journal.then(outcome));
+            let noted = updated.is_some();
+            updated.and_then(|updated| reply(&updated)).into_iter().for_each(|outcome| state.journal.then(outcome));
+            !noted
+        };
+        if stands {
+            return self.tell_what_stands(id, told, reply).await;
         }
         self.flush();
         Ok(())
+    }
+
+    /// Answers an update with a large value that stands. It is durable, and told at once: it need not wait in memory.
+    async fn tell_what_stands(self: &Arc<Self>, id: &str, told: &Told, reply: Reply<'_>) -> Result<(), Error> {
+        let answer = |state: &mut State, whole: Option<Json>| {
+            // Memory may have let go of the completed requests meanwhile.
+            let Some(entry) = state.memory.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
+            let version = (told.part.version)(&entry.session);
+            let is_durable = (told.part.kept)(&entry.session).1.is_some();
+            let answer = reply(&Updated::Mismatch { version, value: (told.text)(entry, whole) });
+            let (now, later) = if is_durable { (answer, None) } else { (None, answer) };
+            later.into_iter().for_each(|answer| state.journal.then(answer));
+            Ok(Some(now))
+        };
+        loop {
+            self.load_completed(id).await?;
+            if let Some(answer) = self.change(id, told.part, answer).await? {
+                self.settle(answer.into_iter().collect(), 0..0);
+                self.flush();
+                return Ok(());
+            }
+        }
     }
 
     /// Sees to it that a session is in memory with its completed requests.
@@ -215,22 +263,27 @@ impl Hub {
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
-        let s = &mut state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let State { memory, journal, .. } = state;
+        let s = &mut memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
         s.metadata_version += 1;
-        s.metadata = Some(value);
         s.updated_at = now;
         let version = s.metadata_version;
+        let old = s.metadata_large.take();
+        (s.metadata, s.metadata_large) =
+            self.keep(journal, (id, Field::Metadata), version, old.as_ref(), Some(value.clone()));
+        let large = s.metadata_large.as_ref();
         let changes = Changes {
-            metadata: s.metadata.as_ref(),
+            metadata: s.metadata.as_ref().filter(|_| large.is_none()),
+            metadata_bytes: large.map(|large| large.bytes),
             metadata_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
-        let metadata = Some(Versioned { version, value: s.metadata.as_ref() });
+        let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
-        self.tell(state, id, from, frame, event);
+        self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE), event);
         Ok(version)
     }
 
@@ -243,34 +296,41 @@ impl Hub {
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
-        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+        let State { memory, journal, .. } = state;
+        let entry = memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
         let changed: Vec<(String, Json)> =
             parts.completed.into_iter().filter(|(id, value)| entry.differs(id, value)).collect();
         let s = &mut entry.session;
         s.agent_state_version += 1;
-        let before = std::mem::replace(&mut s.agent_state, parts.base);
-        let notification = from.and_then(|_| self.permission_notification(s, before.as_ref()));
+        let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
-        let told = agent_state::join(s.agent_state.as_ref(), entries);
+        let small =
+            (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
+        let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), Text::of);
+        let small = small.filter(|_| told.length() <= MAX_IN_ROW);
+        let old = s.agent_state_large.take();
+        (s.agent_state, s.agent_state_large) =
+            self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
         let changes = Changes {
-            agent_state: Some(told.as_ref()),
+            agent_state: small.as_ref().map(Option::as_ref),
+            agent_state_bytes: small.is_none().then_some(told.length()),
             agent_state_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
-        let told = Some(Versioned { version, value: told.as_ref() });
-        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: told };
+        let value = Some(Versioned { version, value: None });
+        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
         state.record_completed(id, changed, now);
-        self.tell(state, id, from, frame, event);
+        self.tell(state, id, from, told.within(&frame, VALUE), event);
         notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
         Ok(version)
     }
 
-    fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: String, event: Event) {
+    fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: Text, event: Event) {
         state.journal.session(id, Extent::Whole);
         state.journal.then(Outcome::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
         state.journal.then(Outcome::Publish(event));
@@ -292,16 +352,47 @@ impl State {
     }
 }
 
-/// A state taken apart, each part small enough for its row.
+/// A state taken apart, each part of a size that can be kept.
 pub(super) fn read_parts(value: &Json) -> Result<Parts, Error> {
     let parts = agent_state::split(value)?;
-    parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_STATE_BYTES))?;
+    parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
+    check_waiting(parts.base.as_ref())?;
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
     if bytes > MAX_COMPLETED_AT_ONCE {
         return Err(Error::TooLarge { what: "sum of completed requests in one update", limit: MAX_COMPLETED_AT_ONCE });
     }
     Ok(parts)
+}
+
+/// What waits is completed some time, all at once it may be.
+fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
+    if !is_large_state(base) {
+        return Ok(());
+    }
+    let sizes = agent_state::waiting_sizes(base);
+    if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
+        return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
+    }
+    if sizes.iter().sum::<usize>() > MAX_COMPLETED_AT_ONCE {
+        return Err(Error::TooLarge { what: "sum of the requests that wait", limit: MAX_COMPLETED_AT_ONCE });
+    }
+    Ok(())
+}
+
+/// A state with completed requests, as CLIs are told of it.
+fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Text {
+    match base.filter(|base| Field::AgentState.is_large(base)) {
+        Some(base) => match agent_state::record(completed) {
+            Some(record) => Text::with_member(base.clone(), agent_state::COMPLETED, &record),
+            None => Text::kept(Field::AgentState, Some(base.clone())),
+        },
+        None => Text::of(agent_state::join(base, completed)),
+    }
+}
+
+fn is_large_state(base: Option<&Json>) -> bool {
+    base.is_some_and(|base| Field::AgentState.is_large(base))
 }
 
 impl Entry {
@@ -312,8 +403,7 @@ impl Entry {
     }
 
     /// The agent state with the newest completed requests.
-    fn recent_state(&self) -> Option<Json> {
-        let recent = self.completed.iter().flat_map(Record::recent);
-        agent_state::join(self.session.agent_state.as_ref(), recent)
+    fn recent_state(&self, base: Option<Json>) -> Text {
+        told_state(base.as_ref(), self.completed.iter().flat_map(Record::recent))
     }
 }

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use super::json::{Flaw, Json, JsonObject};
 
 const REQUESTS: &str = "requests";
-const COMPLETED: &str = "completedRequests";
+/// The name of the record in a state.
+pub const COMPLETED: &str = "completedRequests";
 
 /// How many requests may wait in one state.
 pub const MAX_PENDING: usize = 1_000;
@@ -95,8 +96,9 @@ pub fn split(state: &Json) -> Result<Parts, Flaw> {
     }
     let completed = requests_of(&object, COMPLETED)?;
     let completed = completed.members().map(|(id, entry)| (id.to_owned(), Json::from(entry))).collect();
-    object.remove(COMPLETED);
-    Ok(Parts { base: Some(object.to_json()), completed })
+    // A large state that has none need not be there twice.
+    let base = if object.remove(COMPLETED).is_some() { object.to_json() } else { state.clone() };
+    Ok(Parts { base: Some(base), completed })
 }
 
 /// A map of requests; empty when it is missing or null.
@@ -109,16 +111,18 @@ fn requests_of<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>,
     Ok(map)
 }
 
-/// Puts a state together again.
-pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
+/// Completed requests as one object; none when there are none.
+pub fn record<'a>(completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
     let mut entries = JsonObject::default();
     for (id, value) in completed {
         entries.push(id, value.raw());
     }
-    if entries.is_empty() {
-        return base.cloned();
-    }
-    let entries = entries.to_json();
+    (!entries.is_empty()).then(|| entries.to_json())
+}
+
+/// Puts a state together again.
+pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Option<Json> {
+    let Some(entries) = record(completed) else { return base.cloned() };
     let mut object = base.and_then(|base| JsonObject::parse(base.text())).unwrap_or_default();
     object.set(COMPLETED, entries.raw());
     Some(object.to_json())
@@ -127,6 +131,11 @@ pub fn join<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &
 /// How many requests wait for an answer.
 pub fn pending(base: Option<&Json>) -> usize {
     waiting(base).map_or(0, |requests| requests.members().count())
+}
+
+/// How many bytes each request that waits has.
+pub fn waiting_sizes(base: Option<&Json>) -> Vec<usize> {
+    waiting(base).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
 }
 
 /// A request for permission, as a notification tells of it.

@@ -212,11 +212,23 @@ impl<'a> JsonObject<'a> {
         self.0.is_empty()
     }
 
-    /// The object as one JSON value again.
+    /// The object as one JSON value again. A large one is written into a text of its size: one that grows would be in
+    /// memory twice.
     pub fn to_json(&self) -> Json {
-        Json::of(self)
+        let room = 2 + self.0.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum::<usize>();
+        if room < LARGE_BYTES {
+            return Json::of(self);
+        }
+        let mut text = Vec::with_capacity(room);
+        let written = serde_json::to_writer(&mut text, self);
+        debug_assert!(written.is_ok());
+        let text = String::from_utf8(text).unwrap_or_default();
+        Json::of_text(text).unwrap_or_else(|| Json::from(RawValue::NULL))
     }
 }
+
+/// Above how many bytes an object counts as large.
+const LARGE_BYTES: usize = 1_000_000;
 
 /// How deep an object may be nested that the hub or its database reads: SQLite's JSON ends at 1,000 levels.
 const MAX_DEPTH: usize = 500;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::json::Json;
+use super::large::Large;
 use super::namespace::Namespace;
 
 /// A machine as the listing shows it. Times are Unix milliseconds.
@@ -23,12 +24,18 @@ pub struct Machine {
     pub active: bool,
     /// The last sign of life.
     pub active_at: u64,
-    /// What the machine says of itself (decisions.md "Machines").
+    /// What the machine says of itself ("Machines" in PROTOCOL.md); of a large value only its head.
     pub metadata: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub metadata_large: Option<Large>,
     /// The version of the metadata, from 1 on.
     pub metadata_version: u64,
-    /// What its runner is doing, opaque to the hub.
+    /// What its runner is doing, opaque to the hub; of a large value only its head.
     pub runner_state: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub runner_state_large: Option<Large>,
     /// The version of the runner state, from 1 on.
     pub runner_state_version: u64,
 }
@@ -45,8 +52,10 @@ impl Machine {
             active: false,
             active_at: now,
             metadata: None,
+            metadata_large: None,
             metadata_version: 1,
             runner_state: None,
+            runner_state_large: None,
             runner_state_version: 1,
         }
     }

@@ -4,6 +4,7 @@ pub mod agent_state;
 pub mod event;
 pub mod ids;
 pub mod json;
+pub mod large;
 pub mod machine;
 pub mod message;
 pub mod method;

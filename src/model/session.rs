@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::json::{Flaw, Json, JsonObject};
+use super::large::Large;
 use super::namespace::Namespace;
 
 /// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
@@ -62,12 +63,18 @@ pub struct Session {
     /// Who is in control; `None` until a CLI says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
-    /// What the CLI says of it (spec "Metadata").
+    /// What the CLI says of it ("Sessions" in PROTOCOL.md); of a large value only its head.
     pub metadata: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub metadata_large: Option<Large>,
     /// The version of the metadata, from 1 on.
     pub metadata_version: u64,
-    /// Without `completedRequests`, which are kept apart (see [`agent_state`]).
+    /// Without `completedRequests`, which are kept apart (see [`agent_state`]); of a large one only its head.
     pub agent_state: Option<Json>,
+    /// Where the whole of a large one is.
+    #[serde(skip)]
+    pub agent_state_large: Option<Large>,
     /// The version of the agent state, from 1 on.
     pub agent_state_version: u64,
     /// The todo list of the newest message that has one.
@@ -97,8 +104,10 @@ impl Session {
             thinking: false,
             mode: None,
             metadata,
+            metadata_large: None,
             metadata_version: 1,
             agent_state: None,
+            agent_state_large: None,
             agent_state_version: 1,
             todos: None,
             permission_mode: None,
@@ -122,25 +131,6 @@ impl Session {
         title.or_else(|| summary().filter(says)).or_else(|| folder().filter(says)).unwrap_or_else(id)
     }
 
-    /// The metadata with another `name`, all the rest as its author wrote it.
-    pub fn renamed_metadata(&self, name: &str) -> Json {
-        let value = Json::of(name);
-        let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("name", value.raw());
-        object.to_json()
-    }
-
-    /// The metadata of a session that was archived and is in use again.
-    pub fn metadata_in_use(&self, now: u64) -> Json {
-        let (running, since) = (Json::of("running"), Json::of(&now));
-        let mut object = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        object.set("lifecycleState", running.raw());
-        object.set("lifecycleStateSince", since.raw());
-        object.remove("archivedBy");
-        object.remove("archiveReason");
-        object.to_json()
-    }
-
     /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
     /// brings one.
     pub fn metadata_for_new_life(&self, given: &Json) -> Json {
@@ -151,6 +141,25 @@ impl Session {
         }
         new.to_json()
     }
+}
+
+/// The metadata with another `name`, all the rest as its author wrote it.
+pub fn renamed(metadata: Option<&Json>, name: &str) -> Json {
+    let value = Json::of(name);
+    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    object.set("name", value.raw());
+    object.to_json()
+}
+
+/// The metadata of a session that was archived and is in use again.
+pub fn in_use(metadata: Option<&Json>, now: u64) -> Json {
+    let (running, since) = (Json::of("running"), Json::of(&now));
+    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    object.set("lifecycleState", running.raw());
+    object.set("lifecycleStateSince", since.raw());
+    object.remove("archivedBy");
+    object.remove("archiveReason");
+    object.to_json()
 }
 
 /// The metadata fields that the hub acts upon; a missing or ill-typed field reads as `None`.
@@ -256,7 +265,7 @@ mod tests {
     fn renaming_keeps_every_other_field() {
         let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
         assert_eq!(
-            s.renamed_metadata("new \"name\"").text(),
+            renamed(s.metadata.as_ref(), "new \"name\"").text(),
             r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
         );
     }

@@ -3,8 +3,9 @@
 
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, header};
-use js_sys::JsString;
+use js_sys::{JsString, Uint8Array};
 use wasm_bindgen::JsValue;
+use wasm_bindgen::closure::Closure;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 
@@ -55,7 +56,7 @@ pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result
     if bytes.is_undefined() {
         return Ok(Err(Refusal::body_too_large(limit)));
     }
-    Ok(Ok(js_sys::Uint8Array::new(&bytes).to_vec()))
+    Ok(Ok(Uint8Array::new(&bytes).to_vec()))
 }
 
 /// A request for the object's router.
@@ -90,6 +91,11 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
 /// The headers of nearly every answer, as [`response`] hands them over.
 pub const JSON_HEADERS: &str = "content-type\napplication/json\ncache-control\nno-store\n";
 
+/// The largest answer that leaves whole, in bytes.
+const LARGE_ANSWER: usize = 8 * 1024 * 1024;
+/// The size of the parts in which a larger one leaves, in bytes.
+const ANSWER_PART: usize = 1024 * 1024;
+
 /// Headers as names and values in turn, a line each. Without the length, which the runtime counts itself.
 pub fn lines(headers: &HeaderMap) -> String {
     let mut lines = String::with_capacity(if headers.is_empty() { 0 } else { JSON_HEADERS.len() });
@@ -103,7 +109,24 @@ pub fn lines(headers: &HeaderMap) -> String {
 
 /// An answer for the runtime.
 pub fn response(answer: &http::Response<Bytes>) -> Response {
-    glue::answer(answer.status().as_u16(), &lines(answer.headers()), answer.body())
+    let headers = lines(answer.headers());
+    let status = answer.status().as_u16();
+    match answer.body() {
+        body if body.len() > LARGE_ANSWER => glue::answer_in_parts(status, &headers, parts(body.clone())),
+        body => glue::answer(status, &headers, body),
+    }
+}
+
+/// Gives out a body part by part, and lets go of it with the last one, or when no more is wanted.
+fn parts(mut rest: Bytes) -> JsValue {
+    let next = move |more: bool| {
+        let part = rest.split_to(if more { rest.len().min(ANSWER_PART) } else { 0 });
+        if !more || rest.is_empty() {
+            rest = Bytes::new();
+        }
+        (!part.is_empty()).then(|| Uint8Array::from(&*part))
+    };
+    Closure::<dyn FnMut(bool) -> Option<Uint8Array>>::new(next).into_js_value()
 }
 
 /// Adds headers to an answer.

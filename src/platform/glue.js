@@ -104,6 +104,21 @@ export function answer(status, headers, body) {
   return new Response(status === 204 ? null : body.slice(), { status, headers: last.headers });
 }
 
+/**
+ * A large answer, which leaves in parts: whole it would be in memory twice, in wasm and here.
+ * @param {string} headers lines: names and values in turn
+ * @param {(more: boolean) => Uint8Array | undefined} part the next part of the body; without more, the rest is dropped
+ */
+export function answerInParts(status, headers, part) {
+  const pull = (controller) => {
+    const next = part(true);
+    if (next === undefined) controller.close();
+    else controller.enqueue(next);
+  };
+  const body = new ReadableStream({ pull, cancel: () => void part(false) });
+  return new Response(body, { status, headers: pairs(headers) });
+}
+
 /** Names and values in turn, a line each, as pairs. */
 export function pairs(headers) {
   const lines = headers.split('\n');

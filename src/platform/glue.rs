@@ -26,6 +26,10 @@ extern "C" {
     /// An answer; `headers` holds names and values in turn, a line each.
     pub fn answer(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
+    /// A large answer, whose body `part` gives out: see `answerInParts` in `glue.js`.
+    #[wasm_bindgen(js_name = answerInParts)]
+    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue) -> web_sys::Response;
+
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
     #[wasm_bindgen(catch)]
     pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;

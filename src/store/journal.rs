@@ -10,9 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::channel::oneshot;
 
-use super::rows::{self, CompletedRow, IdRow, MachineRow, MessageRow, PARTS_AT_ONCE, PartRow, SessionRow, TouchRow};
+use super::rows::{
+    self, CompletedRow, IdRow, LargeValue, MachineRow, MessageRow, PARTS_AT_ONCE, PartRow, SessionRow, TouchRow,
+};
 use super::{Statement, sql};
 use crate::model::json::Json;
+use crate::model::large::Large;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -57,6 +60,10 @@ struct Noted<O> {
     machines: BTreeSet<String>,
     messages: Vec<(String, Message)>,
     completed: Vec<CompletedRequest>,
+    /// Values larger than a row.
+    values: Vec<LargeValue>,
+    /// Sessions and machines of which large values come or go.
+    outdated: BTreeSet<String>,
     outcomes: Vec<O>,
     bytes: usize,
 }
@@ -71,25 +78,26 @@ pub struct Batch<O> {
     bytes: usize,
     /// Messages larger than a row, with their sessions.
     large: Vec<(String, Message)>,
+    /// Values larger than a row.
+    values: Vec<LargeValue>,
 }
 
 impl<O> Batch<O> {
-    /// What has to be written before `statements`, in transactions of its own: the parts of messages larger than a row, few
-    /// at a time. Nobody sees them until the message itself is written.
+    /// How many bytes it holds, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What has to be written before `statements`, in transactions of its own: the parts of messages and values larger
+    /// than a row, few at a time. Nobody sees them until the row itself is written.
     pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
         let sessions: BTreeSet<&str> = self.large.iter().map(|(session, _)| session.as_str()).collect();
-        let sweep = (!sessions.is_empty()).then(|| {
-            let mut writer = rows::Writer::new(namespace);
-            writer.add(sql::SWEEP_PARTS, sessions.into_iter().map(IdRow));
-            writer.statements
-        });
+        let sweep = rows::statements(namespace, sql::SWEEP_PARTS, sessions.into_iter().map(IdRow));
         let mut parts = self.large.iter().flat_map(|(session, m)| PartRow::of(session, m));
-        let few = std::iter::from_fn(move || {
-            let mut writer = rows::Writer::new(namespace);
-            writer.add(sql::UPSERT_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
-            (!writer.statements.is_empty()).then_some(writer.statements)
-        });
-        sweep.into_iter().chain(few)
+        let few = move || rows::statements(namespace, sql::UPSERT_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
+        let messages = std::iter::once(sweep).chain(std::iter::repeat_with(few));
+        let messages = messages.take_while(|statements| !statements.is_empty());
+        messages.chain(rows::values_ahead(namespace, &self.values))
     }
 }
 
@@ -138,6 +146,8 @@ impl<O> Default for Noted<O> {
             machines: BTreeSet::new(),
             messages: Vec::new(),
             completed: Vec::new(),
+            values: Vec::new(),
+            outdated: BTreeSet::new(),
             outcomes: Vec::new(),
             bytes: 0,
         }
@@ -177,11 +187,30 @@ impl<O: Weigh> Journal<O> {
         self.noted.completed.push(request);
     }
 
+    /// Notes a value larger than a row, of a session or machine that is noted too.
+    pub fn value(&mut self, value: LargeValue) {
+        self.noted.bytes += ROW_BYTES + value.large.bytes;
+        self.noted.values.push(value);
+    }
+
+    /// Notes that a large value comes, or goes, of a session or machine that is noted too: parts of others may be left.
+    pub fn outdated(&mut self, owner: &str) {
+        self.noted.outdated.insert(owner.to_owned());
+    }
+
+    /// A large value that is noted and on its way nowhere yet.
+    pub fn noted_value(&self, large: &Large) -> Option<Json> {
+        let cut = self.batches.iter().flat_map(|batch| &batch.values);
+        let mut values = self.noted.values.iter().chain(cut);
+        values.find(|value| value.large == *large).map(|value| value.value.clone())
+    }
+
     /// Notes that a session is deleted, and forgets what was noted of it before.
     pub fn delete_session(&mut self, id: &str) {
         self.noted.sessions.remove(id);
         self.noted.messages.retain(|(session, _)| session != id);
         self.noted.completed.retain(|request| request.session_id != id);
+        self.noted.values.retain(|value| value.owner != id);
         self.noted.deleted.insert(id.to_owned());
     }
 
@@ -320,7 +349,9 @@ impl<O> Noted<O> {
     fn into_batch(self, namespace: &Namespace, memory: &impl Snapshot) -> Batch<O> {
         let statements = self.statements(namespace, memory);
         let large = self.messages.into_iter().filter(|(_, m)| rows::has_parts(m)).collect();
-        Batch { statements, outcomes: self.outcomes, bytes: self.bytes, large }
+        // Of values that followed each other only the last is written.
+        let values = self.values.into_iter().filter(|value| stands(value, memory)).collect();
+        Batch { statements, outcomes: self.outcomes, bytes: self.bytes, large, values }
     }
 
     /// Deletions go first (a tag may be taken anew), then sessions, then the messages that refer to them.
@@ -337,6 +368,14 @@ impl<O> Noted<O> {
         writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
         writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
+        writer.add(sql::SWEEP_VALUE_PARTS, self.outdated.union(&self.deleted).map(|id| IdRow(id)));
         writer.statements
     }
+}
+
+/// Whether a session or machine has this value still.
+fn stands(value: &LargeValue, memory: &impl Snapshot) -> bool {
+    let session = memory.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
+    let machine = memory.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
+    session.into_iter().chain(machine).flatten().flatten().any(|large| *large == value.large)
 }

@@ -22,7 +22,7 @@ pub async fn owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result
 
 fn from_row(namespace: &Namespace, row: Row) -> Machine {
     let mut c = Columns::of(row);
-    Machine {
+    let mut machine = Machine {
         id: c.text(),
         namespace: namespace.clone(),
         seq: c.number(),
@@ -31,8 +31,13 @@ fn from_row(namespace: &Namespace, row: Row) -> Machine {
         active: c.flag(),
         active_at: c.number(),
         metadata: c.json(),
+        metadata_large: None,
         metadata_version: c.number(),
         runner_state: c.json(),
+        runner_state_large: None,
         runner_state_version: c.number(),
-    }
+    };
+    machine.metadata_large = c.large(machine.metadata_version);
+    machine.runner_state_large = c.large(machine.runner_state_version);
+    machine
 }

@@ -11,9 +11,13 @@ pub mod rows;
 pub mod secrets;
 pub mod sessions;
 pub mod sql;
+pub mod values;
 
 use futures::future::BoxFuture;
 use thiserror::Error;
+
+use crate::model::json::Json;
+use crate::model::large::Large;
 
 /// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,7 +199,12 @@ impl Columns {
     }
 
     /// The next column as a JSON text or NULL.
-    pub fn json(&mut self) -> Option<crate::model::json::Json> {
-        self.maybe_text().and_then(|text| crate::model::json::Json::parse(&text).ok())
+    pub fn json(&mut self) -> Option<Json> {
+        self.maybe_text().and_then(|text| Json::parse(&text).ok())
+    }
+
+    /// The next column as the parts of a value of this version; none when the value stands in its own column.
+    pub fn large(&mut self, version: u64) -> Option<Large> {
+        self.maybe_text().and_then(|name| Large::named(&name, version))
     }
 }

@@ -1,9 +1,13 @@
 //! Rows on their way into the database: many of them as one JSON parameter, large texts as parameters of their own.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::journal::CompletedRequest;
-use super::{Statement, Value};
+use super::{Statement, Value, sql};
+use crate::model::json::Json;
+use crate::model::large::Large;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -15,11 +19,11 @@ const MAX_PARAM_BYTES: usize = 1_000_000;
 /// A row with more text than this is bound alone, in bytes: inside JSON a text can double its size by escaping.
 const LARGE_ROW_BYTES: usize = 250_000;
 
-/// The largest message content, in bytes: what fits a CLI's frame (32 MiB) with room for the event around it. What does
-/// not fit a row is kept in parts.
+/// The largest message content, metadata, agent state without its completed requests, and runner state, in bytes: what
+/// fits a CLI's frame (32 MiB) with room for the event around it. What does not fit a row is kept in parts.
 pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 
-/// How much of a message's content one row holds, in bytes: within D1's 2 MB a row, also with the rest of the message
+/// How much of a large text one row holds, in bytes: within D1's 2 MB a row, also with the rest of the message
 /// around it when it is read.
 pub const PART_BYTES: usize = 1_500_000;
 
@@ -34,13 +38,10 @@ pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 /// written and told.
 pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
 
-/// The largest metadata of a session or machine, in bytes. Together with the other limits below it fits a row.
-pub const MAX_METADATA_BYTES: usize = 600_000;
+/// The largest permission request that waits, in bytes: with its answer it fits a row.
+pub const MAX_REQUEST_BYTES: usize = 1_000_000;
 
-/// The largest agent state (without its completed requests) or runner state, in bytes.
-pub const MAX_STATE_BYTES: usize = 1_000_000;
-
-/// The largest todo list, in bytes.
+/// The largest todo list, in bytes. With the other values that stand in the row it fits D1.
 pub const MAX_TODOS_BYTES: usize = 250_000;
 
 /// A row of a statement whose parameters are `?1`: rows as a JSON array, `?2`: namespace, then one for each large text,
@@ -156,6 +157,12 @@ pub struct SessionRow<'a> {
     agent_state: Option<&'a str>,
     agent_state_version: u64,
     todos: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_parts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_state_parts: Option<String>,
 }
 
 impl<'a> SessionRow<'a> {
@@ -170,8 +177,78 @@ impl<'a> SessionRow<'a> {
             agent_state: s.agent_state.as_ref().map(|j| j.text()),
             agent_state_version: s.agent_state_version,
             todos: s.todos.as_ref().map(|j| j.text()),
+            parts: count([&s.metadata_large, &s.agent_state_large]),
+            metadata_parts: s.metadata_large.as_ref().map(Large::to_string),
+            agent_state_parts: s.agent_state_large.as_ref().map(Large::to_string),
         }
     }
+}
+
+/// How many parts the values of a row have; none for nearly every row.
+fn count(values: [&Option<Large>; 2]) -> Option<usize> {
+    values.into_iter().flatten().map(|large| large.parts).reduce(|one, other| one + other)
+}
+
+/// A value larger than a row, on its way into the database.
+#[derive(Debug, Clone)]
+pub struct LargeValue {
+    /// The session or machine that it belongs to.
+    pub owner: String,
+    /// Under which name its parts are kept.
+    pub large: Large,
+    /// The whole.
+    pub value: Json,
+}
+
+impl LargeValue {
+    /// A value under a new id of its parts.
+    pub fn new(owner: &str, version: u64, id: String, value: Json) -> Self {
+        let text = value.text();
+        let large = Large { version, parts: parts(text).count(), bytes: text.len(), id };
+        Self { owner: owner.to_owned(), large, value }
+    }
+}
+
+/// A part of a value larger than a row.
+#[derive(Serialize)]
+pub struct ValuePartRow<'a> {
+    owner: &'a str,
+    whole: String,
+    part: usize,
+    content: Option<&'a str>,
+}
+
+impl<'a> ValuePartRow<'a> {
+    /// The rows of a value; its parts are counted from 1.
+    pub fn of(v: &'a LargeValue) -> impl Iterator<Item = Self> {
+        let row =
+            |(at, content)| Self { owner: &v.owner, whole: v.large.to_string(), part: at + 1, content: Some(content) };
+        parts(v.value.text()).enumerate().map(row)
+    }
+}
+
+/// What has to be written before the rows of large values, in transactions of its own: few parts at a time, after those
+/// that nobody needs any more were swept away.
+pub fn values_ahead<'a>(
+    namespace: &'a Namespace,
+    values: &'a [LargeValue],
+) -> impl Iterator<Item = Vec<Statement>> + 'a {
+    let owners: BTreeSet<&str> = values.iter().map(|value| value.owner.as_str()).collect();
+    let sweep = statements(namespace, sql::SWEEP_VALUE_PARTS, owners.into_iter().map(IdRow));
+    let mut parts = values.iter().flat_map(ValuePartRow::of);
+    let few = move || statements(namespace, sql::UPSERT_VALUE_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
+    std::iter::once(sweep).chain(std::iter::repeat_with(few)).take_while(|statements| !statements.is_empty())
+}
+
+/// Rows of one kind as statements.
+pub fn statements<'a, R: Row<'a>>(
+    namespace: &Namespace,
+    sql: &'static str,
+    rows: impl Iterator<Item = R>,
+) -> Vec<Statement> {
+    let mut writer = Writer::new(namespace);
+    writer.add(sql, rows);
+    writer.statements
 }
 
 /// A message, with the first part of its content.
@@ -271,6 +348,12 @@ pub struct MachineRow<'a> {
     metadata_version: u64,
     runner_state: Option<&'a str>,
     runner_state_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_parts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state_parts: Option<String>,
 }
 
 impl<'a> MachineRow<'a> {
@@ -287,6 +370,9 @@ impl<'a> MachineRow<'a> {
             metadata_version: m.metadata_version,
             runner_state: m.runner_state.as_ref().map(|j| j.text()),
             runner_state_version: m.runner_state_version,
+            parts: count([&m.metadata_large, &m.runner_state_large]),
+            metadata_parts: m.metadata_large.as_ref().map(Large::to_string),
+            runner_state_parts: m.runner_state_large.as_ref().map(Large::to_string),
         }
     }
 }
@@ -304,6 +390,12 @@ impl<'a> Row<'a> for MessageRow<'a> {
 }
 
 impl<'a> Row<'a> for PartRow<'a> {
+    fn large(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
+impl<'a> Row<'a> for ValuePartRow<'a> {
     fn large(&mut self) -> Vec<&mut Option<&'a str>> {
         vec![&mut self.content]
     }

@@ -115,7 +115,7 @@ fn local_id(row: Row) -> (String, MessageRef) {
 
 fn from_row(namespace: &Namespace, row: Row) -> Session {
     let mut c = Columns::of(row);
-    Session {
+    let mut session = Session {
         id: c.text(),
         namespace: namespace.clone(),
         tag: c.text(),
@@ -128,11 +128,16 @@ fn from_row(namespace: &Namespace, row: Row) -> Session {
         thinking: c.flag(),
         mode: c.maybe_text().as_deref().and_then(ControlMode::from_word),
         metadata: c.json(),
+        metadata_large: None,
         metadata_version: c.number(),
         agent_state: c.json(),
+        agent_state_large: None,
         agent_state_version: c.number(),
         todos: c.json(),
         permission_mode: c.maybe_text(),
         model_mode: c.maybe_text(),
-    }
+    };
+    session.metadata_large = c.large(session.metadata_version);
+    session.agent_state_large = c.large(session.agent_state_version);
+    session
 }

@@ -2,22 +2,39 @@
 //! rows, whatever D1's limit of 100 parameters, and one crossing of the border to JavaScript.
 //! Every statement carries the namespace, or a session whose owner the statement itself checks.
 
-/// Sessions written whole. `?1`: JSON array of rows, `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todos.
-pub const UPSERT_SESSIONS: &str = "
+/// Whether the parts of a row's values are all there: `parts` counts them, and there are none of nearly every row.
+#[rustfmt::skip]
+macro_rules! has_parts {
+    ($one:literal, $other:literal) => { concat!(
+        "value ->> 'parts' IS NULL OR value ->> 'parts' = (SELECT count(*) FROM value_parts
+    WHERE namespace = ?2 AND owner = value ->> 'id' AND whole IN (value ->> '", $one, "', value ->> '", $other, "'))"
+    ) };
+}
+
+/// Sessions written whole. A value whose parts are not all there breaks the NOT NULL of `tag`.
+/// `?1`: JSON array of rows, `?2`: namespace, `?3` to `?5`: a metadata, agent state, todos that is bound alone.
+pub const UPSERT_SESSIONS: &str = concat!(
+    "
 INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
-  metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode)
-SELECT value ->> 'id', ?2, value ->> 'tag', value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
+  metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
+  agent_state_parts)
+SELECT value ->> 'id', ?2, CASE WHEN ",
+    has_parts!("metadata_parts", "agent_state_parts"),
+    " THEN value ->> 'tag' END, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
   value ->> 'active_at', value ->> 'thinking_at', value ->> 'active', value ->> 'thinking', value ->> 'mode',
   coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version', coalesce(?4, value ->> 'agent_state'),
-  value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'), value ->> 'permission_mode', value ->> 'model_mode'
+  value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'), value ->> 'permission_mode', value ->> 'model_mode',
+  value ->> 'metadata_parts', value ->> 'agent_state_parts'
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   tag = excluded.tag, seq = excluded.seq, updated_at = excluded.updated_at, active_at = excluded.active_at,
   thinking_at = excluded.thinking_at, active = excluded.active, thinking = excluded.thinking, mode = excluded.mode,
   metadata = excluded.metadata, metadata_version = excluded.metadata_version, agent_state = excluded.agent_state,
   agent_state_version = excluded.agent_state_version, todos = excluded.todos,
-  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode
-WHERE sessions.namespace = excluded.namespace";
+  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode,
+  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts
+WHERE sessions.namespace = excluded.namespace"
+);
 
 /// Only the small columns of sessions, so that a message does not write their metadata and state again.
 /// `?1`: JSON array of rows, `?2`: namespace.
@@ -62,26 +79,58 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 pub const DELETE_SESSIONS: &str = "
 DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
-/// Machines written whole. An id that another namespace holds breaks the NOT NULL of `namespace`. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
-pub const UPSERT_MACHINES: &str = "
+/// Machines written whole. An id that another namespace holds breaks the NOT NULL of `namespace`, a value whose parts are
+/// not all there that of `seq`. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a metadata, runner state that is
+/// bound alone.
+pub const UPSERT_MACHINES: &str = concat!(
+    "
 INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
-  runner_state, runner_state_version)
-SELECT value ->> 'id', ?2, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
+  runner_state, runner_state_version, metadata_parts, runner_state_parts)
+SELECT value ->> 'id', ?2, CASE WHEN ",
+    has_parts!("metadata_parts", "runner_state_parts"),
+    " THEN value ->> 'seq' END, value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
   value ->> 'active_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
-  coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version'
+  coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version', value ->> 'metadata_parts',
+  value ->> 'runner_state_parts'
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   namespace = CASE WHEN machines.namespace = excluded.namespace THEN excluded.namespace END,
   seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,
   metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
-  runner_state_version = excluded.runner_state_version";
+  runner_state_version = excluded.runner_state_version, metadata_parts = excluded.metadata_parts,
+  runner_state_parts = excluded.runner_state_parts"
+);
+
+/// Parts of values larger than a row. `?1`: JSON array of rows, `?2`: namespace, `?3`: a large content.
+pub const UPSERT_VALUE_PARTS: &str = "
+INSERT INTO value_parts (namespace, owner, whole, part, content)
+SELECT ?2, value ->> 'owner', value ->> 'whole', value ->> 'part', coalesce(?3, value ->> 'content')
+FROM json_each(?1) WHERE true
+ON CONFLICT (namespace, owner, whole, part) DO UPDATE SET content = excluded.content";
+
+/// Parts of values that are no more: others have taken their place, their owner is gone, or they never came to be.
+/// `?1`: JSON array of ids of sessions and machines, `?2`: namespace.
+pub const SWEEP_VALUE_PARTS: &str = "
+DELETE FROM value_parts
+WHERE namespace = ?2 AND owner IN (SELECT value FROM json_each(?1))
+  AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = owner AND namespace = ?2
+    AND whole IN (coalesce(metadata_parts, ''), coalesce(agent_state_parts, '')))
+  AND NOT EXISTS (SELECT 1 FROM machines WHERE id = owner AND namespace = ?2
+    AND whole IN (coalesce(metadata_parts, ''), coalesce(runner_state_parts, '')))";
+
+/// Some parts of a value in their order. `?1`: namespace, `?2`: owner, `?3`: the value's parts, `?4`: the part before the
+/// first, `?5`: the last.
+pub const VALUE_PARTS: &str = "
+SELECT content FROM value_parts WHERE namespace = ?1 AND owner = ?2 AND whole = ?3 AND part > ?4 AND part <= ?5
+ORDER BY part";
 
 /// A whole session by a column of its own.
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
         "SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata,
-  metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode
+  metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
+  agent_state_parts
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
@@ -242,7 +291,8 @@ pub const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
 
 /// `?1`: namespace.
 pub const MACHINES_OF_NAMESPACE: &str = "
-SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version
+SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version,
+  metadata_parts, runner_state_parts
 FROM machines WHERE namespace = ?1";
 
 /// Whether a machine exists, and whether it belongs to the namespace. `?1`: id, `?2`: namespace.

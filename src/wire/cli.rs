@@ -247,7 +247,7 @@ struct Refused<'a> {
 }
 
 /// The answer to a versioned update. `field` is the name under which the value stands (`metadata`, `agentState`,
-/// `runnerState`).
+/// `runnerState`); the value itself is put in the place of the null there, the only one.
 pub enum UpdateAck<'a> {
     /// The update is stored under this version.
     Success {
@@ -255,8 +255,6 @@ pub enum UpdateAck<'a> {
         version: u64,
         /// The name under which the value stands.
         field: &'a str,
-        /// The value; `None` stands for null.
-        value: Option<&'a Json>,
     },
     /// It was made from another version than this one, which stands.
     Mismatch {
@@ -264,8 +262,6 @@ pub enum UpdateAck<'a> {
         version: u64,
         /// The name under which the value stands.
         field: &'a str,
-        /// The value; `None` stands for null.
-        value: Option<&'a Json>,
     },
     /// It is not stored.
     Error {
@@ -279,13 +275,11 @@ pub enum UpdateAck<'a> {
 impl UpdateAck<'_> {
     /// The acknowledgement as JSON text.
     pub fn encode(&self) -> String {
-        let versioned = |result, version, field, value: &Option<&Json>| {
-            let value = value.map_or("null", |json| json.text());
-            format!(r#"{{"result":"{result}","version":{version},"{field}":{value}}}"#)
-        };
+        let versioned =
+            |result, version, field| format!(r#"{{"result":"{result}","version":{version},"{field}":null}}"#);
         match self {
-            Self::Success { version, field, value } => versioned("success", version, field, value),
-            Self::Mismatch { version, field, value } => versioned("version-mismatch", version, field, value),
+            Self::Success { version, field } => versioned("success", version, field),
+            Self::Mismatch { version, field } => versioned("version-mismatch", version, field),
             Self::Error { reason, code } => {
                 to_text(&Failed { result: "error", reason: &shown(reason, MAX_SENTENCE), code })
             }
@@ -466,7 +460,7 @@ mod tests {
             to_text(&Update { id: "u", seq: 7, created_at: 9, body: &body }),
             r#"{"id":"u","seq":7,"createdAt":9,"body":{"t":"update-session","sid":"s","metadata":{"version":4,"value":{"z":1.0}},"agentState":null}}"#
         );
-        let ack = UpdateAck::Mismatch { version: 4, field: "metadata", value: Some(&value) };
-        assert_eq!(ack.encode(), r#"{"result":"version-mismatch","version":4,"metadata":{"z":1.0}}"#);
+        let ack = UpdateAck::Mismatch { version: 4, field: "metadata" };
+        assert_eq!(ack.encode(), r#"{"result":"version-mismatch","version":4,"metadata":null}"#);
     }
 }

@@ -176,6 +176,7 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('of machines', async () => {
     await call('listMachines');
+    await call('showMachine', { id: 'm-1' });
     await call('spawnSession', { id: 'm-1', body: { directory: '/code' }, status: 503 });
     await machine.serve('spawnSession', ({ agent }) => ({ success: agent === 'alpha', sessionId: 's-1', error: 'No such agent here.' }));
     await call('spawnSession', { id: 'm-1', body: { directory: '/code', sessionType: 'simple', yolo: true } });

@@ -1,4 +1,4 @@
-/** What the largest messages cost the wasm memory, which never shrinks. A file of its own: nothing else may use it. */
+/** What the largest messages and values cost the wasm memory, which never shrinks. A file of its own: nothing else may use it. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { connectCli, liveSession } from './lib/cli.mjs';
 import { FAULTY, startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
-const LARGEST_MESSAGE = 30 * MIB;
+const LARGEST = 30 * MIB;
 
 test('the largest message is in wasm memory twice, and the next ones take no more', async (t) => {
   const hub = await startHub({ around: FAULTY });
@@ -15,8 +15,8 @@ test('the largest message is in wasm memory twice, and the next ones take no mor
   const second = await connectCli(t, hub, { way: 'header' });
   const before = await hub.wasmMemory();
   const say = (from, message) => from.ask('message', { sid: session.id, message }, 60_000);
-  const texts = ['x'.repeat(LARGEST_MESSAGE - 2), `ü${'x'.repeat(LARGEST_MESSAGE - 4)}`];
-  const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST_MESSAGE - 2000)}"` });
+  const texts = ['x'.repeat(LARGEST - 2), `ü${'x'.repeat(LARGEST - 4)}`];
+  const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST - 2000)}"` });
   const grown = [];
   for (const message of [...texts, wrapped, ...texts]) {
     const { ok, seq } = await say(cli, message);
@@ -31,6 +31,42 @@ test('the largest message is in wasm memory twice, and the next ones take no mor
   grown.push((await hub.wasmMemory()) - before);
   const shown = grown.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
   t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
-  assert.ok(grown.every((bytes) => bytes < 2.5 * LARGEST_MESSAGE), shown);
-  assert.ok(grown.at(-1) - grown[0] < LARGEST_MESSAGE / 2, shown);
+  assert.ok(grown.every((bytes) => bytes < 2.5 * LARGEST), shown);
+  assert.ok(grown.at(-1) - grown[0] < LARGEST / 2, shown);
+});
+
+test('the largest states, one after the other, take no more than messages do', async (t) => {
+  const hub = await startHub({ around: FAULTY });
+  t.after(() => hub.stop());
+  const before = await hub.wasmMemory();
+  const grown = [];
+  const filling = 'x'.repeat(LARGEST - '{"filling":""}'.length);
+  for (const tag of ['one', 'two', 'three']) {
+    const { session, cli } = await liveSession(t, hub, { tag, way: 'header' });
+    const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
+    const update = (from, expectedVersion, agentState) =>
+      from.ask('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
+    assert.equal((await update(cli, 1, { filling })).version, 2);
+    const heard = await second.update('update-session');
+    assert.equal(heard.agentState.value.filling.length, filling.length);
+    assert.equal((await update(second, 1, {})).agentState.filling.length, filling.length);
+    const { body } = await hub.web().get(`/api/sessions/${session.id}`);
+    assert.equal(body.session.agentState.filling.length, filling.length);
+    grown.push((await hub.wasmMemory()) - before);
+  }
+  const shown = grown.map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+  t.diagnostic(`the wasm memory has grown by ${shown} MiB`);
+  assert.ok(grown.every((bytes) => bytes < 2.5 * LARGEST), shown);
+  assert.ok(grown.at(-1) - grown[0] < LARGEST / 2, shown);
+
+  // A session may have two of them: its answer leaves in parts.
+  const { session, cli } = await liveSession(t, hub, { tag: 'both', way: 'header' });
+  const metadata = { path: '/code', host: 'box', filling: filling.slice(0, -100) };
+  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  const { body } = await hub.web().get(`/api/sessions/${session.id}`);
+  assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { filling }]);
+  const both = (await hub.wasmMemory()) - before;
+  t.diagnostic(`and by ${(both / MIB).toFixed(1)} MiB`);
+  assert.ok(both < 3 * LARGEST, `${both}`);
 });

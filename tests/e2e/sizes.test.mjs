@@ -7,7 +7,7 @@ import { deferred, within } from './lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
-const LARGEST_MESSAGE = 30 * MIB;
+const LARGEST = 30 * MIB;
 const LARGEST_FRAME = 32 * MIB;
 /** Larger than a row of the database. */
 const ROW = 2_000_001;
@@ -32,8 +32,8 @@ const place = { path: '/code', host: 'box' };
 const KINDS = [
   {
     name: 'a message',
-    sizes: [100, ROW, LARGEST_MESSAGE],
-    limit: LARGEST_MESSAGE,
+    sizes: [100, ROW, LARGEST],
+    limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, message) => cli.ask('message', { sid, message }, PATIENCE_MS),
     read: async (web, id, { seq }) => {
@@ -43,19 +43,28 @@ const KINDS = [
   },
   {
     name: 'metadata',
-    sizes: [100, 600_000],
-    limit: 600_000,
+    sizes: [100, ROW, LARGEST],
+    limit: LARGEST,
     value: (bytes) => sized(bytes, place),
-    send: (cli, sid, metadata, expectedVersion) => cli.ask('update-metadata', { sid, expectedVersion, metadata }),
+    send: (cli, sid, metadata, expectedVersion) => cli.ask('update-metadata', { sid, expectedVersion, metadata }, PATIENCE_MS),
     read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.metadata,
   },
   {
     name: 'an agent state',
-    sizes: [100, 1_000_000],
-    limit: 1_000_000,
+    sizes: [100, ROW, LARGEST],
+    limit: LARGEST,
     value: (bytes) => sized(bytes),
-    send: (cli, sid, agentState, expectedVersion) => cli.ask('update-state', { sid, expectedVersion, agentState }),
+    send: (cli, sid, agentState, expectedVersion) => cli.ask('update-state', { sid, expectedVersion, agentState }, PATIENCE_MS),
     read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.agentState,
+  },
+  {
+    name: 'a runner state',
+    sizes: [100, ROW, LARGEST],
+    limit: LARGEST,
+    value: (bytes) => sized(bytes),
+    send: (cli, sid, runnerState, expectedVersion) =>
+      cli.ask('machine-update-state', { machineId: `of-${sid}`, expectedVersion, runnerState }, PATIENCE_MS),
+    read: async (web, id) => (await web.get(`/api/machines/of-${id}`)).body.machine.runnerState,
   },
 ];
 
@@ -65,6 +74,7 @@ for (const way of ['header', 'connect']) {
   for (const { name, sizes, limit, value, send, read } of KINDS) {
     test(`${name} over ${socket} is kept whole up to its limit, and one byte more is refused`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { tag: `${name}-${way}`, way });
+      await hub.web().machine({ id: `of-${session.id}` });
       let version = 1;
       for (const bytes of sizes) {
         const sent = value(bytes);
@@ -107,7 +117,7 @@ test('the largest message reaches another CLI whole, and web clients by its id; 
   const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
   const feeds = [await hub.web().sse({ sessionId: session.id }), await hub.web().socket({ sessionId: session.id })];
   t.after(() => feeds.forEach((feed) => feed.close()));
-  for (const bytes of [8 * MIB, LARGEST_MESSAGE, 100]) {
+  for (const bytes of [8 * MIB, LARGEST, 100]) {
     const content = sized(bytes);
     const { seq, id } = await cli.ask('message', { sid: session.id, message: content }, PATIENCE_MS);
     const update = await second.update('new-message');
@@ -119,4 +129,32 @@ test('the largest message reaches another CLI whole, and web clients by its id; 
       else assert.deepEqual([message.content, message.contentBytes], [undefined, bytes]);
     }
   }
+});
+
+test('a session with a large state and large metadata is listed, answered, renamed and changed after a restart', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { tag: 'large', way: 'header', reconnection: true });
+  const web = hub.web();
+  const feed = await web.sse({ sessionId: session.id });
+  t.after(() => feed.close());
+  const metadata = sized(5 * MIB, { ...place, name: 'Large' });
+  const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
+  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, PATIENCE_MS);
+  assert.equal((await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState }, PATIENCE_MS)).version, 2);
+  const told = await feed.update({ agentStateVersion: 2 });
+  assert.deepEqual([told.data.agentStateBytes, told.data.agentState], [20 * MIB, undefined]);
+  await cli.serve('permission', () => ({ success: true }));
+  cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'permission' }));
+  await cli.reconnected(() => hub.restart());
+
+  const line = (await web.get('/api/sessions')).body.sessions.find(({ id }) => id === session.id);
+  assert.deepEqual([line.metadata.name, line.pendingRequestsCount], ['Large', 1]);
+  const stale = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: {} }, PATIENCE_MS);
+  assert.deepEqual([stale.result, stale.version], ['version-mismatch', 2]);
+  assert.deepEqual(stale.agentState, agentState);
+  assert.equal((await web.post(`/api/sessions/${session.id}/permissions/r/approve`, {})).status, 200);
+  assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
+  const { session: shown } = (await web.get(`/api/sessions/${session.id}`)).body;
+  assert.deepEqual(shown.metadata, { ...metadata, name: 'Renamed' });
+  assert.equal(shown.agentState.completedRequests.r.status, 'approved');
+  assert.deepEqual([shown.agentState.requests, shown.agentState.filling], [{}, agentState.filling]);
 });

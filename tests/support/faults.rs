@@ -46,7 +46,7 @@ pub enum Kind {
     /// JSON that is the client's own; larger than so many bytes it is refused as a whole.
     Opaque {
         of: Opaque,
-        at_most: usize,
+        at_most: Option<usize>,
     },
     /// The answers to a permission request: texts to lists of texts, or to objects with such a list.
     Answers,
@@ -120,7 +120,8 @@ impl Field {
         Self::new(name, Kind::Objects, good)
     }
 
-    pub const fn opaque(name: &'static str, of: Opaque, at_most: usize) -> Self {
+    /// Opaque JSON of at most so many bytes; any number where only the body around it has a limit.
+    pub const fn opaque(name: &'static str, of: Opaque, at_most: Option<usize>) -> Self {
         Self::new(name, Kind::Opaque { of, at_most }, "{}")
     }
 
@@ -262,8 +263,8 @@ impl Field {
                 r#"{"\ud800":["a"]}"#,
             ]),
             Kind::Opaque { at_most, .. } => {
-                let large = format!(r#"{{{}"large":"{}"}}"#, self.inner(), "x".repeat(at_most));
-                vec![(large, Refused::TooLarge)]
+                let large = |at_most| format!(r#"{{{}"large":"{}"}}"#, self.inner(), "x".repeat(at_most));
+                at_most.map(|at_most| (large(at_most), Refused::TooLarge)).into_iter().collect()
             }
         }
     }

@@ -6,7 +6,6 @@
 //! `every_route_of_the_hub_has_its_row_and_every_row_is_a_route_of_the_hub` fails.
 
 use session_gateway_hub::hub::ports::UploadFault;
-use session_gateway_hub::store::rows::{MAX_METADATA_BYTES, MAX_STATE_BYTES};
 
 use super::faults::{Field, Length, Opaque, Param, ParamKind};
 use super::route::{Given, Of, Refusal, Route, When, invalid, refusal};
@@ -55,8 +54,7 @@ const REASON: Field = Field::text("reason", 0, Length::CodePoints(1_000)).option
 /// Of a session of flavor alpha, as that of the tests is.
 const MODES: &[&str] = &["default", "acceptEdits", "bypassPermissions", "plan"];
 const ATTACHMENT: &str = r#"[{"id":"a","filename":"f","mimeType":"m","size":1,"path":"p"}]"#;
-const METADATA: Field =
-    Field::opaque("metadata", Opaque::Object, MAX_METADATA_BYTES).good(r#"{"path":"/t","host":"h"}"#);
+const METADATA: Field = Field::opaque("metadata", Opaque::Object, None).good(r#"{"path":"/t","host":"h"}"#);
 const MAX_SAFE: u64 = (1 << 53) - 1;
 const SEQ: ParamKind = ParamKind::Whole { at_least: 0, at_most: MAX_SAFE };
 const PAGE: &[Param] = &[
@@ -297,6 +295,7 @@ pub const ROUTES: &[Route] = &[
         ..Route::new("POST", "/api/sessions/{id}/upload/delete", Of::Session)
     },
     Route { specified: &[503], ..Route::new("GET", "/api/machines", Of::Namespace) },
+    Route { ..Route::new("GET", "/api/machines/{id}", Of::Machine) },
     Route {
         body: &[
             Field::text("directory", 1, Length::Free).good(r#""/code""#),
@@ -377,7 +376,7 @@ pub const ROUTES: &[Route] = &[
             METADATA,
             Field::text("metadata.path", 0, Length::Free),
             Field::text("metadata.host", 0, Length::Free),
-            Field::opaque("agentState", Opaque::ObjectOrNull, MAX_STATE_BYTES).optional(),
+            Field::opaque("agentState", Opaque::ObjectOrNull, None).optional(),
             Field::text("model", 0, Length::Bytes(64)).optional(),
         ],
         particular: &[NO_WRITES],
@@ -388,8 +387,8 @@ pub const ROUTES: &[Route] = &[
     Route {
         body: &[
             Field::text("id", 1, Length::Bytes(255)).good(r#""m2""#),
-            Field::opaque("metadata", Opaque::Object, MAX_METADATA_BYTES),
-            Field::opaque("runnerState", Opaque::Anything, MAX_STATE_BYTES).optional(),
+            Field::opaque("metadata", Opaque::Object, None),
+            Field::opaque("runnerState", Opaque::Anything, None).optional(),
         ],
         particular: &[
             refusal(403, "forbidden", &[Given::Body(r#"{"id":"$foreign_machine","metadata":{"host":"mine"}}"#)]),

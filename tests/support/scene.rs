@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
 use session_gateway_hub::store::DbError;
-use session_gateway_hub::store::rows::MAX_METADATA_BYTES;
+use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 
 use super::cli::Cli;
 use super::door::Asked;
@@ -237,7 +237,7 @@ impl Scene {
 
     async fn fill_metadata(&mut self) {
         let mut metadata = json!({"path": "/code", "host": "box", "filling": ""});
-        let left = MAX_METADATA_BYTES - metadata.to_string().len();
+        let left = MAX_CONTENT_BYTES - metadata.to_string().len();
         metadata["filling"] = json!("x".repeat(left));
         self.put_metadata(metadata).await;
     }

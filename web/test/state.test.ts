@@ -59,6 +59,19 @@ test('a change of a session that is not known has the list read', () => {
   assert.deepEqual(reduce(EMPTY, updated('b', { active: true })).needs, []);
 });
 
+test('a value that an event leaves out is read again, with the session where that is open, and else with the list', () => {
+  const open = known(session('a', { agentState: { controlledByUser: true } }));
+  const large = updated('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
+  const { state, needs } = reduce(open, large);
+  assert.deepEqual([needs, state.sessions.a?.agentState, state.sessions.a?.agentStateVersion], [[{ kind: 'session', id: 'a' }], { controlledByUser: true }, 2]);
+  const closed = { ...open, sessions: {} };
+  assert.deepEqual(reduce(closed, updated('a', { metadataBytes: 3_000_000 } as Partial<Session>)).needs, [{ kind: 'list' }]);
+  const { metadata: _, ...rest } = session('b');
+  const added = { type: 'session-added', sessionId: 'b', data: { ...rest, metadataBytes: 3_000_000 } } as unknown as HubEvent;
+  assert.deepEqual(reduce(closed, added).needs, [{ kind: 'list' }]);
+  assert.deepEqual(reduce({ ...closed, list: { status: 'none' } }, added).needs, []);
+});
+
 test('a session that is removed is gone, and who has it open is told', () => {
   const state = after({ ...known(session('a')), conversations: { a: ready(1) } }, { type: 'session-removed', sessionId: 'a' });
   assert.deepEqual([state.summaries, state.sessions, state.conversations], [{}, {}, {}]);

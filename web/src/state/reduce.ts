@@ -17,7 +17,7 @@ type Received = Extract<HubEvent, { type: 'message-received' }>['message'];
 export function reduce(state: State, event: HubEvent): Reduced {
   switch (event.type) {
     case 'session-added':
-      return { state: added(state, event.sessionId, event.data as Session), needs: [] };
+      return { state: added(state, event.sessionId, event.data as Session), needs: isPart(event.data) ? toReadAgain(state, event.sessionId) : [] };
     case 'session-updated':
       return updated(state, event.sessionId, event.data as Partial<Session>);
     case 'session-removed':
@@ -49,13 +49,24 @@ function added(state: State, id: string, session: Session): State {
 function updated(state: State, id: string, data: Partial<Session>): Reduced {
   const summary = state.summaries[id];
   const session = state.sessions[id];
-  const needs: Need[] = [];
+  const needs = isPart(data) ? toReadAgain(state, id) : [];
   const next = { ...state };
   if (summary) next.summaries = { ...state.summaries, [id]: changedSummary(summary, data) };
   // One that was archived long ago may be back.
-  else if (state.list.status === 'ready') needs.push({ kind: 'list' });
+  else if (state.list.status === 'ready' && needs.length === 0) needs.push({ kind: 'list' });
   if (session) next.sessions = { ...state.sessions, [id]: changedSession(session, data) };
   return { state: next, needs };
+}
+
+/** Whether an event tells of a large value by its length only. */
+function isPart(data: object): boolean {
+  return 'metadataBytes' in data || 'agentStateBytes' in data;
+}
+
+/** What shows of a session of which an event does not tell all. */
+function toReadAgain(state: State, id: string): Need[] {
+  if (state.sessions[id]) return [{ kind: 'session', id }];
+  return state.list.status === 'ready' ? [{ kind: 'list' }] : [];
 }
 
 function removed(state: State, id: string): State {

@@ -184,6 +184,8 @@ export class Sync {
         return this.list();
       case 'machines':
         return this.machines();
+      case 'session':
+        return this.session(need.id);
       case 'newer':
         return this.newer(need.id);
       case 'conversation':

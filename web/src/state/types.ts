@@ -44,6 +44,8 @@ export interface State {
 export type Need =
   | { kind: 'list' }
   | { kind: 'machines' }
+  /** One session, whole. */
+  | { kind: 'session'; id: string }
   /** Messages after the newest that is here. */
   | { kind: 'newer'; id: string }
   /** All of the conversation: what is here is not what the hub has. */

@@ -1,0 +1,275 @@
+//! Values larger than a row. Memory holds their heads; the whole is in the journal until it is durable, and is read from
+//! the database when somebody asks for it, for one at a time.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::commit::Outcome;
+use super::error::{Error, Kind};
+use super::memory::Entry;
+use super::record::Record;
+use super::{Hub, State};
+use crate::model::agent_state;
+use crate::model::json::{Json, JsonObject};
+use crate::model::large::{Field, Large};
+use crate::model::machine::Machine;
+use crate::model::session::Session;
+use crate::store::journal::Journal;
+use crate::store::rows::LargeValue;
+use crate::store::values;
+
+/// One of a session's versioned values.
+pub(super) struct Part {
+    pub version: fn(&Session) -> u64,
+    /// Its head, and where the whole of a large one is.
+    pub kept: fn(&Session) -> (Option<&Json>, Option<&Large>),
+}
+
+/// The metadata.
+pub(super) const METADATA: Part =
+    Part { version: |s| s.metadata_version, kept: |s| (s.metadata.as_ref(), s.metadata_large.as_ref()) };
+/// The agent state without its completed requests.
+pub(super) const AGENT_STATE: Part =
+    Part { version: |s| s.agent_state_version, kept: |s| (s.agent_state.as_ref(), s.agent_state_large.as_ref()) };
+/// The same; nothing where no request waits.
+pub(super) const PENDING: Part = Part {
+    version: |s| s.agent_state_version,
+    kept: |s| match agent_state::pending(s.agent_state.as_ref()) {
+        0 => (None, None),
+        _ => (AGENT_STATE.kept)(s),
+    },
+};
+
+/// A piece of an answer.
+enum Piece {
+    Own(String),
+    /// The whole of a large value; an open one without its closing brace.
+    Whole {
+        large: Large,
+        open: bool,
+    },
+}
+
+impl Hub {
+    /// What memory holds of a new value, in the place of an older one. The whole of a large one is noted.
+    pub(super) fn keep(
+        &self,
+        journal: &mut Journal<Outcome>,
+        (owner, field): (&str, Field),
+        version: u64,
+        old: Option<&Large>,
+        value: Option<Json>,
+    ) -> (Option<Json>, Option<Large>) {
+        let is_large = value.as_ref().is_some_and(|value| field.is_large(value));
+        if is_large || old.is_some() {
+            journal.outdated(owner);
+        }
+        match value {
+            Some(value) if is_large => {
+                let value = LargeValue::new(owner, version, self.new_id(), value);
+                let kept = (Some(field.head(&value.value)), Some(value.large.clone()));
+                journal.value(value);
+                kept
+            }
+            value => (value, None),
+        }
+    }
+
+    /// Changes a session by one of its values, whole; once more when it is another one by the time that it is read.
+    pub(super) async fn change<T>(
+        self: &Arc<Self>,
+        id: &str,
+        part: &Part,
+        mut change: impl FnMut(&mut State, Option<Json>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            self.load_session(id).await?;
+            let large = {
+                let mut state = self.state();
+                let Some(entry) = state.memory.entry(id) else { continue };
+                match (part.kept)(&entry.session) {
+                    (value, None) => {
+                        let value = value.cloned();
+                        return change(&mut state, value);
+                    }
+                    (_, Some(large)) => large.clone(),
+                }
+            };
+            let _turn = self.large_reads.lock().await;
+            let whole = self.whole(id, &large).await?;
+            let mut state = self.state();
+            let entry = state.memory.entry(id);
+            let stands = entry.is_some_and(|entry| (part.kept)(&entry.session).1 == Some(&large));
+            match whole {
+                Some(whole) if stands => return change(&mut state, Some(whole)),
+                None if stands => return Err(unreadable()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The whole of a large value, once it is durable; none when another one took its place.
+    pub(super) async fn whole(self: &Arc<Self>, owner: &str, large: &Large) -> Result<Option<Json>, Error> {
+        self.settled().await?;
+        self.durable_whole(owner, large).await
+    }
+
+    /// The whole of a large value that is durable, or noted; none when another one took its place.
+    pub(super) async fn durable_whole(&self, owner: &str, large: &Large) -> Result<Option<Json>, Error> {
+        if let Some(value) = self.state().journal.noted_value(large) {
+            return Ok(Some(value));
+        }
+        let mut text = String::with_capacity(large.bytes);
+        let found = values::add(&*self.db, &self.config.namespace, owner, large, &mut text).await?;
+        Ok(found.then_some(text).and_then(Json::of_text))
+    }
+
+    /// A session as JSON text, whole as clients see it, once everything it shows is durable.
+    pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        let show = |state: &State| state.memory.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
+        let mut outdated = Vec::new();
+        loop {
+            self.load_shown(id).await?;
+            let pieces = show(&self.state())?;
+            if let Some(text) = self.text_of(id, pieces, &mut outdated).await? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// A machine as JSON text, once everything it shows is durable.
+    pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        let machine = |state: &State| {
+            let machine = state.memory.machines().and_then(|machines| machines.get(id));
+            machine.map(pieces_of_machine).ok_or(Error::Missing(Kind::Machine))
+        };
+        let mut outdated = Vec::new();
+        loop {
+            self.load_machine(id).await?;
+            let pieces = machine(&self.state())?;
+            if let Some(text) = self.text_of(id, pieces, &mut outdated).await? {
+                return Ok(text);
+            }
+        }
+    }
+
+    /// Pieces in one text, once all of it is durable; none when a value is not the one any more that it was. Those that
+    /// could not be read stay `outdated` for the next try.
+    async fn text_of(
+        self: &Arc<Self>,
+        owner: &str,
+        mut pieces: Vec<Piece>,
+        outdated: &mut Vec<Large>,
+    ) -> Result<Option<String>, Error> {
+        self.settled().await?;
+        if let [Piece::Own(text)] = pieces.as_mut_slice() {
+            return Ok(Some(std::mem::take(text)));
+        }
+        let larges: Vec<Large> = pieces.iter().filter_map(Piece::large).cloned().collect();
+        if larges == *outdated {
+            return Err(unreadable());
+        }
+        *outdated = larges;
+        let _turn = self.large_reads.lock().await;
+        self.put_together(owner, pieces).await
+    }
+
+    async fn put_together(&self, owner: &str, pieces: Vec<Piece>) -> Result<Option<String>, Error> {
+        let bytes = |piece: &Piece| match piece {
+            Piece::Own(text) => text.len(),
+            Piece::Whole { large, .. } => large.bytes,
+        };
+        let mut text = String::with_capacity(AROUND + pieces.iter().map(bytes).sum::<usize>());
+        for piece in pieces {
+            match piece {
+                Piece::Own(own) => text.push_str(&own),
+                Piece::Whole { large, open } => {
+                    if !values::add(&*self.db, &self.config.namespace, owner, &large, &mut text).await? {
+                        return Ok(None);
+                    }
+                    if open {
+                        text.pop();
+                    }
+                }
+            }
+        }
+        Ok(Some(text))
+    }
+}
+
+/// Room for what stands around an answer, in bytes: a text that grows would be in memory twice.
+const AROUND: usize = 64;
+
+impl Piece {
+    fn large(&self) -> Option<&Large> {
+        match self {
+            Self::Whole { large, .. } => Some(large),
+            Self::Own(_) => None,
+        }
+    }
+}
+
+impl Entry {
+    /// The whole session as clients see it; the completed requests must have been loaded.
+    fn pieces(&self) -> Vec<Piece> {
+        let s = &self.session;
+        let entries = self.completed.iter().filter(|_| s.agent_state_large.is_some()).flat_map(Record::in_order);
+        let entries = agent_state::record(entries);
+        let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED, entries.text()));
+        let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, entries)];
+        pieces(&self.whole(), larges)
+    }
+}
+
+fn pieces_of_machine(m: &Machine) -> Vec<Piece> {
+    pieces(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
+}
+
+/// A value of ours with large ones among its members, each of which may go on with further members of its own.
+fn pieces<T: Serialize>(value: &T, larges: [(&str, &Option<Large>, Option<String>); 2]) -> Vec<Piece> {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    if larges.iter().all(|(_, large, _)| large.is_none()) {
+        return vec![Piece::Own(text)];
+    }
+    let (mut pieces, mut own) = (Vec::new(), String::new());
+    for (name, value) in JsonObject::parse(&text).unwrap_or_default().members() {
+        own.push_str(if own.is_empty() && pieces.is_empty() { "{\"" } else { ",\"" });
+        own.push_str(name);
+        own.push_str("\":");
+        match larges.iter().find_map(|(of, large, more)| Some((large.as_ref().filter(|_| *of == name)?.clone(), more)))
+        {
+            Some((large, more)) => {
+                pieces.push(Piece::Own(std::mem::take(&mut own)));
+                pieces.push(Piece::Whole { large, open: more.is_some() });
+                own.push_str(more.as_deref().unwrap_or_default());
+            }
+            None => own.push_str(value.get()),
+        }
+    }
+    own.push('}');
+    pieces.push(Piece::Own(own));
+    pieces
+}
+
+/// A value of ours of whose large ones only the length is told, under names that say so.
+pub(super) fn without<T: Serialize>(value: &T, larges: [(&str, &Option<Large>); 2]) -> Json {
+    let whole = Json::of(value);
+    if larges.iter().all(|(_, large)| large.is_none()) {
+        return whole;
+    }
+    let lengths = larges.map(|(name, large)| (name, large.as_ref().map(|large| Json::of(&large.bytes))));
+    let mut told = JsonObject::default();
+    for (name, value) in JsonObject::parse(whole.text()).unwrap_or_default().members() {
+        match lengths.iter().find_map(|(of, length)| length.as_ref().filter(|_| *of == name)) {
+            Some(length) => told.push(&format!("{name}Bytes"), length.raw()),
+            None => told.push(name, value),
+        }
+    }
+    told.to_json()
+}
+
+/// The parts of a value that stands are not all there.
+pub(super) fn unreadable() -> Error {
+    Error::Unavailable("A value could not be read whole. Try again.".into())
+}
