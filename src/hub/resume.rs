@@ -194,10 +194,10 @@ impl Hub {
         batch.extend(store::merge(namespace, old, new));
         // Seqs that were told before say nothing any more.
         let (number, after) = self.log_gap(&mut batch).await?;
-        let committed = self.commit(&batch).await;
+        let committed = self.commit(batch).await;
         let may_be_done = committed.as_ref().err().is_none_or(DbError::leaves_doubt);
         let merged = match committed {
-            Ok(()) => store::by_id(&*self.db, namespace, new).await,
+            Ok(()) => store::by_id(&self.db, namespace, new).await,
             Err(error) => Err(error),
         };
         let merged = match merged {

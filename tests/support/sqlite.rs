@@ -170,6 +170,11 @@ impl Sqlite {
         lock(&self.script).writes.clone()
     }
 
+    /// A batch of before reaches the database only now.
+    pub fn arrives_late(&self, batch: &[Statement]) -> Result<(), DbError> {
+        self.commit(batch).map(drop)
+    }
+
     fn commit(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
         check_limits(statements)?;
         let to_error = |error: rusqlite::Error| DbError::from_message(error.to_string());
