@@ -46,7 +46,7 @@ impl World {
             self.check_place(place);
         }
         if self.is_calm() {
-            self.check_events();
+            self.check_events(!self.db.was_in_doubt());
             if self.dice.chance(50) {
                 self.compare_all();
             }
@@ -378,6 +378,8 @@ impl World {
             self.pass(31_000);
         }
         self.rest();
+        // With the heartbeats since then all doubts were resolved.
+        self.check_events(true);
         self.check_end();
     }
 
@@ -398,14 +400,14 @@ impl World {
     }
 }
 
-fn text(column: Option<Column>) -> String {
+pub fn text(column: Option<Column>) -> String {
     match column {
         Some(Column::Text(text)) => text,
         other => panic!("not a text: {other:?}"),
     }
 }
 
-fn number(column: Option<Column>) -> u64 {
+pub fn number(column: Option<Column>) -> u64 {
     match column {
         Some(Column::Integer(number)) => u64::try_from(number).unwrap(),
         other => panic!("not a number: {other:?}"),

@@ -14,6 +14,7 @@ mod database;
 mod dice;
 mod ledger;
 mod object;
+mod replay;
 mod replies;
 mod scheduler;
 mod steps;

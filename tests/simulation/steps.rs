@@ -4,7 +4,7 @@ use serde_json::json;
 use session_gateway_hub::hub::connections::Format;
 
 use super::cli::{Cli, Phase, Role, Waiting};
-use super::database::{Fault, lasting, passing};
+use super::database::{Fault, lasting, passing, silence};
 use super::ledger::{Part, Stay};
 use super::replies::Purpose;
 use super::support::sqlite::On;
@@ -482,15 +482,23 @@ impl World {
     fn fault(&mut self) {
         let on = self.reads_or_writes();
         let error = if self.dice.chance(70) { passing() } else { lasting() };
-        let lost = self.dice.chance(40);
-        let (error, times) = if lost {
-            (passing(), self.dice.between(1, 3))
-        } else {
-            (error, self.dice.weighted(&[(6, 1), (3, 2), (1, 7)]))
-        };
-        for _ in 0..times {
-            let error = error.clone();
-            self.db.plan(on, if lost { Fault::After(error) } else { Fault::Before(error) });
+        match self.dice.below(10) {
+            0..4 => {
+                for _ in 0..self.dice.between(1, 3) {
+                    self.db.plan(on, Fault::After(passing()));
+                }
+            }
+            4..6 => {
+                let error = if self.dice.chance(50) { passing() } else { silence() };
+                for _ in 0..self.dice.weighted(&[(6, 1), (3, 2), (1, 6)]) {
+                    self.db.plan(On::Writes, Fault::Late(error.clone()));
+                }
+            }
+            _ => {
+                for _ in 0..self.dice.weighted(&[(6, 1), (3, 2), (1, 7)]) {
+                    self.db.plan(on, Fault::Before(error.clone()));
+                }
+            }
         }
     }
 
