@@ -10,6 +10,7 @@
 mod calls;
 mod checks;
 mod cli;
+mod cli_hears;
 mod database;
 mod dice;
 mod ledger;
@@ -21,6 +22,7 @@ mod steps;
 #[path = "../support/mod.rs"]
 mod support;
 mod web;
+mod web_steps;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

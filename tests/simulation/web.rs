@@ -115,6 +115,12 @@ impl World {
         self.webs.iter().filter(|web| web.place == place && web.watches).all(|web| web.link.is_some() && web.greeted)
     }
 
+    /// A web client does not read for a while.
+    pub fn web_dawdles(&mut self, at: usize) {
+        let link = self.webs[at].link.and_then(|link| self.links.get_mut(&link));
+        link.into_iter().for_each(|link| link.dawdles = !link.dawdles);
+    }
+
     pub fn web_leaves(&mut self, at: usize) {
         if let Some(link) = self.webs[at].link.take() {
             self.cut(link);

@@ -50,6 +50,8 @@ pub struct Link {
     pub place: usize,
     pub key: SocketKey,
     pub end: End,
+    /// Whether its client lets what it hears pile up.
+    pub dawdles: bool,
     frames: mpsc::UnboundedReceiver<Frame>,
     inbox: VecDeque<Frame>,
     pub outbox: VecDeque<Outgoing>,
@@ -235,7 +237,7 @@ impl World {
         frames: mpsc::UnboundedReceiver<Frame>,
     ) -> LinkId {
         let id = self.fresh();
-        let link = Link { place, key, end, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
+        let link = Link { place, key, end, dawdles: false, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
         self.links.insert(id, link);
         id
     }
@@ -312,7 +314,7 @@ impl World {
             if link.end == End::Nobody {
                 link.inbox.clear();
             }
-            turns.extend((!link.inbox.is_empty()).then_some(Turn::Reading(*id)));
+            turns.extend((!link.inbox.is_empty() && !link.dawdles).then_some(Turn::Reading(*id)));
             turns.extend((!link.outbox.is_empty()).then_some(Turn::Arrival(*id)));
         }
         turns.extend((!lock(&self.mail).is_empty()).then_some(Turn::Mail));
@@ -352,6 +354,7 @@ impl World {
 
     /// Clients read what has come.
     pub fn read_all(&mut self) {
+        self.links.values_mut().for_each(|link| link.dawdles = false);
         let waiting = |turn: Turn| if let Turn::Reading(link) = turn { Some(link) } else { None };
         loop {
             let links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
@@ -375,6 +378,7 @@ impl World {
 
     /// Everything happens that can, until nobody has anything left to do but to wait for a client or the clock.
     pub fn settle(&mut self) {
+        self.links.values_mut().for_each(|link| link.dawdles = false);
         for _ in 0..ENDLESS {
             if self.turn() {
                 continue;
