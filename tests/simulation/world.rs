@@ -404,9 +404,6 @@ impl World {
     pub fn tear_down(&mut self, place: usize) {
         let life = self.objects[place].life();
         for link in self.links.values_mut().filter(|link| link.place == place) {
-            if let Some(conn) = self.objects[place].rt.fake.conn(link.key) {
-                self.objects[place].rt.close(conn, 1006, "");
-            }
             link.outbox.clear();
         }
         self.objects[place].tear_down();
