@@ -6,17 +6,10 @@ mod support;
 
 use serde_json::{Value, json};
 use support::cli::Cli;
+use support::live::live;
 use support::runtime::START;
 use support::web::Web;
 use support::{World, quiet};
-
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    quiet().await;
-    (world, session, cli)
-}
 
 async fn say(world: &World, cli: &mut Cli, session: &str, more: Value) {
     let mut alive = json!({"sid": session, "time": world.now()});

@@ -46,7 +46,7 @@ impl World {
             self.check_place(place);
         }
         if self.is_calm() {
-            self.check_events(!self.db.was_in_doubt());
+            self.check_events();
             if self.dice.chance(50) {
                 self.compare_all();
             }
@@ -259,7 +259,7 @@ impl World {
             assert!(alarm.is_some_and(|at| at <= now + SESSION_MS), "{} is active, but its clock is not wound", row.id);
         }
         let upheavals = self.upheavals(place, &row.id, self.db.faults());
-        let watched = self.is_watched(place);
+        let watched = self.is_watched(place) && !self.db.is_in_doubt(self.objects[place].name);
         let known = self.ledger(place).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(vital) = known.vital.filter(|vital| vital.upheavals == upheavals && !archived && !known.may_end) {
@@ -378,14 +378,14 @@ impl World {
             self.pass(31_000);
         }
         self.rest();
-        // With the heartbeats since then all doubts were resolved.
-        self.check_events(true);
         self.check_end();
     }
 
     /// Nothing is active, nothing waits, and the object can sleep.
     fn check_end(&mut self) {
         for place in [TEAM, NEIGHBOUR] {
+            let name = self.objects[place].name;
+            assert!(!self.db.is_in_doubt(name), "{name} never found out what became of a batch");
             for row in self.rows(place).values() {
                 assert!(!row.is_active(), "{} is still active, though nobody speaks for it", row.id);
             }

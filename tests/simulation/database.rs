@@ -1,13 +1,13 @@
 //! The database as it is over a network: a batch is on its way for a while, is run at some moment, and its answer is on
 //! its way for another while. Each of these moments is the scheduler's to choose, and so are the faults.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement};
+use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement, Value, sql};
 
 use super::dice::Dice;
 use super::scheduler::lock;
@@ -137,10 +137,29 @@ struct Calls {
     outage: Option<(On, DbError)>,
     slow: Option<On>,
     faults: u64,
-    /// How many faults there were after which nobody knew whether a batch was written.
-    doubts: u64,
+    /// The namespaces that had a fault after which nobody knew whether a batch was written.
+    doubted: BTreeSet<String>,
+    /// Those of them in which it may not have been found out yet.
+    in_doubt: BTreeSet<String>,
     /// Whether somebody may not have heard yet of a fault.
     unheard: bool,
+}
+
+impl Calls {
+    /// Notes a doubt, or its end: a write that is answered, or the log of events read once more.
+    fn note_doubt(&mut self, asked: &Asked, fault: Option<&Fault>) {
+        let Asked::Batch(statements, _) = asked else { return };
+        let ends = |statement: &&Statement| [sql::CHECK_EPOCH, sql::EVENTS].contains(&statement.sql);
+        let Some(Value::Text(namespace)) = statements.iter().find(ends).and_then(|found| found.params.first()) else {
+            return;
+        };
+        if fault.is_none() {
+            self.in_doubt.remove(namespace);
+        } else if asked.on() == On::Writes && fault.is_some_and(Fault::leaves_doubt) {
+            self.doubted.insert(namespace.clone());
+            self.in_doubt.insert(namespace.clone());
+        }
+    }
 }
 
 /// The database.
@@ -195,9 +214,14 @@ impl Remote {
         lock(&self.calls).faults
     }
 
-    /// Whether somebody had to find out what became of a batch.
-    pub fn was_in_doubt(&self) -> bool {
-        lock(&self.calls).doubts > 0
+    /// Whether a namespace ever had to find out what became of a batch.
+    pub fn was_in_doubt(&self, namespace: &str) -> bool {
+        lock(&self.calls).doubted.contains(namespace)
+    }
+
+    /// Whether a namespace may still have to.
+    pub fn is_in_doubt(&self, namespace: &str) -> bool {
+        lock(&self.calls).in_doubt.contains(namespace)
     }
 
     /// How many faults there were of which everybody has heard, or a few less.
@@ -261,7 +285,7 @@ impl Remote {
         let fault = planned.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
         calls.unheard |= fault.is_some();
-        calls.doubts += u64::from(on == On::Writes && fault.as_ref().is_some_and(Fault::leaves_doubt));
+        calls.note_doubt(&call.asked, fault.as_ref());
         let slow = calls.slow == Some(on);
         match fault {
             Some(Fault::Late(error)) => {

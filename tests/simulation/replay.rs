@@ -69,16 +69,16 @@ impl World {
     pub fn may_be_told_of_gap(&self, at: usize) -> bool {
         let (place, last) = (self.webs[at].place, self.webs[at].last);
         let untold = last <= self.log_start(place) || self.logged(place).gaps.iter().any(|(_, end)| *end > last);
-        self.db.was_in_doubt() && untold
+        self.db.was_in_doubt(self.objects[place].name) && untold
     }
 
     /// Whoever is connected has heard, in order and once, all that concerns him, and nothing that was not written. While it
-    /// may have to be found out what became of a batch, only what somebody heard must have been heard by `all`.
-    pub fn check_events(&self, all: bool) {
+    /// may have to be found out what became of a batch, that is what somebody else heard.
+    pub fn check_events(&self) {
         for place in [TEAM, NEIGHBOUR] {
             let (logged, start) = (self.logged(place), self.log_start(place));
             let told = self.ledgers[place].events.keys().next_back().copied().unwrap_or(0);
-            let up_to = if all { u64::MAX } else { told };
+            let up_to = if self.db.is_in_doubt(self.objects[place].name) { told } else { u64::MAX };
             // A sign of life that tells of no change is in no log.
             let changes = self.ledgers[place].events.iter().filter(|(_, event)| !is_sign_of_life(event));
             let mut changes: BTreeMap<u64, &Value> = changes.map(|(number, event)| (*number, event)).collect();
