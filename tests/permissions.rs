@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 use support::cli::Cli;
 use support::permissions::{answer, answered, asking, completed, request, state, state_event};
-use support::rest::{Awaited, Reply};
+use support::rest::Reply;
 use support::sqlite::On;
-use support::web::Web;
 use support::{RPC_TIMEOUT_MS, World, quiet};
 
 async fn pending(world: &World, session: &str) -> Vec<String> {

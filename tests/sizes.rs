@@ -11,11 +11,10 @@ use session_gateway_hub::store::rows::{
     MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_METADATA_BYTES, MAX_STATE_BYTES, PART_BYTES, PARTS_AT_ONCE,
 };
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
-use support::cli::Cli;
 use support::live::live_with_machine;
+use support::quiet;
 use support::rest::Reply;
 use support::sqlite::On;
-use support::{World, quiet};
 
 /// JSON of exactly so many bytes: an object with these members and a filling.
 fn object(members: &str, bytes: usize) -> String {
