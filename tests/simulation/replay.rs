@@ -64,12 +64,12 @@ impl World {
         last < self.log_start(place) || self.logged(place).gaps.iter().any(|(_, end)| *end > last)
     }
 
-    /// Whether a client that is connected may be told of a gap: nobody knew what became of a batch, and nothing in the log
-    /// tells what it did, because the log began meanwhile or the batch gave messages new numbers.
+    /// Whether a client that is connected may be told of a gap: nobody knew what became of a batch that is not in the log
+    /// because the log began meanwhile, or messages got new numbers and a fault came before anybody heard of it.
     pub fn may_be_told_of_gap(&self, at: usize) -> bool {
         let (place, last) = (self.webs[at].place, self.webs[at].last);
-        let untold = last <= self.log_start(place) || self.logged(place).gaps.iter().any(|(_, end)| *end > last);
-        self.db.was_in_doubt(self.objects[place].name) && untold
+        let unlogged = self.db.was_in_doubt(self.objects[place].name) && last <= self.log_start(place);
+        unlogged || self.db.faults() > 0 && self.logged(place).gaps.iter().any(|(_, end)| *end > last)
     }
 
     /// Whoever is connected has heard, in order and once, all that concerns him, and nothing that was not written. While it
