@@ -7,6 +7,7 @@ mod support;
 use serde_json::{Value, json};
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::{Cli, Heard, read};
+use support::live::live;
 use support::runtime::Frame;
 use support::{GRACE_MS, World, quiet};
 
@@ -29,14 +30,6 @@ fn refusal(heard: &Heard) -> &str {
         Heard::Refused(data) => data["message"].as_str().unwrap(),
         other => panic!("expected a CONNECT_ERROR, but heard {other:?}"),
     }
-}
-
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    quiet().await;
-    (world, session, cli)
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,16 +9,9 @@ use session_gateway_hub::http::error::Refusal;
 use session_gateway_hub::hub::connections::Format;
 use support::World;
 use support::cli::Cli;
+use support::live::live;
 use support::runtime::START;
 use support::web::{Web, number};
-
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    support::quiet().await;
-    (world, session, cli)
-}
 
 /// Subscribes as a client that heard this event last; answers its greeting too.
 async fn come_back(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {

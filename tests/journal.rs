@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 use support::cli::{Cli, Heard, read};
+use support::live::live;
 use support::runtime::Frame;
 use support::sqlite::{On, Sqlite};
 use support::{World, quiet};
@@ -23,15 +24,6 @@ fn lasting() -> DbError {
 
 fn message(session: &str, n: u64) -> Value {
     json!({"sid": session, "message": {"n": n}})
-}
-
-/// A session with a live CLI, and everything about it in memory.
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    quiet().await;
-    (world, session, cli)
 }
 
 /// The seqs and the numbers that the messages of a session carry, oldest first, as the database holds them.

@@ -8,20 +8,10 @@ use serde_json::{Map, Value, json};
 use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 use support::cli::{Cli, Heard, read};
+use support::live::live_with_machine;
 use support::runtime::Frame;
 use support::sqlite::On;
 use support::{World, quiet};
-
-/// A session with a live CLI and a machine with its runner at the same socket, everything of them in memory.
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    world.machine("m").await;
-    let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-    cli.alive(&world, &session).await;
-    quiet().await;
-    (world, session, cli)
-}
 
 /// The acknowledgements that have come, by their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
@@ -65,7 +55,7 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
         ]
     };
     for turn in 0..9 {
-        let (world, session, mut cli) = live().await;
+        let (world, session, mut cli) = live_with_machine().await;
         // What a mismatch has to tell is as large as what was stored.
         for (name, update) in [1, 3, 5, 7].map(|at| updates(&session)[at].clone()) {
             assert_eq!(cli.ask(name, &update).await["result"], "success");
@@ -100,7 +90,7 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
 
 #[tokio::test(start_paused = true)]
 async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let messages = MAX_WAITING_BYTES / 2_000_000;
     let large = "x".repeat(1_000_000);
@@ -119,7 +109,7 @@ async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn small_messages_count_for_what_they_cost() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let many = MAX_WAITING_BYTES / 1_000 + 1_000;
     for _ in 0..many {
@@ -134,7 +124,7 @@ async fn small_messages_count_for_what_they_cost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
@@ -154,7 +144,7 @@ async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
 
 #[tokio::test(start_paused = true)]
 async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
@@ -182,7 +172,7 @@ async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mismatch_carries_the_newest_completed_requests_up_to_a_million_bytes() {
-    let (_world, session, mut cli) = live().await;
+    let (_world, session, mut cli) = live_with_machine().await;
     let mut version = 1;
     for turn in 0..5 {
         let entry = |n: u64| {
@@ -206,7 +196,7 @@ async fn a_mismatch_carries_the_newest_completed_requests_up_to_a_million_bytes(
 
 #[tokio::test(start_paused = true)]
 async fn one_update_names_eight_million_bytes_of_completed_requests_at_most() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let entries = |n: usize| -> Map<String, Value> {
         (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
     };
@@ -247,7 +237,7 @@ fn integer(value: &Param) -> i64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_cut_into_batches_that_the_database_takes_in_order() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let sent = burst(&world, &session, &mut cli).await;
     let before = world.db.writes();
     world.db.release();
@@ -260,7 +250,7 @@ async fn a_burst_is_cut_into_batches_that_the_database_takes_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn when_one_batch_of_a_burst_is_refused_those_before_it_stand_and_the_counting_goes_on_behind_them() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let sent = burst(&world, &session, &mut cli).await;
     world.db.release();
     world.db.hold(On::Writes);

@@ -7,6 +7,7 @@ mod support;
 use serde_json::json;
 use session_gateway_hub::store::DbError;
 use support::cli::Cli;
+use support::rest::Awaited;
 use support::sqlite::On;
 use support::{World, quiet};
 
@@ -65,6 +66,21 @@ fn burst(cli: &mut Cli, session: &str) -> Vec<u64> {
     (0..8).map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n}}))).collect()
 }
 
+/// Somebody asks for a session when a burst of another one is on its way to the database, and before the next burst.
+async fn asked_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (Awaited, Vec<u64>) {
+    let mut bursts = burst(cli, busy);
+    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
+    quiet().await;
+    bursts.extend(burst(cli, busy));
+    (shown, bursts)
+}
+
+async fn all_are_kept(cli: &mut Cli, bursts: Vec<u64>) {
+    for ack in bursts {
+        assert_eq!(cli.acknowledged(ack).await["ok"], true);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_while_it_is_loaded_stays_gone() {
     let world = World::new();
@@ -79,18 +95,13 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_gone() {
     world.db.pass();
     world.db.hold(On::Writes);
     // Whoever asks for it meanwhile waits for a batch that is written before the deletion ...
-    let first = burst(&mut cli, &busy);
-    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    let (shown, bursts) = asked_between_bursts(&world, &mut cli, &busy, &session).await;
     assert_eq!(world.db.held(), 2);
     // ... and goes on while the deletion is not yet written.
-    let second = burst(&mut cli, &busy);
     quiet().await;
     world.db.release();
     deleted.reply().await.ok();
-    for ack in first.into_iter().chain(second) {
-        assert_eq!(cli.acknowledged(ack).await["ok"], true);
-    }
+    all_are_kept(&mut cli, bursts).await;
     shown.reply().await.refuses(404, "session_not_found");
     world.get(&format!("/api/sessions/{session}")).await.refuses(404, "session_not_found");
     assert_eq!(cli.ask("message", &json!({"sid": session, "message": {}})).await["code"], "not-found");
@@ -110,18 +121,13 @@ async fn a_request_that_is_canceled_while_the_completed_ones_are_loaded_is_among
     let mut talker = world.cli(&busy).await;
     quiet().await;
     world.db.hold(On::Writes);
-    let first = burst(&mut talker, &busy);
-    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    let (shown, bursts) = asked_between_bursts(&world, &mut talker, &busy, &session).await;
     assert_eq!(world.db.held(), 1);
-    let second = burst(&mut talker, &busy);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     quiet().await;
     world.db.release();
     shown.reply().await.ok();
-    for ack in first.into_iter().chain(second) {
-        assert_eq!(talker.acknowledged(ack).await["ok"], true);
-    }
+    all_are_kept(&mut talker, bursts).await;
     let shown = world.shown(&session).await;
     assert_eq!(shown["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{shown}");
 }

@@ -9,22 +9,10 @@ use serde_json::{Value, json};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT;
 use session_gateway_hub::store::rows::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, PART_BYTES, PARTS_AT_ONCE};
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
-use support::cli::Cli;
+use support::live::live_with_machine;
+use support::quiet;
 use support::rest::Reply;
 use support::sqlite::On;
-use support::{World, quiet};
-
-/// A session with a live CLI and a machine with its runner at the same socket.
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    world.machine("m").await;
-    let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-    cli.alive(&world, &session).await;
-    cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-    quiet().await;
-    (world, session, cli)
-}
 
 /// JSON of exactly so many bytes: an object with these members and a filling.
 fn object(members: &str, bytes: usize) -> String {
@@ -111,7 +99,7 @@ async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_
     for Kind { event, payload, members, limit, path, pointer } in KINDS {
         let sizes = [100, MORE_THAN_A_ROW, limit].into_iter().filter(|size| *size <= limit);
         for size in sizes {
-            let (world, session, mut cli) = live().await;
+            let (world, session, mut cli) = live_with_machine().await;
             let value = object(members, size);
             let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
             let ack = cli.acknowledged(ack).await;
@@ -122,7 +110,7 @@ async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_
             let reply = world.get(&path.replace("$session", &session)).await;
             assert!(stands_in(&reply, pointer, &value), "{event} of {size} bytes does not come back");
         }
-        let (world, session, mut cli) = live().await;
+        let (world, session, mut cli) = live_with_machine().await;
         let before = world.db.writes();
         let value = object(members, limit + 1);
         let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
@@ -135,7 +123,7 @@ async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_
 
 #[tokio::test(start_paused = true)]
 async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_a_string() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let content = object(r#""é\"\\\n":"\u00fc","#, MAX_CONTENT_BYTES);
     cli.message(&session, "before").await;
     let wrapped = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{}}}"#, json!(content)));
@@ -156,7 +144,7 @@ async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_
 
 #[tokio::test(start_paused = true)]
 async fn of_two_of_the_largest_messages_at_once_one_is_told_to_come_again() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let mut second = world.cli(&session).await;
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
     world.db.hold(On::Writes);
@@ -180,7 +168,7 @@ fn size(batch: &[Statement]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_and_seen_when_it_is_whole() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let before = world.db.writes();
     world.db.hold(On::Writes);
@@ -208,7 +196,7 @@ async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_an
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees_and_nothing_for_ever() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let event = format!(r#"{{"sid":"{session}","message":{},"localId":"l"}}"#, object("", 10_000_000));
     let parts = || world.db.number("SELECT count(*) FROM message_parts");
     for written in 0..3 {
@@ -260,7 +248,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees
 
 #[tokio::test(start_paused = true)]
 async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_with_machine().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for size in [MAX_EVENT_CONTENT, MAX_EVENT_CONTENT + 1, MAX_CONTENT_BYTES] {

@@ -7,16 +7,9 @@ mod support;
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 use support::cli::Cli;
+use support::live::live;
 use support::sqlite::On;
 use support::{World, quiet};
-
-async fn live() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.session("/code").await;
-    let cli = world.live_cli(&session).await;
-    quiet().await;
-    (world, session, cli)
-}
 
 async fn say(cli: &mut Cli, session: &str, message: &Value) {
     let ack = cli.ask("message", &json!({"sid": session, "message": message})).await;

@@ -170,10 +170,10 @@ impl Hub {
     /// Writes a batch with the log of its events, after what has to be written before it. Answers the events' numbers.
     async fn write(&self, batch: &mut Batch<Outcome>) -> Result<Range<u64>, DbError> {
         for statements in batch.ahead(&self.config.namespace) {
-            self.commit(&statements).await?;
+            self.commit(statements).await?;
         }
         let numbers = self.log_events(&mut batch.statements, &batch.outcomes).await?;
-        self.commit(&batch.statements).await?;
+        self.commit(std::mem::take(&mut batch.statements)).await?;
         Ok(numbers)
     }
 
@@ -220,7 +220,7 @@ impl Hub {
     }
 
     /// Commits a batch. After an error that leaves no doubt ([`DbError::leaves_doubt`]) it was not committed.
-    pub(super) async fn commit(&self, statements: &[Statement]) -> Result<(), DbError> {
+    pub(super) async fn commit(&self, statements: Vec<Statement>) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
@@ -229,18 +229,18 @@ impl Hub {
 
     /// Runs a batch, again where the fault is a passing one. After such a fault a refusal says nothing of what became of
     /// the attempts before: the fault is what is answered.
-    pub(super) async fn attempt(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+    pub(super) async fn attempt(&self, mut statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
         let mut pause = FIRST_PAUSE_MS;
         let mut fault = None;
         for _ in 1..ATTEMPTS {
-            match self.db.batch(statements).await {
+            match self.db.run(&mut statements).await {
                 Err(error @ DbError::Retryable(_)) => fault = Some(error),
                 result => return result.map_err(|error| fault.unwrap_or(error)),
             }
             self.rt.sleep(pause).await;
             pause *= 2;
         }
-        self.db.batch(statements).await.map_err(|error| fault.unwrap_or(error))
+        self.db.run(&mut statements).await.map_err(|error| fault.unwrap_or(error))
     }
 
     /// What was waited for is durable: the outcomes happen.

@@ -121,7 +121,7 @@ impl Hub {
             return Ok(Some(value));
         }
         let mut text = String::with_capacity(large.bytes);
-        let found = values::add(&*self.db, &self.config.namespace, owner, large, &mut text).await?;
+        let found = values::add(&self.db, &self.config.namespace, owner, large, &mut text).await?;
         Ok(found.then_some(text).and_then(Json::of_text))
     }
 
@@ -185,7 +185,7 @@ impl Hub {
             match piece {
                 Piece::Own(own) => text.push_str(&own),
                 Piece::Whole { large, open } => {
-                    if !values::add(&*self.db, &self.config.namespace, owner, &large, &mut text).await? {
+                    if !values::add(&self.db, &self.config.namespace, owner, &large, &mut text).await? {
                         return Ok(None);
                     }
                     if open {

@@ -94,7 +94,7 @@ impl Hub {
             }
             self.settled().await?;
             let mark = self.state().memory.mark();
-            let machines = store::all(&*self.db, &self.config.namespace).await?;
+            let machines = store::all(&self.db, &self.config.namespace).await?;
             let state = self.state();
             if !state.memory.was_cleared_since(mark) {
                 break (machines, state);
@@ -120,7 +120,7 @@ impl Hub {
                 }
                 state.memory.mark()
             };
-            let owner = store::owner(&*self.db, &self.config.namespace, id).await?;
+            let owner = store::owner(&self.db, &self.config.namespace, id).await?;
             if self.state().memory.was_cleared_since(mark) {
                 continue;
             }

@@ -188,7 +188,7 @@ impl Hub {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
         let mark = self.state().memory.mark();
         self.settled().await?;
-        let ids = store::local_ids(&*self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
+        let ids = store::local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
         if state.memory.has_left_since(mark, session) {
             return Ok(());
@@ -202,6 +202,6 @@ impl Hub {
 
     async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
         let Some(local_id) = &draft.local_id else { return Ok(None) };
-        Ok(store::by_local_id(&*self.db, &self.config.namespace, &draft.session, local_id).await?)
+        Ok(store::by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
     }
 }

@@ -62,6 +62,7 @@ use crate::model::method::Method;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
+use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
 use admission::OPENING_MS;
 use claims::Claims;
@@ -102,7 +103,7 @@ pub struct Config {
 pub struct Hub {
     /// What it was told about itself.
     pub config: Config,
-    db: Arc<dyn Database>,
+    db: Fenced,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
     /// Whose turn it is to read large values: of all that ask, one has them in memory.
@@ -194,6 +195,10 @@ impl Hub {
             }
             state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
+        let epoch = rt.notes(NOTE_EPOCH).pop().and_then(|(_, epoch)| epoch.parse().ok());
+        let notebook = Arc::clone(&rt);
+        let keep = Box::new(move |epoch: u64| notebook.note(NOTE_EPOCH, &epoch.to_string()));
+        let db = Fenced::new(db, config.namespace.clone(), epoch.unwrap_or(now), keep);
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -211,7 +216,7 @@ impl Hub {
 
     /// The database, for what is read without the hub's live state.
     pub fn database(&self) -> &dyn Database {
-        &*self.db
+        &self.db
     }
 
     /// The state. A panic while it was held cannot have left it half-changed in a way that matters more than going on.
@@ -394,6 +399,8 @@ impl State {
 pub const NOTE_NAMESPACE: &str = "namespace";
 /// The note of the moment up to which beats were sounded.
 const NOTE_BEATEN: &str = "beaten";
+/// The note of the last epoch that began ([`Fenced`]).
+const NOTE_EPOCH: &str = "epoch";
 /// Notes of this prefix tell what is active: empty while its socket is there, else the time when it left.
 const NOTE_ALIVE: &str = "alive:";
 

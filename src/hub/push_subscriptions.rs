@@ -11,7 +11,7 @@ use crate::push::encryption::{BadKey, Keys};
 use crate::push::endpoint::Endpoint;
 use crate::push::vapid::{Tokens, VapidKeys};
 use crate::store::push::{self, PushSubscription};
-use crate::store::{DbError, secrets};
+use crate::store::{DbError, Statement, secrets};
 
 /// The name of the hub's private key among its secrets.
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
@@ -81,7 +81,7 @@ impl Hub {
             VapidKeys::of(&random)
         });
         let fresh = fresh.ok_or_else(|| Error::Unavailable("No key pair could be made for pushes.".into()))?;
-        let kept = secrets::keep(&*self.db, VAPID_SECRET, &fresh.private()).await?;
+        let kept = secrets::keep(&self.db, VAPID_SECRET, &fresh.private()).await?;
         let broken = || Error::Unavailable("The key pair for pushes in the database is broken.".into());
         let keys = VapidKeys::parse(&kept).ok_or_else(broken)?;
         self.state().push.subscriptions.keys = Some(keys.clone());
@@ -108,7 +108,7 @@ impl Hub {
         // Before it is written, for a hub that ended in between would never look; and after, for somebody may have looked.
         self.note_none(false);
         let most = self.config.push.max_subscriptions;
-        self.change_subscriptions(&push::put(&self.config.namespace, &subscription, self.rt.now(), most)).await?;
+        self.change_subscriptions(push::put(&self.config.namespace, &subscription, self.rt.now(), most).into()).await?;
         self.note_none(false);
         Ok(())
     }
@@ -124,13 +124,13 @@ impl Hub {
 
     /// Deletes subscriptions.
     pub(super) async fn forget_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
-        self.change_subscriptions(&[push::delete(&self.config.namespace, endpoints)]).await?;
+        self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
         // When it was the last one, that is noted.
         self.push_subscriptions().await?;
         Ok(())
     }
 
-    async fn change_subscriptions(&self, statements: &[crate::store::Statement]) -> Result<(), DbError> {
+    async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
         self.state().push.subscriptions.change();
         let result = self.commit(statements).await;
         self.state().push.subscriptions.change();
@@ -147,7 +147,7 @@ impl Hub {
             if let Some(loaded) = loaded {
                 return Ok(loaded);
             }
-            let read: Arc<[PushSubscription]> = push::all(&*self.db, &self.config.namespace).await?.into();
+            let read: Arc<[PushSubscription]> = push::all(&self.db, &self.config.namespace).await?.into();
             let mut state = self.state();
             let held = &mut state.push.subscriptions;
             // What changed meanwhile may be missing in it.

@@ -79,7 +79,7 @@ impl Hub {
         let Some(hub) = self.this.upgrade() else { return };
         self.rt.spawn(Box::pin(async move {
             // Rows that stay are before the start of the next log, which drops them.
-            let _ = hub.commit(&[events::delete(&hub.config.namespace, last)]).await;
+            let _ = hub.commit(vec![events::delete(&hub.config.namespace, last)]).await;
         }));
     }
 
@@ -199,7 +199,7 @@ impl Hub {
                 Unread::End => events::select_end(namespace),
                 Unread::After(number) => events::select(namespace, number, None),
             };
-            let rows = self.attempt(&[statement]).await?.pop().unwrap_or_default();
+            let rows = self.attempt(vec![statement]).await?.pop().unwrap_or_default();
             let mut state = self.state();
             let Some(log) = state.log.as_mut().filter(|log| log.unread() == Some(asked)) else { continue };
             match what {
@@ -239,7 +239,7 @@ impl Hub {
         };
         if let Some((after, up_to)) = older {
             let statement = events::select(&self.config.namespace, after, Some(up_to));
-            let rows = self.attempt(&[statement]).await?.pop().unwrap_or_default();
+            let rows = self.attempt(vec![statement]).await?.pop().unwrap_or_default();
             if let Some(log) = &mut self.state().log {
                 log.load(up_to, rows.into_iter().map(events::row).collect());
             }

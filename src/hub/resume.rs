@@ -200,15 +200,15 @@ impl Hub {
         };
         let (mut batch, large) = self.carry_over(&gone, stays, whole.as_ref());
         for statements in values_ahead(namespace, large.as_slice()) {
-            self.commit(&statements).await?;
+            self.commit(statements).await?;
         }
         batch.extend(store::merge(namespace, old, new));
         // Seqs that were told before say nothing any more.
         let (number, after) = self.log_gap(&mut batch).await?;
-        let committed = self.commit(&batch).await;
+        let committed = self.commit(batch).await;
         let may_be_done = committed.as_ref().err().is_none_or(DbError::leaves_doubt);
         let merged = match committed {
-            Ok(()) => store::by_id(&*self.db, namespace, new).await,
+            Ok(()) => store::by_id(&self.db, namespace, new).await,
             Err(error) => Err(error),
         };
         let merged = match merged {

@@ -66,7 +66,7 @@ impl Hub {
             // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
             let mark = self.state().memory.mark();
             self.settled().await?;
-            let found = store::by_id(&*self.db, &self.config.namespace, id).await?;
+            let found = store::by_id(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
             if state.memory.has_left_since(mark, id) {
                 continue;
@@ -129,7 +129,7 @@ impl Hub {
         let mut before = MAX_SEQ;
         loop {
             let namespace = &self.config.namespace;
-            let found = store::todo_candidates(&*self.db, namespace, id, TODO_CANDIDATES, before).await?;
+            let found = store::todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;
             let Some((last, _)) = found.last() else { return Ok(None) };
             before = *last;
             if let Some(todos) = found.iter().find_map(|(_, content)| list(content).filter(fits)) {
@@ -151,7 +151,7 @@ impl Hub {
         while !self.state().memory.is_listed() {
             let mark = self.state().memory.mark();
             self.settled().await?;
-            let mut facts = store::facts(&*self.db, &self.config.namespace).await?;
+            let mut facts = store::facts(&self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
                 one.active_at = one.active_at.max(state.heard(&Owner::Session(one.id.clone())));
@@ -204,7 +204,7 @@ impl Hub {
             }
             let mark = self.state().memory.mark();
             self.settled().await?;
-            let found = store::by_tag(&*self.db, &self.config.namespace, tag).await?;
+            let found = store::by_tag(&self.db, &self.config.namespace, tag).await?;
             let mut state = self.state();
             // What left memory meanwhile may be the very session that was read, or not yet there.
             if mark == state.memory.mark() {

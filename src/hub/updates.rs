@@ -242,7 +242,7 @@ impl Hub {
             // What is noted and not yet durable would be missing in the answer; what is noted later shows by the version.
             let version = self.state().memory.entry(id).map(|entry| entry.session.agent_state_version);
             self.settled().await?;
-            let completed = store::completed(&*self.db, &self.config.namespace, id).await?;
+            let completed = store::completed(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
             if let Some(entry) = state.memory.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.

@@ -2,6 +2,7 @@
 //! `migrations/` is the only schema; every statement is a constant of [`sql`].
 
 pub mod events;
+pub mod fence;
 pub mod history;
 pub mod journal;
 pub mod machines;

@@ -2,13 +2,20 @@
 
 use futures::future::BoxFuture;
 
-use super::{Database, DbError, Joined, Row, Statement};
+use super::{Database, DbError, Joined, Row, Statement, sql};
 
 /// The pauses before further attempts, in milliseconds.
 const PAUSES_MS: [u64; 2] = [50, 150];
 
 /// Waits for so many milliseconds.
 pub type Pause = Box<dyn Fn(u64) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Whether a batch changes nothing, but that an epoch may begin with it ([`super::fence`]), which it does once however often
+/// it is run.
+pub fn only_reads(statements: &[Statement]) -> bool {
+    let reads = |statement: &Statement| statement.sql.trim_start().starts_with("SELECT");
+    statements.iter().all(|statement| reads(statement) || statement.sql == sql::BEGIN_EPOCH)
+}
 
 /// A database whose batches are tried again when they only read. Who writes decides for itself.
 pub struct PatientReads<D> {
@@ -35,7 +42,7 @@ impl<D: Database> PatientReads<D> {
 
 impl<D: Database> Database for PatientReads<D> {
     fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
-        if statements.iter().all(|statement| statement.sql.trim_start().starts_with("SELECT")) {
+        if only_reads(statements) {
             return Box::pin(self.patiently(|| self.db.batch(statements)));
         }
         self.db.batch(statements)

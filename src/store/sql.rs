@@ -318,6 +318,16 @@ DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
 pub const DELETE_PUSH_SUBSCRIPTIONS: &str =
     "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
 
+/// A new epoch of a namespace begins. `?1`: namespace, `?2`: its number.
+pub const BEGIN_EPOCH: &str = "
+INSERT INTO fences (namespace, epoch) VALUES (?1, ?2)
+ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch WHERE fences.epoch < excluded.epoch";
+
+/// Breaks the NOT NULL of `epoch`, and with it the whole batch, when a later epoch has begun; else it writes nothing.
+/// `?1`: namespace, `?2`: the batch's epoch.
+pub const CHECK_EPOCH: &str = "
+INSERT INTO fences (namespace, epoch) SELECT namespace, NULL FROM fences WHERE namespace = ?1 AND epoch > ?2";
+
 /// Keeps the first value ever offered under a name. `?1`: name, `?2`: value.
 pub const OFFER_SECRET: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
 

@@ -46,7 +46,8 @@ impl World {
             assert!(answered.is_none(), "the CLI is asked about request {id}, which was answered with {answered:?}");
         }
         let same = |other: &&Call| {
-            let once = matches!(&*call.method, "spawnSession" | "permission") && other.method == call.method;
+            let named = !call.params["id"].is_null() || !call.params["sessionId"].is_null();
+            let once = named && matches!(&*call.method, "spawnSession" | "permission") && other.method == call.method;
             let fresh = call.heard_at < other.heard_at + STILL_OPEN_MS && other.crashes == call.crashes;
             once && fresh && ["id", "sessionId"].iter().all(|name| other.params[*name] == call.params[*name])
         };
@@ -126,10 +127,12 @@ impl World {
         self.cli_asks(at, "update-state", &update, waiting);
     }
 
-    /// A runner starts a CLI again for a session, under its own id or another one.
+    /// A runner starts a CLI: for a new session, or again for one, under its own id or another one.
     fn runner_spawns(&mut self, at: usize, call: Call) {
         let place = self.clis[at].place;
-        let session = call.params["sessionId"].as_str().unwrap().to_owned();
+        let Some(session) = call.params["sessionId"].as_str().map(str::to_owned) else {
+            return self.runner_starts(at, call, "spawned");
+        };
         if self.dice.chance(65) || !self.is_there(place, &session) {
             let answer = json!({"success": true, "sessionId": session});
             if self.dice.chance(80) {
@@ -137,8 +140,13 @@ impl World {
             }
             return self.cli_answers(at, &call, &answer);
         }
-        let again = self.fresh();
-        let tag = format!("/{}-again-{again}", self.objects[place].name);
+        self.runner_starts(at, call, "again");
+    }
+
+    /// A CLI with a tag of its own comes; the runner answers once it has a session.
+    fn runner_starts(&mut self, at: usize, call: Call, why: &str) {
+        let (place, number) = (self.clis[at].place, self.fresh());
+        let tag = format!("/{}-{why}-{number}", self.objects[place].name);
         let mut cli = Cli::new(place, Role::Session { tag, id: None });
         cli.spawned_for = Some((at, call));
         self.clis.push(cli);
@@ -157,17 +165,21 @@ impl World {
         self.cli_comes(at);
     }
 
-    /// A CLI that was started in place of another session's has a session: its runner says so, and the hub will put the
-    /// two together.
+    /// A CLI that was started has a session: its runner says so. When it came in the place of another session's, the hub
+    /// will put the two together.
     pub fn tell_runner(&mut self, at: usize) {
         let Some((runner, call)) = self.clis[at].spawned_for.take() else { return };
         let Some(new) = self.clis[at].session() else { return };
         let place = self.clis[at].place;
-        let old = call.params["sessionId"].as_str().unwrap().to_owned();
-        if self.clis[runner].link != Some(call.link) || !self.is_there(place, &old) {
+        if self.clis[runner].link != Some(call.link) {
             return;
         }
-        self.shift(place, &old, &new);
+        if let Some(old) = call.params["sessionId"].as_str() {
+            if !self.is_there(place, old) {
+                return;
+            }
+            self.shift(place, old, &new);
+        }
         self.cli_answers(runner, &call, &json!({"success": true, "sessionId": new}));
     }
 }

@@ -260,7 +260,7 @@ impl World {
             assert!(alarm.is_some_and(|at| at <= now + SESSION_MS), "{} is active, but its clock is not wound", row.id);
         }
         let upheavals = self.upheavals(place, &row.id, self.db.faults());
-        let watched = self.is_watched(place);
+        let watched = self.is_watched(place) && !self.db.is_in_doubt(self.objects[place].name);
         let known = self.ledger(place).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
         if let Some(vital) = known.vital.filter(|vital| vital.upheavals == upheavals && !archived && !known.may_end) {
@@ -386,6 +386,8 @@ impl World {
     /// Nothing is active, nothing waits, and the object can sleep.
     fn check_end(&mut self) {
         for place in [TEAM, NEIGHBOUR] {
+            let name = self.objects[place].name;
+            assert!(!self.db.is_in_doubt(name), "{name} never found out what became of a batch");
             for row in self.rows(place).values() {
                 assert!(!row.is_active(), "{} is still active, though nobody speaks for it", row.id);
             }
@@ -400,14 +402,14 @@ impl World {
     }
 }
 
-fn text(column: Option<Column>) -> String {
+pub fn text(column: Option<Column>) -> String {
     match column {
         Some(Column::Text(text)) => text,
         other => panic!("not a text: {other:?}"),
     }
 }
 
-fn number(column: Option<Column>) -> u64 {
+pub fn number(column: Option<Column>) -> u64 {
     match column {
         Some(Column::Integer(number)) => u64::try_from(number).unwrap(),
         other => panic!("not a number: {other:?}"),

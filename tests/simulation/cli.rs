@@ -11,6 +11,11 @@ use super::support::cli::{Heard, read};
 use super::support::runtime::Frame;
 use super::world::{End, LinkId, World};
 
+/// What a session's CLI serves.
+const SESSION_METHODS: &[&str] = &["readFile", "permission", "abort", "switch", "killSession", "set-session-config"];
+/// What a machine's runner serves.
+const MACHINE_METHODS: &[&str] = &["spawnSession"];
+
 /// What a CLI speaks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
@@ -116,7 +121,7 @@ impl Cli {
         self.heard_meanwhile.clear();
     }
 
-    fn handle(&mut self, seq: u64, id: String) {
+    pub fn handle(&mut self, seq: u64, id: String) {
         if self.catching_up {
             self.heard_meanwhile.push((seq, id));
         } else if seq > self.last_seq {
@@ -268,13 +273,30 @@ impl World {
     }
 
     pub fn cli_registers(&mut self, at: usize) {
-        let methods: &[&str] = match self.clis[at].role {
-            Role::Session { .. } => &["readFile", "permission", "abort", "switch", "killSession", "set-session-config"],
-            Role::Machine(_) => &["spawnSession"],
+        let methods = match self.clis[at].role {
+            Role::Session { .. } => SESSION_METHODS,
+            Role::Machine(_) => MACHINE_METHODS,
         };
         for method in methods {
             self.cli_asks(at, "rpc-register", &json!({"method": method}), Waiting::Registration);
         }
+    }
+
+    /// The CLI does not serve one of its methods any more.
+    pub fn cli_unregisters(&mut self, at: usize) {
+        let method = match self.clis[at].role {
+            Role::Session { .. } => self.dice.pick(SESSION_METHODS),
+            Role::Machine(_) => self.dice.pick(MACHINE_METHODS),
+        };
+        self.cli_asks(at, "rpc-unregister", &json!({"method": method}), Waiting::Registration);
+    }
+
+    /// The CLI loses its socket and is back at once: a call of this moment waits for it.
+    pub fn cli_returns(&mut self, at: usize) {
+        let Some(session) = self.clis[at].session() else { return };
+        self.cli_leaves(at);
+        self.read_file(self.clis[at].place, session);
+        self.cli_comes(at);
     }
 
     /// A sign of life.
@@ -396,113 +418,12 @@ impl World {
         }
     }
 
-    /// Messages that were sent once, on one socket, are numbered in the order of their sending.
-    fn check_order(&mut self, place: usize, link: Option<LinkId>, session: &str, local_id: &str, seq: u64) {
-        let ledger = self.ledger(place);
-        let once = |local_id: &str| ledger.messages[local_id].links.len() == 1;
-        let (Some(link), true) = (link, once(local_id)) else { return };
-        let known = &ledger.sessions[session];
-        let same = |other: &&str| ledger.messages[*other].links == [link] && ledger.messages[*other].acknowledged;
-        let seqs: BTreeMap<&str, u64> = known.seqs.iter().map(|(seq, id)| (&**id, *seq)).collect();
-        for (other, sent) in &ledger.messages {
-            let Some(other_seq) = sent.id.as_deref().filter(|_| same(&&**other)).and_then(|id| seqs.get(id)) else {
-                continue;
-            };
-            let (earlier, before) = (number(other) < number(local_id), *other_seq < seq);
-            assert!(
-                known.shifting || other == local_id || earlier == before,
-                "{other} and {local_id} were sent on one socket, but stand at {other_seq} and {seq}"
-            );
-        }
-    }
-
     /// Whether a CLI may be told this: the database had a fault, or the session is gone.
     fn may_fail(&self, refusal: &Value) -> bool {
         match refusal["code"].as_str() {
             Some("unavailable") => self.db.faults() > 0,
             Some("not-found") => true,
             _ => false,
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn cli_updated(
-        &mut self,
-        at: usize,
-        of: &str,
-        part: Part,
-        expected: u64,
-        value: &Value,
-        request: Option<String>,
-        ack: &Value,
-    ) {
-        let place = self.clis[at].place;
-        let field = match part {
-            Part::Metadata => "metadata",
-            Part::State => "agentState",
-            Part::RunnerState => "runnerState",
-        };
-        let version = ack["version"].as_u64().unwrap_or(0);
-        match ack["result"].as_str() {
-            Some("success") => {
-                assert!(version == expected + 1, "an update of version {expected} made version {version}");
-                assert!(ack[field] == *value, "{value} was sent and {ack} acknowledged");
-                self.ledger(place).version(of, part, version, value);
-                if let Some(request) = request {
-                    self.ledger(place).session(of).requests.entry(request).or_default().asked = true;
-                }
-            }
-            Some("version-mismatch") => {
-                assert!(version != expected, "{ack} is no mismatch");
-                self.ledger(place).version(of, part, version, &ack[field]);
-            }
-            Some("error") => return assert!(self.db.faults() > 0 || !self.is_there(place, of), "{ack}"),
-            _ => panic!("not an answer to an update: {ack}"),
-        }
-        self.clis[at].take(part, version, &ack[field]);
-    }
-
-    fn cli_update(&mut self, at: usize, body: &Value) {
-        let place = self.clis[at].place;
-        let (session, machine) = (body["sid"].as_str(), body["machineId"].as_str());
-        let named = match &self.clis[at].role {
-            Role::Session { id, .. } => session.is_some() && session == id.as_deref(),
-            Role::Machine(id) => machine == Some(id),
-        };
-        assert!(named, "a CLI of {:?} hears of {body}", self.clis[at].role);
-        let of = session.or(machine).unwrap_or_default();
-        if body["t"] == "new-message" {
-            let message = &body["message"];
-            self.ledger(place).message(of, message);
-            let sent = &self.ledgers[place].messages[message["localId"].as_str().unwrap()];
-            let own = self.clis[at].link.is_some_and(|link| sent.links == [link]);
-            assert!(!own, "a CLI hears the message that it sent itself: {body}");
-            let (seq, id) = (message["seq"].as_u64().unwrap(), message["id"].as_str().unwrap().to_owned());
-            return self.clis[at].handle(seq, id);
-        }
-        let parts = [("metadata", Part::Metadata), ("agentState", Part::State), ("runnerState", Part::RunnerState)];
-        for (field, part) in parts {
-            if session.is_some() || part == Part::RunnerState {
-                let Some(version) = body[field]["version"].as_u64() else { continue };
-                self.ledger(place).version(of, part, version, &body[field]["value"]);
-                self.clis[at].take(part, version, &body[field]["value"]);
-            }
-        }
-    }
-
-    /// An id is not the CLI's to use: its session is gone.
-    fn cli_error(&mut self, at: usize, error: &Value) {
-        let place = self.clis[at].place;
-        assert!(error["code"] == "not-found", "a CLI did nothing wrong, but hears {error}");
-        let Some(id) = error["id"].as_str().map(str::to_owned) else { return };
-        assert!(!self.is_there(place, &id), "session {id} is there, but a CLI hears {error}");
-        self.cli_leaves(at);
-        let cli = &mut self.clis[at];
-        cli.forget_history();
-        cli.unacknowledged.clear();
-        cli.values.clear();
-        if let Role::Session { id, .. } = &mut cli.role {
-            *id = None;
         }
     }
 }
@@ -512,9 +433,4 @@ fn local_id(waiting: &Waiting) -> Option<String> {
         Waiting::Message { local_id, .. } => Some(local_id.clone()),
         _ => None,
     }
-}
-
-/// The number in a local id: they count up.
-fn number(local_id: &str) -> u64 {
-    local_id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }

@@ -1,13 +1,13 @@
 //! The database as it is over a network: a batch is on its way for a while, is run at some moment, and its answer is on
 //! its way for another while. Each of these moments is the scheduler's to choose, and so are the faults.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement};
+use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement, Value, sql};
 
 use super::dice::Dice;
 use super::scheduler::lock;
@@ -22,6 +22,15 @@ pub enum Fault {
     Before(DbError),
     /// It is run, and its sender hears an error.
     After(DbError),
+    /// Its sender hears an error, while it is still on its way and may be stuck there.
+    Late(DbError),
+}
+
+impl Fault {
+    fn leaves_doubt(&self) -> bool {
+        let (Self::Before(error) | Self::After(error) | Self::Late(error)) = self;
+        error.leaves_doubt()
+    }
 }
 
 /// A fault that passes.
@@ -32,6 +41,11 @@ pub fn passing() -> DbError {
 /// A fault that would be there again.
 pub fn lasting() -> DbError {
     DbError::from_message("D1_ERROR: constraint failed".into())
+}
+
+/// No answer within the time that D1 is given.
+pub fn silence() -> DbError {
+    DbError::from_message("D1 did not answer in time".into())
 }
 
 type Answer<T> = (Option<Result<T, DbError>>, oneshot::Sender<Result<T, DbError>>);
@@ -63,6 +77,20 @@ impl Asked {
         }
     }
 
+    /// The answer that its sender hears instead of its own, which nobody waits for any more.
+    fn give_up(&mut self, error: DbError) -> Self {
+        match self {
+            Self::Batch(_, (_, sender)) => {
+                let sender = std::mem::replace(sender, oneshot::channel().0);
+                Self::Batch(Vec::new(), (Some(Err(error)), sender))
+            }
+            Self::Joined(statement, limit, (_, sender)) => {
+                let sender = std::mem::replace(sender, oneshot::channel().0);
+                Self::Joined(statement.clone(), *limit, (Some(Err(error)), sender))
+            }
+        }
+    }
+
     fn run(&mut self, sqlite: &Sqlite, fault: Option<Fault>) {
         match self {
             Self::Batch(statements, (answer, _)) => {
@@ -88,7 +116,7 @@ impl Asked {
 fn with<T>(fault: Option<Fault>, run: impl FnOnce() -> Result<T, DbError>) -> Result<T, DbError> {
     match fault {
         None => run(),
-        Some(Fault::Before(error)) => Err(error),
+        Some(Fault::Before(error) | Fault::Late(error)) => Err(error),
         Some(Fault::After(error)) => run().and(Err(error)),
     }
 }
@@ -109,8 +137,29 @@ struct Calls {
     outage: Option<(On, DbError)>,
     slow: Option<On>,
     faults: u64,
+    /// The namespaces that had a fault after which nobody knew whether a batch was written.
+    doubted: BTreeSet<String>,
+    /// Those of them in which it may not have been found out yet.
+    in_doubt: BTreeSet<String>,
     /// Whether somebody may not have heard yet of a fault.
     unheard: bool,
+}
+
+impl Calls {
+    /// Notes a doubt, or its end: a write that is answered, or the log of events read once more.
+    fn note_doubt(&mut self, asked: &Asked, fault: Option<&Fault>) {
+        let Asked::Batch(statements, _) = asked else { return };
+        let ends = |statement: &&Statement| [sql::CHECK_EPOCH, sql::EVENTS].contains(&statement.sql);
+        let Some(Value::Text(namespace)) = statements.iter().find(ends).and_then(|found| found.params.first()) else {
+            return;
+        };
+        if fault.is_none() {
+            self.in_doubt.remove(namespace);
+        } else if asked.on() == On::Writes && fault.is_some_and(Fault::leaves_doubt) {
+            self.doubted.insert(namespace.clone());
+            self.in_doubt.insert(namespace.clone());
+        }
+    }
 }
 
 /// The database.
@@ -165,6 +214,16 @@ impl Remote {
         lock(&self.calls).faults
     }
 
+    /// Whether a namespace ever had to find out what became of a batch.
+    pub fn was_in_doubt(&self, namespace: &str) -> bool {
+        lock(&self.calls).doubted.contains(namespace)
+    }
+
+    /// Whether a namespace may still have to.
+    pub fn is_in_doubt(&self, namespace: &str) -> bool {
+        lock(&self.calls).in_doubt.contains(namespace)
+    }
+
     /// How many faults there were of which everybody has heard, or a few less.
     pub fn heard_faults(&self) -> u64 {
         let calls = lock(&self.calls);
@@ -216,14 +275,32 @@ impl Remote {
             drop(calls);
             return call.asked.answer();
         }
+        if call.asked.is_abandoned() {
+            // Nobody hears of it any more.
+            return call.asked.run(&self.sqlite, None);
+        }
         let on = call.asked.on();
         let planned = calls.planned.iter().position(|(of, _)| *of == on).and_then(|at| calls.planned.remove(at));
         let outage = calls.outage.clone().filter(|(of, _)| *of == on).map(|(_, error)| Fault::Before(error));
         let fault = planned.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
         calls.unheard |= fault.is_some();
-        call.asked.run(&self.sqlite, fault);
-        call.stuck = calls.slow == Some(on);
+        calls.note_doubt(&call.asked, fault.as_ref());
+        let slow = calls.slow == Some(on);
+        match fault {
+            Some(Fault::Late(error)) => {
+                let asked = call.asked.give_up(error);
+                calls.last += 1;
+                // Some of them for long.
+                call.stuck = calls.last.is_multiple_of(2);
+                let heard = calls.last;
+                calls.under_way.insert(heard, Call { asked, stuck: slow });
+            }
+            fault => {
+                call.asked.run(&self.sqlite, fault);
+                call.stuck = slow;
+            }
+        }
         calls.under_way.insert(id, call);
     }
 

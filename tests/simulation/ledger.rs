@@ -98,6 +98,8 @@ pub struct Ledger {
     /// How many merges there may have been.
     pub merges: u64,
     versions: BTreeMap<(String, Part), BTreeMap<u64, Value>>,
+    /// How many ids its clients have chosen.
+    chosen: u64,
     /// The number of the event that tells of a session's end.
     removals: BTreeMap<String, u64>,
     /// Names that were given to a session, by the metadata's version.
@@ -105,6 +107,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// A number that nothing else in this namespace has.
+    pub fn fresh(&mut self) -> u64 {
+        self.chosen += 1;
+        self.chosen
+    }
+
     /// Somebody heard of a session. Answers whether that is news.
     pub fn learn(&mut self, id: &str, tag: &str) -> bool {
         let new = !self.sessions.contains_key(id);

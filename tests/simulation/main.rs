@@ -10,17 +10,20 @@
 mod calls;
 mod checks;
 mod cli;
+mod cli_hears;
 mod database;
 mod dice;
 mod ledger;
 mod object;
 mod pushes;
+mod replay;
 mod replies;
 mod scheduler;
 mod steps;
 #[path = "../support/mod.rs"]
 mod support;
 mod web;
+mod web_steps;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -254,8 +254,10 @@ impl Object {
     pub fn tear_down(&mut self) {
         self.scheduler.kill(self.life());
         self.awake = None;
-        // Whoever waited for the clock is gone.
-        drop(self.rt.fake.evict());
+        // Whoever waited for the clock is gone, and so are all sockets, also those of which their clients do not know yet.
+        for (conn, _) in self.rt.fake.evict() {
+            self.rt.close(conn, 1006, "");
+        }
         self.rt.life.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -71,6 +71,8 @@ pub enum Purpose {
     Resume {
         session: String,
     },
+    /// A machine is asked for a new session.
+    Spawn,
     ReadFile {
         session: String,
         nonce: String,
@@ -111,6 +113,7 @@ impl Purpose {
             Self::Tag { .. }
             | Self::Machine { .. }
             | Self::List { .. }
+            | Self::Spawn
             | Self::Channel { .. }
             | Self::Foreign { .. }
             | Self::Subscribe { .. }
@@ -176,7 +179,11 @@ impl World {
             (500, "rename_failed") => matches!(purpose, Purpose::Rename { .. }) && self.db.faults() > *faults,
             (503, "cli_unreachable" | "cli_refused") | (504, "rpc_timeout") => matches!(
                 purpose,
-                Purpose::Permission { .. } | Purpose::End { .. } | Purpose::Order { .. } | Purpose::Resume { .. }
+                Purpose::Permission { .. }
+                    | Purpose::End { .. }
+                    | Purpose::Order { .. }
+                    | Purpose::Resume { .. }
+                    | Purpose::Spawn
             ),
             (503, "no_machine_online") | (504, "resume_failed") => matches!(purpose, Purpose::Resume { .. }),
             (409, "session_inactive") => matches!(
@@ -186,6 +193,8 @@ impl World {
             (409, "mode_not_applied") => matches!(purpose, Purpose::Order { .. }),
             (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
             (409, "version_conflict") => matches!(purpose, Purpose::Rename { expected: Some(_), .. }),
+            // Its runner never came.
+            (404, "machine_not_found") => matches!(purpose, Purpose::Spawn),
             (404, "request_not_found") => matches!(purpose, Purpose::Permission { .. }),
             (404, "session_not_found") => match purpose {
                 Purpose::Foreign { session } => !self.is_there(1 - place, session),
@@ -236,6 +245,10 @@ impl World {
             Purpose::ReadFile { nonce, .. } => {
                 let failed = body["success"] == false && body["error"].is_string();
                 assert!(failed || body["echo"] == nonce.as_str(), "{nonce} was asked for, and answered {body}");
+            }
+            Purpose::Spawn => {
+                let known = body["sessionId"].as_str().is_none_or(|id| self.ledgers[place].sessions.contains_key(id));
+                assert!(known && body["success"].is_boolean(), "a session was spawned that nobody made: {body}");
             }
             Purpose::Order { .. } | Purpose::EndForeign => {}
             Purpose::Subscribe { endpoint } => self.subscription_changed(endpoint, Some(true)),

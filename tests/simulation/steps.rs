@@ -4,16 +4,15 @@ use serde_json::json;
 use session_gateway_hub::hub::connections::Format;
 
 use super::cli::{Cli, Phase, Role, Waiting};
-use super::database::{Fault, lasting, passing};
-use super::ledger::{Part, Stay};
-use super::replies::Purpose;
+use super::database::{Fault, lasting, passing, silence};
+use super::ledger::Part;
 use super::support::sqlite::On;
 use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
 
 /// Something that happens to the world.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+pub enum Step {
     CliMessage,
     CliRepeats,
     UpdateMetadata,
@@ -21,7 +20,9 @@ enum Step {
     Alive,
     SessionEnd,
     Register,
+    Unregister,
     Leave,
+    Return,
     Come,
     AnswerLate,
     RunnerState,
@@ -36,11 +37,13 @@ enum Step {
     Archive,
     Delete,
     Resume,
+    Spawn,
     ReadFile,
     Show,
     List,
     WebLeaves,
     WebComes,
+    WebDawdles,
     TagRace,
     Foreign,
     Ready,
@@ -58,7 +61,7 @@ enum Step {
     Repair,
 }
 
-const STEPS: [(u64, Step); 42] = [
+const STEPS: &[(u64, Step)] = &[
     (14, Step::CliMessage),
     (3, Step::CliRepeats),
     (7, Step::UpdateMetadata),
@@ -66,7 +69,9 @@ const STEPS: [(u64, Step); 42] = [
     (5, Step::Alive),
     (2, Step::SessionEnd),
     (2, Step::Register),
+    (1, Step::Unregister),
     (4, Step::Leave),
+    (3, Step::Return),
     (8, Step::Come),
     (4, Step::AnswerLate),
     (2, Step::RunnerState),
@@ -81,11 +86,13 @@ const STEPS: [(u64, Step); 42] = [
     (2, Step::Archive),
     (2, Step::Delete),
     (5, Step::Resume),
+    (2, Step::Spawn),
     (4, Step::ReadFile),
     (4, Step::Show),
     (2, Step::List),
     (3, Step::WebLeaves),
     (5, Step::WebComes),
+    (4, Step::WebDawdles),
     (1, Step::TagRace),
     (2, Step::Foreign),
     (3, Step::Ready),
@@ -110,10 +117,11 @@ impl World {
         self.watch(NEIGHBOUR, None);
         let tags = 1 + self.dice.below(3);
         for _ in 0..self.dice.between(1, 4) {
-            let tag = format!("/team-{}", self.dice.below(tags));
+            let tag = self.some_tag(TEAM, tags);
             self.clis.push(Cli::new(TEAM, Role::Session { tag, id: None }));
         }
-        self.clis.push(Cli::new(NEIGHBOUR, Role::Session { tag: "/neighbour-0".into(), id: None }));
+        let tag = self.some_tag(NEIGHBOUR, 1);
+        self.clis.push(Cli::new(NEIGHBOUR, Role::Session { tag, id: None }));
         for place in [TEAM, NEIGHBOUR] {
             let machine = self.machine_of(place);
             self.clis.push(Cli::new(place, Role::Machine(machine)));
@@ -130,7 +138,7 @@ impl World {
 
     /// A step, and some of what follows from it.
     pub fn step_on(&mut self) {
-        let step = self.dice.weighted(&STEPS);
+        let step = self.dice.weighted(STEPS);
         let place = if self.dice.chance(90) { TEAM } else { NEIGHBOUR };
         self.step(format!("{step:?} in {}", self.objects[place].name));
         self.watchers_come_back();
@@ -154,7 +162,9 @@ impl World {
             | Step::Alive
             | Step::SessionEnd
             | Step::Register
+            | Step::Unregister
             | Step::Leave
+            | Step::Return
             | Step::AnswerLate
             | Step::RunnerState => self.cli_step(step, place),
             Step::Come => self.somebody_comes(place),
@@ -177,6 +187,11 @@ impl World {
                 there.into_iter().for_each(|at| self.web_leaves(at));
             }
             Step::WebComes => self.web_client_comes(place),
+            Step::WebDawdles => {
+                let there = self.some_web(place, |web| web.link.is_some());
+                there.into_iter().for_each(|at| self.web_dawdles(at));
+            }
+            Step::Spawn => self.spawn(place),
             Step::TagRace => self.tag_race(place),
             Step::Foreign => self.foreign(place),
             Step::Subscribe => self.browser_subscribes(place),
@@ -223,7 +238,9 @@ impl World {
         let of_session = |cli: &Cli| cli.is_ready() && cli.session().is_some();
         let at = match step {
             Step::RunnerState => self.some_cli(place, |cli| cli.is_ready() && cli.session().is_none()),
-            Step::Alive | Step::Leave | Step::AnswerLate | Step::Register => self.some_cli(place, Cli::is_ready),
+            Step::Alive | Step::Leave | Step::AnswerLate | Step::Register | Step::Unregister => {
+                self.some_cli(place, Cli::is_ready)
+            }
             _ => self.some_cli(place, of_session),
         };
         let Some(at) = at else { return };
@@ -246,7 +263,9 @@ impl World {
             Step::Alive => self.cli_lives(at),
             Step::SessionEnd => self.cli_ends(at),
             Step::Register => self.cli_registers(at),
+            Step::Unregister => self.cli_unregisters(at),
             Step::Leave => self.cli_leaves(at),
+            Step::Return => self.cli_returns(at),
             Step::AnswerLate => {
                 if !self.clis[at].owed.is_empty() {
                     let call = self.clis[at].owed.remove(0);
@@ -257,8 +276,9 @@ impl World {
         }
     }
 
-    fn new_message(&mut self, place: usize) -> String {
-        format!("{}{}", if place == TEAM { "t" } else { "n" }, self.fresh())
+    /// The local id of a message that is about to be written; the two namespaces have the same ones.
+    pub fn new_message(&mut self, place: usize) -> String {
+        format!("m{}", self.ledger(place).fresh())
     }
 
     /// A CLI sends again what it has not heard of, or what was sent before, by whomever.
@@ -303,15 +323,22 @@ impl World {
     }
 
     fn ask_permission(&mut self, at: usize) {
+        let place = self.clis[at].place;
         let (_, state) = self.clis[at].values.get(&Part::State).cloned().unwrap_or_default();
         let mut state = if state.is_object() { state } else { json!({}) };
-        let request = format!("r{}", self.fresh());
+        let request = format!("r{}", self.ledger(place).fresh());
         if !state["requests"].is_object() {
             state["requests"] = json!({});
         }
         state["requests"][&request] = json!({"tool": "T", "arguments": {}});
         let stale = self.dice.chance(10);
         self.cli_updates_state(at, state, Some(request), stale);
+    }
+
+    /// One of so many tags, which are this namespace's own, or are used in the other one too.
+    fn some_tag(&mut self, place: usize, tags: usize) -> String {
+        let name = if self.dice.chance(50) { "shared" } else { self.objects[place].name };
+        format!("/{name}-{}", self.dice.below(tags))
     }
 
     /// A CLI that is away comes; or one more.
@@ -321,7 +348,7 @@ impl World {
             return self.cli_comes(at);
         }
         if self.clis.len() < 9 {
-            let tag = format!("/{}-{}", self.objects[place].name, self.dice.below(3));
+            let tag = self.some_tag(place, 3);
             self.clis.push(Cli::new(place, Role::Session { tag, id: None }));
             self.cli_comes(self.clis.len() - 1);
         }
@@ -329,7 +356,7 @@ impl World {
 
     // The web.
 
-    fn some_web(&mut self, place: usize, which: impl Fn(&Web) -> bool) -> Option<usize> {
+    pub fn some_web(&mut self, place: usize, which: impl Fn(&Web) -> bool) -> Option<usize> {
         let those = self.webs.iter().enumerate().filter(|(_, web)| web.place == place && !web.watches && which(web));
         let those: Vec<usize> = those.map(|(at, _)| at).collect();
         self.dice.pick(&those)
@@ -351,146 +378,6 @@ impl World {
         }
     }
 
-    fn web_step(&mut self, step: Step, place: usize) {
-        if matches!(step, Step::List) {
-            let sessions = &self.ledgers[place].sessions;
-            let gone =
-                sessions.iter().filter(|(_, known)| known.stay == Stay::Gone).map(|(id, _)| id.clone()).collect();
-            self.request(place, "GET", "/api/sessions?archived=include", String::new(), Purpose::List { gone });
-            return;
-        }
-        let Some(session) = self.some_session(place) else { return };
-        match step {
-            Step::WebMessage => {
-                let local_id = self.new_message(place);
-                let text = format!("{}-{local_id}", self.objects[place].name);
-                self.ledger(place).draft(&local_id, &session, &text);
-                self.ledger(place).messages.get_mut(&local_id).unwrap().by_web = true;
-                self.web_sends(place, &local_id);
-            }
-            Step::WebRepeats => {
-                let by_web = self.ledgers[place].messages.iter().filter(|(_, sent)| sent.by_web);
-                let by_web: Vec<String> = by_web.map(|(id, _)| id.clone()).collect();
-                if let Some(local_id) = self.dice.pick(&by_web) {
-                    self.web_sends(place, &local_id);
-                }
-            }
-            Step::Rename => self.rename(place, session),
-            Step::Permission => {
-                let approved = self.dice.chance(50);
-                if let Some(request) = self.some_request(place, &session) {
-                    self.answer_permission(place, &session, &request, approved);
-                }
-            }
-            Step::PermissionRace => {
-                if let Some(request) = self.some_request(place, &session) {
-                    self.answer_permission(place, &session, &request, true);
-                    self.answer_permission(place, &session, &request, false);
-                }
-            }
-            Step::Abort => self.end_session(place, session, "abort"),
-            Step::Archive => self.end_session(place, session, "archive"),
-            Step::Switch => self.order(place, session, "switch", String::new()),
-            Step::Mode => {
-                let mode = json!({"mode": self.dice.pick(&["default", "plan"])});
-                self.order(place, session, "permission-mode", mode.to_string());
-            }
-            Step::Delete => {
-                let known = self.ledger(place).session(&session);
-                (known.stay, known.deleted) = (Stay::Doubtful, true);
-                self.ledger(place).end(&session);
-                let path = format!("/api/sessions/{session}");
-                self.request(place, "DELETE", &path, String::new(), Purpose::Delete { session });
-            }
-            Step::Resume => {
-                for _ in 0..self.dice.between(1, 2) {
-                    self.ledger(place).end(&session);
-                    let path = format!("/api/sessions/{session}/resume");
-                    let purpose = Purpose::Resume { session: session.clone() };
-                    self.request(place, "POST", &path, String::new(), purpose);
-                }
-            }
-            Step::ReadFile => {
-                let nonce = format!("file-{}", self.fresh());
-                let path = format!("/api/sessions/{session}/file?path={nonce}");
-                self.request(place, "GET", &path, String::new(), Purpose::ReadFile { session, nonce });
-            }
-            _ => {
-                let floor = self.ledgers[place].floor(&session);
-                let path = format!("/api/sessions/{session}");
-                self.request(place, "GET", &path, String::new(), Purpose::Show { session, floor });
-            }
-        }
-    }
-
-    fn web_sends(&mut self, place: usize, local_id: &str) {
-        let sent = &self.ledgers[place].messages[local_id];
-        let (session, text) = (sent.session.clone(), sent.text.clone());
-        self.ledger(place).send(local_id, None);
-        let body = json!({"text": text, "localId": local_id}).to_string();
-        let purpose = Purpose::Message { session: session.clone(), local_id: local_id.to_owned() };
-        self.request(place, "POST", &format!("/api/sessions/{session}/messages"), body, purpose);
-    }
-
-    fn rename(&mut self, place: usize, session: String) {
-        let name = self.fresh();
-        let name = format!("{}-name-{name}", self.objects[place].name);
-        let newest = self.ledgers[place].newest(&session, Part::Metadata);
-        let expected = self.dice.chance(50).then_some(newest);
-        let mut body = json!({"name": name});
-        expected.iter().for_each(|expected| body["expectedVersion"] = json!(expected));
-        let path = format!("/api/sessions/{session}");
-        self.request(place, "PATCH", &path, body.to_string(), Purpose::Rename { session, name, expected });
-    }
-
-    /// A request that somebody asked about in a session.
-    fn some_request(&mut self, place: usize, session: &str) -> Option<String> {
-        let requests: Vec<String> =
-            self.ledger(place).session(session).requests.keys().rev().take(3).cloned().collect();
-        self.dice.pick(&requests)
-    }
-
-    fn answer_permission(&mut self, place: usize, session: &str, request: &str, approved: bool) {
-        let word = if approved { "approve" } else { "deny" };
-        let path = format!("/api/sessions/{session}/permissions/{request}/{word}");
-        let purpose = Purpose::Permission { session: session.to_owned(), request: request.to_owned(), approved };
-        self.request(place, "POST", &path, String::new(), purpose);
-    }
-
-    fn end_session(&mut self, place: usize, session: String, word: &str) {
-        self.ledger(place).end(&session);
-        let path = format!("/api/sessions/{session}/{word}");
-        self.request(place, "POST", &path, String::new(), Purpose::End { session });
-    }
-
-    fn order(&mut self, place: usize, session: String, word: &str, body: String) {
-        let path = format!("/api/sessions/{session}/{word}");
-        self.request(place, "POST", &path, body, Purpose::Order { session });
-    }
-
-    /// Ten clients ask for a new tag at once: they get one session.
-    fn tag_race(&mut self, place: usize) {
-        let race = self.fresh();
-        let tag = format!("/{}-race-{race}", self.objects[place].name);
-        for _ in 0..10 {
-            self.ask_for_tag(place, &tag, Purpose::Tag { tag: tag.clone(), cli: None, race: Some(race) });
-        }
-    }
-
-    /// Somebody tries what is the other namespace's.
-    fn foreign(&mut self, place: usize) {
-        let Some(session) = self.some_session(1 - place) else { return };
-        let (method, end) = self.dice.weighted(&[
-            (1, ("GET", "")),
-            (1, ("DELETE", "")),
-            (1, ("POST", "/archive")),
-            (1, ("POST", "/resume")),
-            (1, ("GET", "/git-status")),
-        ]);
-        let path = format!("/api/sessions/{session}{end}");
-        self.request(place, method, &path, String::new(), Purpose::Foreign { session });
-    }
-
     // What befalls the hub.
 
     fn reads_or_writes(&mut self) -> On {
@@ -500,15 +387,23 @@ impl World {
     fn fault(&mut self) {
         let on = self.reads_or_writes();
         let error = if self.dice.chance(70) { passing() } else { lasting() };
-        let lost = self.dice.chance(40);
-        let (error, times) = if lost {
-            (passing(), self.dice.between(1, 3))
-        } else {
-            (error, self.dice.weighted(&[(6, 1), (3, 2), (1, 7)]))
-        };
-        for _ in 0..times {
-            let error = error.clone();
-            self.db.plan(on, if lost { Fault::After(error) } else { Fault::Before(error) });
+        match self.dice.below(10) {
+            0..4 => {
+                for _ in 0..self.dice.between(1, 3) {
+                    self.db.plan(on, Fault::After(passing()));
+                }
+            }
+            4..6 => {
+                let error = if self.dice.chance(50) { passing() } else { silence() };
+                for _ in 0..self.dice.weighted(&[(6, 1), (3, 2), (1, 6)]) {
+                    self.db.plan(On::Writes, Fault::Late(error.clone()));
+                }
+            }
+            _ => {
+                for _ in 0..self.dice.weighted(&[(6, 1), (3, 2), (1, 7)]) {
+                    self.db.plan(on, Fault::Before(error.clone()));
+                }
+            }
         }
     }
 

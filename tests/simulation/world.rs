@@ -51,6 +51,8 @@ pub struct Link {
     pub place: usize,
     pub key: SocketKey,
     pub end: End,
+    /// Whether its client lets what it hears pile up.
+    pub dawdles: bool,
     frames: mpsc::UnboundedReceiver<Frame>,
     inbox: VecDeque<Frame>,
     pub outbox: VecDeque<Outgoing>,
@@ -240,7 +242,7 @@ impl World {
         frames: mpsc::UnboundedReceiver<Frame>,
     ) -> LinkId {
         let id = self.fresh();
-        let link = Link { place, key, end, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
+        let link = Link { place, key, end, dawdles: false, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
         self.links.insert(id, link);
         id
     }
@@ -318,7 +320,7 @@ impl World {
             if link.end == End::Nobody {
                 link.inbox.clear();
             }
-            turns.extend((!link.inbox.is_empty()).then_some(Turn::Reading(*id)));
+            turns.extend((!link.inbox.is_empty() && !link.dawdles).then_some(Turn::Reading(*id)));
             turns.extend((!link.outbox.is_empty()).then_some(Turn::Arrival(*id)));
         }
         turns.extend((!lock(&self.mail).is_empty()).then_some(Turn::Mail));
@@ -361,6 +363,7 @@ impl World {
 
     /// Clients read what has come.
     pub fn read_all(&mut self) {
+        self.links.values_mut().for_each(|link| link.dawdles = false);
         let waiting = |turn: Turn| if let Turn::Reading(link) = turn { Some(link) } else { None };
         loop {
             let links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
@@ -384,6 +387,7 @@ impl World {
 
     /// Everything happens that can, until nobody has anything left to do but to wait for a client or the clock.
     pub fn settle(&mut self) {
+        self.links.values_mut().for_each(|link| link.dawdles = false);
         for _ in 0..ENDLESS {
             if self.turn() {
                 continue;
@@ -410,9 +414,6 @@ impl World {
         let life = self.objects[place].life();
         self.pushes_are_lost(place);
         for link in self.links.values_mut().filter(|link| link.place == place) {
-            if let Some(conn) = self.objects[place].rt.fake.conn(link.key) {
-                self.objects[place].rt.close(conn, 1006, "");
-            }
             link.outbox.clear();
         }
         self.objects[place].tear_down();

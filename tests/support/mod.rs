@@ -16,7 +16,9 @@
 pub mod cli;
 pub mod door;
 pub mod faults;
+pub mod live;
 pub mod merge;
+pub mod permissions;
 pub mod pushes;
 pub mod race;
 pub mod replay;

@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
+use session_gateway_hub::store::reads::only_reads;
 use session_gateway_hub::store::{Columns, Database, DbError, Joined, Row, Statement, Value, query};
 
-/// Which batches something is to happen to. A batch is a read when it consists of SELECTs only.
+/// Which batches something is to happen to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     Reads,
@@ -18,8 +19,7 @@ pub enum On {
 impl On {
     /// Which kind a batch is of.
     pub fn of(statements: &[Statement]) -> Self {
-        let reads = statements.iter().all(|statement| statement.sql.trim_start().starts_with("SELECT"));
-        if reads { Self::Reads } else { Self::Writes }
+        if only_reads(statements) { Self::Reads } else { Self::Writes }
     }
 }
 
@@ -168,6 +168,11 @@ impl Sqlite {
     /// The statements of each batch that was to write.
     pub fn written(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).writes.clone()
+    }
+
+    /// A batch of before reaches the database only now.
+    pub fn arrives_late(&self, batch: &[Statement]) -> Result<(), DbError> {
+        self.commit(batch).map(drop)
     }
 
     fn commit(&self, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {

@@ -12,9 +12,12 @@ let faults = [];
 /** `target` with some methods in place of its own. */
 const over = (target, methods) => Object.assign(Object.create(target), methods);
 
+/** Whether a statement reads, or begins the epoch in which something is read. */
+const reads = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
+
 /** Runs what is asked of D1, or what the next fault for its kind makes of that. */
 async function meet(sqls, run) {
-  const on = sqls.every((sql) => sql.trimStart().startsWith('SELECT')) ? 'reads' : 'writes';
+  const on = sqls.every(reads) ? 'reads' : 'writes';
   const at = faults.findIndex((fault) => fault.on === on);
   if (at < 0) return run();
   const [fault] = faults.splice(at, 1);
