@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { CompletedRequest, Message } from '../src/api/types.ts';
+import { highlight } from '../src/content/highlight.ts';
 import { parse, type Part } from '../src/content/parse.ts';
+import { answersOf, askedOf, decisionOf } from '../src/content/permissions.ts';
 import { timeline } from '../src/content/timeline.ts';
 
 const anything = fc.jsonValue({ maxDepth: 4 });
@@ -77,7 +79,18 @@ test('whatever a message holds, it comes apart into what the views can show', ()
   fc.assert(fc.property(content, (one) => parse(one).forEach(check)), { numRuns: 2000 });
 });
 
-const request = or(some({ tool: anything, status: word('approved', 'denied'), createdAt: or(fc.integer()), completedAt: or(fc.integer()) }));
+const request = or(
+  some({
+    tool: or(fc.string()),
+    arguments: anything,
+    status: word('approved', 'denied'),
+    createdAt: or(fc.integer()),
+    completedAt: or(fc.integer()),
+    reason: or(fc.string()),
+    allowTools: or(fc.array(or(fc.string()))),
+    answers: or(fc.dictionary(fc.string(), or(fc.oneof(fc.array(or(fc.string())), some({ answers: or(fc.array(fc.string())) }))))),
+  }),
+);
 
 test('whatever a session holds, its conversation is a list of items, each with a key of its own', () => {
   fc.assert(
@@ -90,9 +103,24 @@ test('whatever a session holds, its conversation is a list of items, each with a
         const messages = contents.map((one, at): Message => ({ id: `m${at}`, seq: at + 1, localId: null, content: one, createdAt: at }));
         const items = timeline({ messages, outgoing: [], hasOlder: false, completed: completed as Record<string, CompletedRequest> }, { active, thinking });
         assert.equal(new Set(items.map(({ key }) => key)).size, items.length);
-        for (const item of items) if (item.kind === 'permission') assert.equal(typeof item.createdAt, 'number');
+        for (const item of items) {
+          if (item.kind !== 'permission') continue;
+          const { allowTools = [], reason = '' } = item.request;
+          const said = [decisionOf(item.request).words, askedOf(item.request), reason, ...allowTools, ...answersOf(item.request).flatMap(({ answers }) => answers)];
+          assert.ok(said.every((one) => typeof one === 'string') && typeof item.createdAt === 'number', JSON.stringify(item));
+        }
       },
     ),
     { numRuns: 1000 },
+  );
+});
+
+test('whatever word stands for a language, code is coloured or left as it is', async () => {
+  const words = fc.oneof(fc.constantFrom('constructor', '__proto__', 'toString', 'rs', 'xml'), fc.string());
+  await fc.assert(
+    fc.asyncProperty(words, fc.string(), async (word, code) => {
+      const coloured = await highlight(code, word);
+      assert.ok(coloured === null || !/<(?!\/?span)/.test(coloured), String(coloured));
+    }),
   );
 });
