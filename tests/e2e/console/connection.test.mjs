@@ -35,6 +35,30 @@ test('offline, what is written waits; back online, it goes out and what was miss
   await chat.says('After.');
 });
 
+test('a message that did not get through goes out with the next sign of the hub, and what is written later after it', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'again', ...place });
+  const { page } = await openPage(t, browser, hub);
+  let connected;
+  await page.routeWebSocket(/\/api\/events/, (socket) => {
+    connected = socket;
+    socket.connectToServer();
+  });
+  await page.goto(linkTo(hub, 'again', `/sessions/${one.id}`));
+  const chat = new Chat(page);
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  let isAway = true;
+  await page.route('**/messages', (route) => (isAway && route.request().method() === 'POST' ? route.abort() : route.fallback()));
+  await chat.send('first');
+  await chat.send('second');
+  await page.getByText('Goes out as soon as the hub can be reached').nth(1).waitFor();
+  isAway = false;
+  connected.send(JSON.stringify({ type: 'heartbeat' }));
+  const texts = [];
+  while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
+  assert.deepEqual(texts, ['first', 'second']);
+  await page.getByText('Goes out as soon').first().waitFor({ state: 'detached' });
+});
+
 test('a message that the hub refuses says why, and is sent again or discarded', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'refused', ...place });
   const { page } = await visit(t, 'refused', { path: `/sessions/${one.id}` });
@@ -199,14 +223,15 @@ test('whoever hides the page says so, and hears a toast while another session is
   const told = [];
   await page.route('**/api/visibility', (route) => {
     told.push(route.request().postDataJSON().visibility);
-    return route.fallback();
+    // What gets lost on its way is said again.
+    return told.length === 1 ? route.abort() : route.fallback();
   });
   const answered = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
   await page.evaluate(() => {
     Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
   });
-  assert.deepEqual([(await answered).status(), told], [200, ['hidden']]);
+  assert.deepEqual([(await answered).status(), told], [200, ['hidden', 'hidden']]);
 
   const data = { title: 'Permission Request', body: 'The talk (Bash)', sessionId: one.id, url: `/sessions/${one.id}` };
   connected.send(JSON.stringify({ type: 'toast', eventId: 'x', data }));

@@ -138,6 +138,42 @@ test('code is copied with a button, and of what is very long the beginning is sh
   assert.equal((await shown.textContent()).length, 60_000);
 });
 
+test('texts that are made to hold up the page are shown as they were written, and the page answers', async (t) => {
+  const costly = {
+    blanks: `a${' '.repeat(60_000)}b`,
+    addresses: `${'a.'.repeat(20_000)}@`,
+    quotations: '>'.repeat(2000),
+    lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
+    lines: 'a\n'.repeat(45_000),
+    tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
+    long: 'a '.repeat(100_000),
+  };
+  const records = Object.entries(costly).map(([name, words]) => text(`${name} begin\n\n${words}`));
+  const { page, complaints } = await conversation(t, 'costly', [...records, text('constructor:\n\n```constructor\nx\n```\n\nThe end.')]);
+  await page.getByText('The end.').last().waitFor();
+  const log = page.getByRole('log');
+  const seen = new Set();
+  while (seen.size < records.length) {
+    for (const name of Object.keys(costly)) if ((await log.getByText(`${name} begin`).count()) > 0) seen.add(name);
+    await log.evaluate((element) => element.scrollBy(0, -element.clientHeight));
+  }
+  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('requests and files of another kind than they should be take nothing with them', async (t) => {
+  const odd = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
+  const { page, cli, session, complaints } = await conversation(t, 'odd', [odd, text('Said.')]);
+  const requests = { none: null, number: 5, odd: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
+  const completedRequests = { none: null, list: [], odd: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
+  await page.getByRole('region', { name: 'A tool asks' }).waitFor();
+  await page.locator('summary', { hasText: 'Not answered' }).click();
+  await page.getByText('Said.').last().waitFor();
+  await page.getByText('A file', { exact: true }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
 test('what a person wrote says when, at a glance and exactly', async (t) => {
   const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
   const time = page.getByRole('log').locator('time');
