@@ -43,7 +43,8 @@ const isVisible = () => document.visibilityState === 'visible';
 const presence = new Presence({
   isVisible,
   tell: async (subscriptionId, visibility) => {
-    await data(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: true }));
+    // Who hides the page may be about to leave it.
+    await data(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
   },
 });
 
