@@ -1,16 +1,20 @@
 /** Puts the console's parts together: signing in, the calls, the event channel and the store behind them. */
 
-import { Auth, tokenOfFragment } from './api/auth.ts';
+import { Auth, namespaceOf, tokenOfFragment } from './api/auth.ts';
 import { Channel, type Missed } from './api/channel.ts';
-import { createApi } from './api/client.ts';
+import { createApi, data } from './api/client.ts';
 import { HubError, sentence } from './api/errors.ts';
+import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
 import { reduce } from './state/reduce.ts';
 import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
-import { EMPTY } from './state/types.ts';
+import { ask } from './ui/dialog.tsx';
 import { toast } from './ui/toasts.tsx';
+
+/** Where the page that is loaded anew finds why its person has to sign in again. */
+const WHY_KEY = 'signed-out-because';
 
 export const auth = new Auth({
   storage: localStorage,
@@ -19,20 +23,30 @@ export const auth = new Auth({
   now: Date.now,
   onSignedOut: (why) => {
     channel.stop();
-    // Drafts and messages that were not sent are this person's.
-    sessionStorage.clear();
-    state.value = EMPTY;
-    openSession.value = null;
-    namespace.value = null;
-    signedOutBecause.value = why;
+    presence.stop();
+    if (why !== null) sessionStorage.setItem(WHY_KEY, why);
+    beginAnew();
   },
 });
+
+/** Loads the page again, for somebody else: nothing that it holds, and nothing that is under way, is left then. */
+function beginAnew(): void {
+  location.reload();
+}
 
 export const api = createApi(auth);
 export const sync = new Sync(api);
 export const outbox = new Outbox(api, sessionStorage);
 
-let subscriptionId: string | null = null;
+const isVisible = () => document.visibilityState === 'visible';
+
+const presence = new Presence({
+  isVisible,
+  tell: async (subscriptionId, visibility) => {
+    // Who hides the page may be about to leave it.
+    await data(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
+  },
+});
 
 const channel = new Channel({
   token: () => auth.token(),
@@ -44,7 +58,7 @@ const channel = new Channel({
   },
   onRefused: (id) => void letGo(id),
   isOnline: () => navigator.onLine,
-  isVisible: () => document.visibilityState === 'visible',
+  visibility: () => presence.atBeginning(),
   WebSocket,
   EventSource,
   origin: location.origin,
@@ -57,6 +71,8 @@ function onEvent(event: HubEvent): void {
     if (sessionId !== openSession.value) toast({ title, text: body, url });
     return;
   }
+  // The hub is there: what could not be sent although the channel has not broken gets another try.
+  if (event.type === 'heartbeat') void outbox.flush();
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);
   const { state: next, needs } = reduce(state.value, event);
   state.value = next;
@@ -64,7 +80,7 @@ function onEvent(event: HubEvent): void {
 }
 
 async function onConnected(id: string, missed: Missed): Promise<void> {
-  subscriptionId = id;
+  presence.connected(id);
   const sent = outbox.flush();
   const shown = openSession.value;
   if (missed === 'anything') {
@@ -110,13 +126,21 @@ export function close(id: string): void {
  * @throws {HubError} the hub's refusal
  */
 export async function signIn(accessToken: string): Promise<void> {
-  start((await auth.signIn(accessToken)).namespace);
+  const { namespace: name } = await auth.signIn(accessToken);
+  if (namespace.value === null) start(name);
+  else beginAnew();
 }
 
 /** Signs in with a token of the address, or with the one of this browser; without one the sign-in page is shown. */
 export async function begin(): Promise<void> {
+  signedOutBecause.value = sessionStorage.getItem(WHY_KEY);
+  sessionStorage.removeItem(WHY_KEY);
+  const kept = auth.resume();
   const given = tokenOfFragment(location.hash);
-  if (given !== null) {
+  if (given !== null && kept !== null && namespaceOf(given) !== kept.namespace) {
+    forgetFragment();
+    askToSwitch(given, kept.namespace);
+  } else if (given !== null) {
     try {
       await signIn(given);
       forgetFragment();
@@ -125,11 +149,22 @@ export async function begin(): Promise<void> {
       signedOutBecause.value = `The link did not sign you in: ${sentence(error)}`;
       // With a hub that is away, a reload tries the link again.
       if (!(error instanceof HubError && error.isPassing)) forgetFragment();
-      if (auth.accessToken === null) return;
     }
   }
-  // The name of the namespace stands in the token; whether that is still good shows with the first request.
-  if (auth.accessToken !== null) start(auth.accessToken.match(/:([^:]*)$/)?.[1] ?? 'default');
+  // Whether the kept token is still good shows with the first request.
+  if (kept !== null) start(kept.namespace);
+}
+
+/** Somebody's link is no reason to leave one's own namespace unasked: what is written next would be theirs to read. */
+function askToSwitch(accessToken: string, from: string): void {
+  const to = namespaceOf(accessToken);
+  ask({
+    title: `Sign in to “${to}”?`,
+    text: `You followed a link that signs in to the namespace “${to}”. This browser is signed in to “${from}”, which it would leave: drafts and messages that were not sent yet would be lost.`,
+    action: `Leave “${from}”`,
+    isDangerous: true,
+    onConfirm: () => signIn(accessToken),
+  });
 }
 
 /** A token must not stay in the history, nor in what a person copies from the address bar. */
@@ -148,11 +183,13 @@ function start(name: string): void {
 addEventListener('hashchange', () => {
   if (tokenOfFragment(location.hash) !== null) location.reload();
 });
+// Another tab has signed in or out: this browser's person is one.
+addEventListener('storage', () => {
+  if (auth.namespace !== namespace.value) beginAnew();
+});
 addEventListener('online', () => channel.wake());
 addEventListener('offline', () => channel.networkLost());
 document.addEventListener('visibilitychange', () => {
-  const visibility = document.visibilityState === 'visible' ? 'visible' : 'hidden';
-  if (visibility === 'visible') channel.wake();
-  // A subscription that is gone has told its successor at its beginning.
-  if (subscriptionId !== null && namespace.value !== null) void api.POST('/api/visibility', { body: { subscriptionId, visibility } }).catch(() => {});
+  if (isVisible()) channel.wake();
+  presence.changed();
 });

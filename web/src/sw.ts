@@ -36,12 +36,15 @@ self.addEventListener('fetch', (event) => {
   else if (url.pathname.startsWith('/assets/')) event.respondWith(asset(request));
 });
 
-/** The page from the hub, and the last one that was seen when there is no network. Every address is the same page. */
+/** Whether this is HTML: every address of the console is the same page, and a file that is opened by itself is none. */
+const isPage = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
+
+/** The page from the hub, and the last one that was seen when there is no network. */
 async function page(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
   try {
     const response = await fetch(request);
-    if (response.ok) await cache.put('/', response.clone());
+    if (response.ok && isPage(response)) await cache.put('/', response.clone());
     return response;
   } catch (error) {
     const kept = await cache.match('/');

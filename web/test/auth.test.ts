@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Auth, type AuthEnvironment, tokenOfFragment } from '../src/api/auth.ts';
+import { Auth, type AuthEnvironment, namespaceOf, tokenOfFragment } from '../src/api/auth.ts';
 
 /** A hub that knows one token, and a browser around it. */
 function place() {
@@ -19,7 +19,7 @@ function place() {
   const answer = (status: number, body: object) => new Response(JSON.stringify(body), { status });
   const environment: AuthEnvironment = {
     storage: shelf('browser '),
-    tab: shelf('tab '),
+    tab: { ...shelf('tab '), clear: () => [...kept.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => kept.delete(key)) },
     fetch: async (_url, init) => {
       if (hub.isAway) throw new TypeError('failed to fetch');
       hub.asked += 1;
@@ -92,4 +92,34 @@ test('signing out forgets everything', async () => {
 test('a token is taken out of an address', () => {
   assert.equal(tokenOfFragment('#token=a%3Ab'), 'a:b');
   assert.deepEqual([tokenOfFragment(''), tokenOfFragment('#main'), tokenOfFragment('#token=')], [null, null, null]);
+});
+
+test('a token says whose namespace it is of', () => {
+  assert.deepEqual(['a:b', 'a:b:c', 'a', 'a:'].map(namespaceOf), ['b', 'c', 'default', 'default']);
+});
+
+test('a reload goes on with what the tab keeps, and somebody else finds none of it', async () => {
+  const { auth, hub, reloaded, kept } = place();
+  assert.deepEqual([auth.resume(), auth.namespace], [null, null]);
+  await auth.signIn('secret:team');
+  kept.set('tab draft', 'mine');
+  assert.deepEqual(reloaded().resume(), { namespace: 'team' });
+  assert.deepEqual([kept.get('tab draft'), hub.asked], ['mine', 1]);
+  // Another tab has signed in to another namespace.
+  kept.set('browser access-token', 'secret:other');
+  assert.deepEqual(reloaded().resume(), { namespace: 'other' });
+  assert.deepEqual([...kept.keys()].sort(), ['browser access-token', 'tab namespace']);
+});
+
+test('who signs in while somebody else is gets nothing of theirs', async () => {
+  const { auth, hub, kept } = place();
+  kept.set('browser access-token', 'secret:other');
+  auth.resume();
+  kept.set('tab draft', 'theirs');
+  await auth.signIn('secret:team');
+  assert.equal(kept.has('tab jwt'), false);
+  assert.deepEqual(auth.resume(), { namespace: 'team' });
+  assert.equal(kept.has('tab draft'), false);
+  await auth.token();
+  assert.equal(hub.asked, 2);
 });

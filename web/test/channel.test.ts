@@ -60,7 +60,7 @@ function place() {
     onState: (state) => states.push(state),
     onRefused: (id) => refused.push(id),
     isOnline: () => world.isOnline,
-    isVisible: () => true,
+    visibility: () => 'visible',
     WebSocket: Socket as unknown as typeof WebSocket,
     EventSource: Stream as unknown as typeof EventSource,
     origin: 'http://hub.test',
@@ -233,4 +233,24 @@ test('tries grow further apart, and a stopped channel tries no more', async () =
   const count = Wire.all.length;
   await pass(600_000);
   assert.equal(Wire.all.length, count);
+});
+
+test('a channel that was stopped begins again with nothing of the one before', async () => {
+  const { channel, connected } = place();
+  channel.start();
+  channel.follow('abc');
+  await settle();
+  Wire.last.greets('ok', 'e1');
+  for (const _ of [1, 2]) {
+    Wire.last.onclose?.({ code: 1006 });
+    await pass(20_000);
+  }
+  channel.stop();
+  channel.start();
+  await settle();
+  assert.ok(Wire.last instanceof Socket);
+  assert.deepEqual(['sessionId', 'lastEventId'].map((name) => Wire.last.url.searchParams.get(name)), [null, null]);
+  Wire.last.greets('ok', 'e1');
+  assert.deepEqual(connected.map(([, missed]) => missed), ['anything', 'anything']);
+  channel.stop();
 });

@@ -77,6 +77,51 @@ test('what cannot be sent waits for the hub, and goes out in the order in which 
   assert.equal(sent.length, 2);
 });
 
+test('what waits is not overtaken, neither by the others that wait nor by what is written later', async () => {
+  const { outbox, hub, sent } = place();
+  hub.answer = async () => Promise.reject(unreachable());
+  for (const text of ['one', 'two']) await outbox.send('a', text, []);
+  sent.length = 0;
+  // The hub is away for the first of them only.
+  hub.answer = async () => {
+    if (sent.length === 1) throw unreachable();
+    return STORED;
+  };
+  await outbox.flush();
+  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'waiting'], ['l2', 'waiting']], ['one']]);
+  await outbox.send('a', 'three', []);
+  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent'], ['l3', 'sent']], ['one', 'one', 'two', 'three']]);
+});
+
+test('messages that are written quickly go out one after another', async () => {
+  const { outbox, hub, sent } = place();
+  const answers: (() => void)[] = [];
+  hub.answer = () => new Promise((resolve) => answers.push(() => resolve(STORED)));
+  const both = [outbox.send('a', 'one', []), outbox.send('a', 'two', [])];
+  const elsewhere = outbox.send('b', 'three', []);
+  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sending'], ['l2', 'sending']], ['one', 'three']]);
+  while (answers.length > 0) {
+    for (const answer of answers.splice(0)) answer();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await Promise.all([...both, elsewhere]);
+  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'three', 'two']]);
+});
+
+test('what the hub refused holds nothing up, and a reload does not send it again by itself', async () => {
+  const { outbox, reloaded, hub, sent } = place();
+  hub.answer = async () => ({ error: { error: 'Too long.', code: 'invalid_field' }, response: new Response(null, { status: 400 }) });
+  await outbox.send('a', 'one', []);
+  hub.answer = async () => STORED;
+  await outbox.send('a', 'two', []);
+  assert.deepEqual(states(), [['l1', 'failed'], ['l2', 'sent']]);
+  state.value = EMPTY;
+  const second = reloaded();
+  second.restore();
+  await second.flush();
+  assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
+});
+
 test('what was not sent survives a reload, and goes out once under its id', async () => {
   const { outbox, reloaded, hub, sent } = place();
   hub.answer = async () => Promise.reject(unreachable());

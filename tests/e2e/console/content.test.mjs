@@ -138,6 +138,40 @@ test('code is copied with a button, and of what is very long the beginning is sh
   assert.equal((await shown.textContent()).length, 60_000);
 });
 
+test('texts that are made to hold up the page are shown as they were written, and the page answers', async (t) => {
+  const costly = {
+    blanks: `a${' '.repeat(60_000)}b`,
+    addresses: `${'a.'.repeat(20_000)}@`,
+    quotations: '>'.repeat(2000),
+    lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
+    lines: 'a\n'.repeat(45_000),
+    tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
+    long: 'a '.repeat(100_000),
+  };
+  for (const [name, words] of Object.entries(costly)) {
+    const { page, complaints } = await conversation(t, name, [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+    await page.getByText('The end.').last().waitFor();
+    assert.equal(await page.getByRole('log').getByText(`This is about ${name}.`).count(), 1);
+    assert.equal(await page.getByText('This cannot be shown').count(), 0);
+    await page.getByLabel('Message to the agent').fill('It answers.');
+    assert.deepEqual(complaints, []);
+  }
+});
+
+test('requests and files of another kind than they should be take nothing with them', async (t) => {
+  const odd = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
+  const { page, cli, session, complaints } = await conversation(t, 'odd', [odd, text('Said.')]);
+  const requests = { odd: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
+  const completedRequests = { odd: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
+  const { result } = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
+  assert.equal(result, 'success');
+  await page.getByRole('region', { name: 'A tool asks' }).waitFor();
+  await page.locator('summary', { hasText: 'Not answered' }).click();
+  await page.getByText('Said.').last().waitFor();
+  await page.getByText('A file', { exact: true }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
 test('what a person wrote says when, at a glance and exactly', async (t) => {
   const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
   const time = page.getByRole('log').locator('time');

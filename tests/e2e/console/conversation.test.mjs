@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPage, PHONE } from '../lib/browser.mjs';
+import { linkTo, openPage, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -31,6 +31,48 @@ test('a link with a token that is not good says so, and leaves no token in the a
   await page.goto('/#token=wrong%3Alink');
   await page.getByText(/The link did not sign you in: /).waitFor();
   assert.equal(page.url(), `${hub.url}/`);
+});
+
+test('a link of another namespace asks before it signs in, and nothing of the one before is left then', async (t) => {
+  const { session: mine, cli } = await liveSession(t, hub, { namespace: 'mine', tag: '/code/m', metadata: { path: '/code/m', host: 'h', name: 'Mine' } });
+  const theirs = await hub.web('theirs').session({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
+  const { page, context, complaints } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
+  const chat = new Chat(page);
+  await chat.line.fill('a draft of mine');
+  const kept = () => page.evaluate(() => localStorage.getItem('access-token'));
+  const dialog = page.getByRole('dialog');
+
+  await page.goto(linkTo(hub, 'theirs'));
+  await dialog.getByText(/the namespace “theirs”.*signed in to “mine”/).waitFor();
+  assert.equal(new URL(page.url()).hash, '');
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('link', { name: /Mine/ }).click();
+  assert.equal(await chat.line.inputValue(), 'a draft of mine');
+  assert.equal(await kept(), hub.token('mine'));
+
+  // What another tab holds goes, too.
+  const other = await context.newPage();
+  await other.goto(`/sessions/${mine.id}`);
+  await other.getByRole('heading', { name: 'Mine', level: 1 }).waitFor();
+  await page.goto(linkTo(hub, 'wrong').replace(/token=[^:%]*/, 'token=nothing'));
+  await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
+  await dialog.getByRole('alert').waitFor();
+  assert.equal(await kept(), hub.token('mine'));
+  await page.goto(linkTo(hub, 'theirs'));
+  await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
+  await page.getByRole('link', { name: /Theirs/ }).click();
+  await page.getByRole('heading', { name: 'Theirs', level: 1 }).waitFor();
+  assert.equal(new URL(page.url()).pathname, `/sessions/${theirs.id}`);
+  assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage).sort()), ['jwt', 'namespace']);
+  await other.getByRole('alert').waitFor();
+  assert.equal(await other.getByText('Mine', { exact: true }).count(), 0);
+
+  // What is said in one namespace is not heard in the other.
+  await cli.say(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  for (const one of [page, other]) await one.getByLabel('Access token').waitFor();
+  assert.deepEqual(complaints, []);
 });
 
 test('a command is sent, approved, and its output is seen', async (t) => {

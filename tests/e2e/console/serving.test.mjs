@@ -99,3 +99,15 @@ test('it can be installed: a manifest with icons, and a service worker that open
   await context.setOffline(false);
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });
+
+test('a file that is opened by itself does not take the place of the page without a network', async (t) => {
+  const { page, context } = await visit(t, 'files', DESK);
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  await page.reload();
+  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  for (const file of ['/icon.svg', '/sw.js', '/manifest.webmanifest']) assert.equal((await page.goto(file)).status(), 200, file);
+  await page.goto('about:blank');
+  await context.setOffline(true);
+  await page.goto(`${hub.url}/machines`);
+  await page.getByRole('heading', { name: 'Machines' }).waitFor();
+});

@@ -150,3 +150,23 @@ test('an upload shows how far it is, can fail, and is sent again', async (t) => 
   await page.locator('summary', { hasText: 'wc -c' }).click();
   await chat.says('3000000');
 });
+
+test('a message is not sent without a file that was meant to go with it', async (t) => {
+  const { page, chat } = await session(t, 'incomplete', { args: ['--auto-approve'] });
+  await page.route('**/upload', async (route) => {
+    if (route.request().postDataBuffer().includes('broken.txt')) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
+    else await route.continue();
+  });
+  const file = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
+  await page.locator('input[type=file]').setInputFiles([file('good.txt'), file('broken.txt')]);
+  await page.getByRole('alert').getByText(/did not reach the machine/).waitFor();
+  await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
+  await chat.line.fill('cat $ATTACHMENTS');
+  assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await chat.line.press('Enter');
+  assert.equal(await chat.line.inputValue(), 'cat $ATTACHMENTS');
+  await page.getByRole('button', { name: 'Remove broken.txt' }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await chat.says('Exit code 0.');
+  assert.match(await page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);
+});

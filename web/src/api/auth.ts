@@ -7,6 +7,8 @@ const RENEW_BEFORE_MS = 60_000;
 
 const KEY = 'access-token';
 const JWT_KEY = 'jwt';
+/** Whose the things are that the tab keeps. */
+const OWNER_KEY = 'namespace';
 
 /** Who is signed in. */
 export interface Identity {
@@ -25,8 +27,8 @@ type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 export interface AuthEnvironment {
   /** Where the access token is kept. */
   storage: Shelf;
-  /** Where the JWT is kept, for as long as the tab is open: a reload needs no new one. */
-  tab: Shelf;
+  /** What lasts as long as the tab: the JWT, so that a reload needs no new one, and whatever else is its person's. */
+  tab: Shelf & Pick<Storage, 'clear'>;
   fetch: typeof fetch;
   now: () => number;
   /** The access token is no longer good, or the person signed out. */
@@ -57,21 +59,38 @@ export class Auth {
     return this.#environment.storage.getItem(KEY);
   }
 
+  /** The namespace of the access token of this browser, or null. */
+  get namespace(): string | null {
+    return this.accessToken === null ? null : namespaceOf(this.accessToken);
+  }
+
+  /** Begins with the access token of this browser, if there is one. What somebody else has left in the tab goes. */
+  resume(): Identity | null {
+    const { tab } = this.#environment;
+    const { namespace } = this;
+    if (tab.getItem(OWNER_KEY) !== namespace) tab.clear();
+    if (namespace === null) return null;
+    tab.setItem(OWNER_KEY, namespace);
+    return { namespace };
+  }
+
   /**
-   * Tries an access token and keeps it when it is good.
+   * Tries an access token and keeps it when it is good. In a tab of somebody else {@link resume} has to follow.
    * @throws {HubError} the hub's refusal
    */
   async signIn(accessToken: string): Promise<Identity> {
     const { jwt, namespace } = await this.#trade(accessToken);
-    this.#environment.storage.setItem(KEY, accessToken);
-    this.#jwt = jwt;
+    const { storage, tab } = this.#environment;
+    storage.setItem(KEY, accessToken);
+    if (tab.getItem(OWNER_KEY) === null) tab.setItem(OWNER_KEY, namespace);
+    this.#jwt = tab.getItem(OWNER_KEY) === namespace ? jwt : null;
     return { namespace };
   }
 
   /** Forgets everything. `why` is told to the person; null when they asked for it. */
   signOut(why: string | null = null): void {
     this.#environment.storage.removeItem(KEY);
-    this.#jwt = null;
+    this.#environment.tab.clear();
     this.#environment.onSignedOut(why);
   }
 
@@ -143,4 +162,9 @@ function lifetimeOf(token: string): number {
  */
 export function tokenOfFragment(hash: string): string | null {
   return new URLSearchParams(hash.replace(/^#/, '')).get('token') || null;
+}
+
+/** The namespace that an access token says it is of. Whether it opens it, only the hub knows. */
+export function namespaceOf(accessToken: string): string {
+  return /:([^:]*)$/.exec(accessToken)?.[1] || 'default';
 }

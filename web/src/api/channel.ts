@@ -2,6 +2,7 @@
  * The event channel: a WebSocket, server-sent events where that does not get through, and coming back after every end.
  */
 
+import type { Visibility } from './presence.ts';
 import type { HubEvent } from './types.ts';
 
 /** What the person is told of the connection. */
@@ -32,7 +33,8 @@ export interface ChannelEnvironment {
   /** A connection ended before it began. It may be the hub that is away, or the followed session that is gone. */
   onRefused: (sessionId: string | null) => void;
   isOnline: () => boolean;
-  isVisible: () => boolean;
+  /** Whether somebody looks at the page, for the subscription that is being made. */
+  visibility: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
   origin: string;
@@ -66,11 +68,12 @@ export class Channel {
     this.#connect();
   }
 
-  /** Ends the subscription and forgets where it was. */
+  /** Ends the subscription and forgets all of it: who signs in next may be somebody else. */
   stop(): void {
     this.#running = false;
     this.#drop();
-    this.#lastEventId = null;
+    this.#sessionId = this.#lastEventId = this.#heardOf = null;
+    this.#failures = this.#unopened = 0;
   }
 
   /** Hears the messages of this session from now on, besides what concerns all of them. */
@@ -103,7 +106,7 @@ export class Channel {
   async #connect(): Promise<void> {
     this.#drop();
     const generation = this.#generation;
-    const { token, origin, isVisible } = this.#environment;
+    const { token, origin, visibility } = this.#environment;
     const sessionId = this.#sessionId;
     let jwt;
     try {
@@ -116,7 +119,7 @@ export class Channel {
     const lastEventId = this.#lastEventId;
     const query = new URLSearchParams({
       all: 'true',
-      visibility: isVisible() ? 'visible' : 'hidden',
+      visibility: visibility(),
       token: jwt,
       ...(sessionId === null ? {} : { sessionId }),
       ...(lastEventId === null ? {} : { lastEventId }),

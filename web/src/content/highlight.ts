@@ -46,8 +46,9 @@ const MAX_LENGTH = 200_000;
 /** The language of a word such as `rs`, or of a file's name. Null for what is not known. */
 function languageOf(word: string): string | null {
   const ending = word.toLowerCase().split(/[./]/).at(-1) ?? '';
-  const name = ALIASES[ending] ?? ending;
-  return name in LANGUAGES ? name : null;
+  const name = Object.hasOwn(ALIASES, ending) ? (ALIASES[ending] ?? ending) : ending;
+  // The word is an agent's: `constructor` is no language.
+  return Object.hasOwn(LANGUAGES, name) ? name : null;
 }
 
 /**

@@ -46,8 +46,18 @@ function ofRecord({ role, content, meta }: Fields): Part[] | null {
 function ofUser(content: unknown, from: string | undefined): Part[] | null {
   if (typeof content === 'string') return [{ kind: 'user', text: content, attachments: [], from }];
   if (!isObject(content) || content.type !== 'text') return null;
-  const attachments = Array.isArray(content.attachments) ? content.attachments.filter(isObject) : [];
-  return [{ kind: 'user', text: text(content.text) ?? '', attachments: attachments as unknown as Attachment[], from }];
+  const attachments = Array.isArray(content.attachments) ? content.attachments.filter(isObject).map(attachmentOf) : [];
+  return [{ kind: 'user', text: text(content.text) ?? '', attachments, from }];
+}
+
+function attachmentOf({ id, filename, mimeType, size, path }: Fields, at: number): Attachment {
+  return {
+    id: text(id) ?? `${at}`,
+    filename: text(filename) ?? 'A file',
+    mimeType: text(mimeType) ?? 'application/octet-stream',
+    size: typeof size === 'number' ? size : 0,
+    path: text(path) ?? '',
+  };
 }
 
 /** What an agent says: plain, an `output` record, a record of its own kind, or an event. */

@@ -9,6 +9,34 @@ export interface Decision {
   kind: 'approved' | 'denied' | 'canceled';
 }
 
+/** Requests, answered or not, as the views can show them: agents write them, and what is not of its kind is left out. */
+export function requestsOf(written: Record<string, unknown>): [id: string, request: CompletedRequest][] {
+  return Object.entries(written).flatMap(([id, one]): [string, CompletedRequest][] => {
+    if (typeof one !== 'object' || one === null || Array.isArray(one)) return [];
+    const fields = Object.entries(one).filter(([name, value]) => !Object.hasOwn(FIELDS, name) || FIELDS[name]?.(value));
+    return [[id, Object.fromEntries(fields) as CompletedRequest]];
+  });
+}
+
+const isString = (value: unknown) => typeof value === 'string';
+const isTime = (value: unknown) => typeof value === 'number';
+const areStrings = (value: unknown) => Array.isArray(value) && value.every(isString);
+const areAnswers = (value: unknown) =>
+  typeof value === 'object' && value !== null && Object.values(value).every((one: unknown) => areStrings(one) || areStrings((one as { answers?: unknown } | null)?.answers));
+
+/** What each field of a request has to be. */
+const FIELDS: Record<string, (value: unknown) => boolean> = {
+  tool: isString,
+  createdAt: isTime,
+  completedAt: isTime,
+  status: isString,
+  reason: isString,
+  mode: isString,
+  decision: isString,
+  allowTools: areStrings,
+  answers: areAnswers,
+};
+
 /** How a request ended. One without a status, which no agent should write, counts as never answered. */
 export function decisionOf({ status, decision, arguments: input }: CompletedRequest): Decision {
   if (status === 'denied') return { kind: 'denied', words: decision === 'abort' ? 'Denied and stopped' : 'Denied' };

@@ -3,6 +3,7 @@
 import type { CompletedRequest, Message } from '../api/types.ts';
 import type { Outgoing } from '../state/types.ts';
 import { parse, type Part } from './parse.ts';
+import { requestsOf } from './permissions.ts';
 
 /** A tool's call with what came of it so far. */
 export interface ToolItem {
@@ -109,8 +110,8 @@ function addResult(tool: ToolItem, { text, images, isError }: Extract<Part, { ki
 }
 
 /** Puts answers to the calls that go by their requests' ids; what is left are those of calls that are not here. */
-function allowTools(tools: Map<string, ToolItem>, completed: Record<string, CompletedRequest>): [id: string, request: CompletedRequest][] {
-  return Object.entries(completed).filter(([id, request]) => {
+function allowTools(tools: Map<string, ToolItem>, completed: Record<string, unknown>): [id: string, request: CompletedRequest][] {
+  return requestsOf(completed).filter(([id, request]) => {
     const tool = tools.get(id);
     if (!tool) return true;
     tool.permission = request;

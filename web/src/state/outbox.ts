@@ -16,6 +16,8 @@ export class Outbox {
   #shelf: Pick<Storage, 'getItem' | 'setItem'>;
   #now: () => number;
   #newId: () => string;
+  /** Per session, the sending that is under way: one at a time, so that nothing overtakes. */
+  #draining = new Map<string, Promise<void>>();
 
   constructor(api: Pick<Api, 'POST'>, shelf: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, makeId = newId) {
     this.#api = api;
@@ -24,14 +26,14 @@ export class Outbox {
     this.#newId = makeId;
   }
 
-  /** Sends a message to a session. Settled when it is there, or is known not to be. */
+  /** Sends a message to a session, after those that were written before it. Settled when nothing more can be done for now. */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
-    return this.#attempt(sessionId, { localId: this.#newId(), text, attachments, createdAt: this.#now(), state: 'sending' });
+    return this.#enqueue(sessionId, { localId: this.#newId(), text, attachments, createdAt: this.#now(), state: 'sending' });
   }
 
   /** Sends one again that did not get through. The hub stores a `localId` once, however often it comes. */
-  retry(sessionId: string, outgoing: Outgoing): Promise<void> {
-    return this.#attempt(sessionId, { ...outgoing, createdAt: this.#now() });
+  retry(sessionId: string, { error: _, ...outgoing }: Outgoing): Promise<void> {
+    return this.#enqueue(sessionId, { ...outgoing, createdAt: this.#now(), state: 'sending' });
   }
 
   /** Gives one up. */
@@ -44,7 +46,8 @@ export class Outbox {
   restore(): void {
     const kept = JSON.parse(this.#shelf.getItem(KEY) ?? '{}') as Record<string, Outgoing[]>;
     for (const [id, outgoing] of Object.entries(kept)) {
-      for (const one of outgoing) changeConversation(id, (conversation) => withOutgoing(conversation, { ...one, state: 'waiting' }));
+      // What the hub has refused is for a person to decide, now as before.
+      for (const one of outgoing) this.#show(id, one.state === 'failed' ? one : { ...one, state: 'waiting' });
     }
   }
 
@@ -53,33 +56,54 @@ export class Outbox {
     this.#shelf.setItem(KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
   }
 
-  /** Sends everything that waits for the hub to be reachable, in the order in which it was written. */
+  /** Sends everything that waits for the hub to be reachable, in each session in the order in which it was written. */
   async flush(): Promise<void> {
-    const sessions = Object.entries(state.value.conversations);
-    await Promise.all(
-      sessions.map(async ([id, { outgoing }]) => {
-        for (const one of outgoing.filter(({ state }) => state === 'waiting')) await this.#attempt(id, one);
-      }),
-    );
+    const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ state }) => state === 'waiting'));
+    await Promise.all(waiting.map(([id]) => this.#drain(id)));
+  }
+
+  #enqueue(id: string, outgoing: Outgoing): Promise<void> {
+    this.#show(id, outgoing);
+    return this.#drain(id);
+  }
+
+  /** Sends the messages of a session one after another, up to the first for which the hub cannot be reached. */
+  #drain(id: string): Promise<void> {
+    let running = this.#draining.get(id);
+    if (!running) this.#draining.set(id, (running = this.#sendAll(id)));
+    return running;
+  }
+
+  async #sendAll(id: string): Promise<void> {
+    const unsent = () => conversationOf(id).outgoing.filter(({ state }) => state === 'sending' || state === 'waiting');
+    for (let [next] = unsent(); next; [next] = unsent()) {
+      await this.#attempt(id, next);
+      if (unsent()[0]?.localId !== next.localId) continue;
+      // It still waits, and so does what was written after it.
+      for (const one of unsent()) this.#show(id, { ...one, state: 'waiting' });
+      break;
+    }
+    this.#draining.delete(id);
   }
 
   async #attempt(id: string, outgoing: Outgoing): Promise<void> {
     const { error: _, ...message } = outgoing;
-    const show = (change: Pick<Outgoing, 'state' | 'error'>) => {
-      changeConversation(id, (one) => withOutgoing(one, { ...message, ...change }));
-      this.#keep();
-    };
-    show({ state: 'sending' });
+    this.#show(id, { ...message, state: 'sending' });
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
       const { message: stored } = await data(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
       // It was there before, further up than what is loaded: nothing will tell of it any more.
       if (stored.seq < (conversationOf(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
-      else show({ state: 'sent' });
+      else this.#show(id, { ...message, state: 'sent' });
     } catch (error) {
       const isWaiting = error instanceof HubError && error.status === 0;
-      show({ state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
+      this.#show(id, { ...message, state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
     }
+  }
+
+  #show(id: string, outgoing: Outgoing): void {
+    changeConversation(id, (one) => withOutgoing(one, outgoing));
+    this.#keep();
   }
 }

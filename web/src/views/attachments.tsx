@@ -67,11 +67,11 @@ function removeFile(sessionId: string, { id, path, abort }: Upload): void {
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
 }
 
-/** Takes the files that have arrived, for a message. */
+/** Takes the files that have arrived, for a message. Those that have not stay. */
 export function takeAttachments(sessionId: string): Attachment[] {
-  const done = uploadsOf(sessionId).filter(({ state }) => state === 'done');
-  uploads.value = { ...uploads.value, [sessionId]: [] };
-  return done.map(({ id, file, path = '' }) => ({
+  const all = uploadsOf(sessionId);
+  uploads.value = { ...uploads.value, [sessionId]: all.filter(({ state }) => state !== 'done') };
+  return all.filter(({ state }) => state === 'done').map(({ id, file, path = '' }) => ({
     id,
     filename: file.name,
     mimeType: file.type || 'application/octet-stream',
@@ -85,23 +85,30 @@ export function Uploads({ sessionId }: { sessionId: string }) {
   const all = uploadsOf(sessionId);
   if (all.length === 0) return null;
   return (
-    <ul role="list" class="uploads" aria-label="Files to send">
-      {all.map((one) => (
-        <li key={one.id} data-state={one.state}>
-          <Paperclip size={15} aria-hidden />
-          <span class="ellipsis">{one.file.name}</span>
-          <span class="muted small">{one.state === 'failed' ? one.error : sizeOf(one.file.size)}</span>
-          {one.state === 'sending' && <progress value={one.share} max={1} aria-label={`Sending ${one.file.name}`} />}
-          {one.state === 'failed' && (
-            <button type="button" class="button quiet icon" aria-label={`Send ${one.file.name} again`} onClick={() => void send(sessionId, one)}>
-              <RotateCw size={16} aria-hidden />
+    <>
+      <ul role="list" class="uploads" aria-label="Files to send">
+        {all.map((one) => (
+          <li key={one.id} data-state={one.state}>
+            <Paperclip size={15} aria-hidden />
+            <span class="ellipsis">{one.file.name}</span>
+            <span class="muted small">{one.state === 'failed' ? one.error : sizeOf(one.file.size)}</span>
+            {one.state === 'sending' && <progress value={one.share} max={1} aria-label={`Sending ${one.file.name}`} />}
+            {one.state === 'failed' && (
+              <button type="button" class="button quiet icon" aria-label={`Send ${one.file.name} again`} onClick={() => void send(sessionId, one)}>
+                <RotateCw size={16} aria-hidden />
+              </button>
+            )}
+            <button type="button" class="button quiet icon" aria-label={`Remove ${one.file.name}`} onClick={() => removeFile(sessionId, one)}>
+              <X size={16} aria-hidden />
             </button>
-          )}
-          <button type="button" class="button quiet icon" aria-label={`Remove ${one.file.name}`} onClick={() => removeFile(sessionId, one)}>
-            <X size={16} aria-hidden />
-          </button>
-        </li>
-      ))}
-    </ul>
+          </li>
+        ))}
+      </ul>
+      {all.some(({ state }) => state === 'failed') && (
+        <p class="notice danger small" role="alert">
+          A file did not reach the machine. Send it again or remove it: the message waits until then.
+        </p>
+      )}
+    </>
   );
 }

@@ -29,7 +29,8 @@ export function Composer({ session }: { session: Session }) {
   const picker = useRef<HTMLInputElement>(null);
   const files = uploadsOf(id);
   const offered = completions(commands, text);
-  const isReady = (text.trim() !== '' || files.some(({ state }) => state === 'done')) && !files.some(({ state }) => state === 'sending');
+  // No message goes out without a file that was meant to go with it.
+  const isReady = (text.trim() !== '' || files.length > 0) && files.every(({ state }) => state === 'done');
 
   const startsCommand = text.startsWith('/');
   useEffect(() => {

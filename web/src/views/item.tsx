@@ -6,6 +6,7 @@ import type { ComponentChildren } from 'preact';
 import type { Attachment } from '../api/types.ts';
 import type { Item } from '../content/timeline.ts';
 import { Markdown } from '../content/markdown.tsx';
+import { isTooLong } from '../content/markup.ts';
 import { outbox } from '../hub.ts';
 import type { Outgoing } from '../state/types.ts';
 import { Fold } from '../ui/fold.tsx';
@@ -27,7 +28,7 @@ export function ItemView({ item, sessionId }: { item: Item; sessionId: string })
     case 'outgoing':
       return <Sending sessionId={sessionId} outgoing={item.outgoing} />;
     case 'text':
-      return <Markdown text={item.text} />;
+      return isTooLong(item.text) ? <Output text={item.text} /> : <Markdown text={item.text} />;
     case 'thinking':
       return (
         <Fold id={item.key} icon={<Brain size={15} aria-hidden />} title="Thought">

@@ -4,7 +4,7 @@ import { ArrowDown } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
-import { wordsOf } from '../content/markdown.tsx';
+import { wordsOf } from '../content/markup.ts';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
@@ -31,7 +31,7 @@ export function Messages({ session }: { session: Session }) {
     [messages, outgoing, hasOlder, completed, active, thinking],
   );
   const last = items.findLast((item) => item.kind === 'text')?.text;
-  const spoken = useMemo(() => last && `The agent says: ${wordsOf(last).trim().slice(0, SPOKEN)}`, [last]);
+  const spoken = useMemo(() => last && `The agent says: ${wordsOf(last, SPOKEN)}`, [last]);
   return (
     <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
       {items.length === 0 ? (

@@ -5,6 +5,7 @@ import { Ban, Check, ShieldQuestion, X } from 'lucide-preact';
 import type { RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
+import { requestsOf } from '../content/permissions.ts';
 import { editsOf, questionsOf, summarize } from '../content/tools.ts';
 import * as actions from '../state/actions.ts';
 import { editMode, modeLabel } from '../state/modes.ts';
@@ -20,7 +21,7 @@ const MAX_REASON = 1000;
 
 /** The requests of a session that wait, oldest first: one is open, the others are a line each. */
 export function Requests({ session }: { session: Session }) {
-  const requests = Object.entries(session.agentState?.requests ?? {});
+  const requests = requestsOf(session.agentState?.requests ?? {});
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
   const [chosen, setChosen] = useState<string | null>(null);
   const open = requests.some(([id]) => id === chosen) ? chosen : requests[0]?.[0];
