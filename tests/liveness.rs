@@ -120,6 +120,21 @@ async fn what_changed_is_told_at_once_and_mere_presence_every_ten_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn presence_that_has_not_changed_is_told_under_the_id_of_the_event_before_and_not_replayed() {
+    let (world, session, mut cli) = live().await;
+    let query = format!("sessionId={session}");
+    let mut web = world.web(&query).await;
+    say(&world, &mut cli, &session, json!({"thinking": true})).await;
+    let changed = web.event().await;
+    world.pass(10_000).await;
+    say(&world, &mut cli, &session, json!({"thinking": true})).await;
+    let repeated = web.event().await;
+    assert_eq!((&repeated["type"], &repeated["eventId"]), (&json!("session-updated"), &changed["eventId"]));
+    let mut again = world.web(&format!("{query}&lastEventId={}", changed["eventId"].as_str().unwrap())).await;
+    again.0.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_ends_30_seconds_after_its_last_sign_of_life() {
     let (world, session, mut cli) = live().await;
     world.pass(20_000).await;

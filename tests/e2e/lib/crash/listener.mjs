@@ -105,10 +105,11 @@ export class Listener {
     }
   }
 
-  /** Ids grow; a heartbeat has none of its own, but that of the last event. */
-  #isNext({ eventId, type }) {
+  /** Ids grow; a heartbeat has none of its own, but that of the last event, and so has presence that is only said again. */
+  #isNext({ eventId, type, data }) {
     const ahead = numberOf(eventId) - numberOf(this.#lastEventId);
-    return type === 'heartbeat' ? ahead >= 0n : ahead > 0n;
+    const isPresence = type === 'session-updated' && data.active === true;
+    return type === 'heartbeat' || isPresence ? ahead >= 0n : ahead > 0n;
   }
 
   #greeted(resume) {
