@@ -12,6 +12,7 @@ import { connection, isCatchingUp, namespace, openSession, signedOutBecause, sta
 import { Sync } from './state/sync.ts';
 import { ask } from './ui/dialog.tsx';
 import { toast } from './ui/toasts.tsx';
+import * as subscription from './subscription.ts';
 
 /** Where the page that is loaded anew finds why its person has to sign in again. */
 const WHY_KEY = 'signed-out-because';
@@ -25,12 +26,16 @@ export const auth = new Auth({
     channel.stop();
     presence.stop();
     if (why !== null) sessionStorage.setItem(WHY_KEY, why);
-    beginAnew();
+    void beginAnew();
   },
 });
 
-/** Loads the page again, for somebody else: nothing that it holds, and nothing that is under way, is left then. */
-function beginAnew(): void {
+/**
+ * Loads the page again, for somebody else: nothing that it holds, and nothing that is under way, is left then. Nor does this
+ * browser get notifications any more that were meant for who was here.
+ */
+async function beginAnew(): Promise<void> {
+  await subscription.end().catch(() => {});
   location.reload();
 }
 
@@ -128,7 +133,7 @@ export function close(id: string): void {
 export async function signIn(accessToken: string): Promise<void> {
   const { namespace: name } = await auth.signIn(accessToken);
   if (namespace.value === null) start(name);
-  else beginAnew();
+  else await beginAnew();
 }
 
 /** Signs in with a token of the address, or with the one of this browser; without one the sign-in page is shown. */
@@ -185,7 +190,7 @@ addEventListener('hashchange', () => {
 });
 // Another tab has signed in or out: this browser's person is one.
 addEventListener('storage', () => {
-  if (auth.namespace !== namespace.value) beginAnew();
+  if (auth.namespace !== namespace.value) void beginAnew();
 });
 addEventListener('online', () => channel.wake());
 addEventListener('offline', () => channel.networkLost());

@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 import { data } from './api/client.ts';
 import { refusal } from './api/errors.ts';
 import { api } from './hub.ts';
+import { existing } from './subscription.ts';
 
 /**
  * Whether this browser gets notifications. `unsupported`: it has none; `install`: it has some once the page is on the home
@@ -63,19 +64,14 @@ export async function subscribe(): Promise<void> {
   push.value = 'on';
 }
 
-/** Has the hub leave this browser alone. */
+/** Has the hub leave this browser alone. A hub that cannot be reached learns it from the push service, with its next push. */
 export async function unsubscribe(): Promise<void> {
   const subscription = await existing();
   if (subscription) {
-    await done(api.DELETE('/api/push/subscribe', { body: { endpoint: subscription.endpoint } }));
-    await subscription.unsubscribe();
+    const told = done(api.DELETE('/api/push/subscribe', { body: { endpoint: subscription.endpoint } }));
+    await Promise.allSettled([told, subscription.unsubscribe()]);
   }
   push.value = 'off';
-}
-
-async function existing(): Promise<PushSubscription | null> {
-  const registration = await navigator.serviceWorker.getRegistration('/');
-  return (await registration?.pushManager.getSubscription()) ?? null;
 }
 
 /** The hub's key for subscriptions. */

@@ -129,6 +129,29 @@ test('whoever signs out gets no notifications any more', async (t) => {
   assert.equal(await known('leaves'), 0);
 });
 
+test('whoever comes with a link of another namespace is notified of neither', async (t) => {
+  const { page } = await settings(t, 'first', service.browser().subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  await page.goto(linkTo(hub, 'second', '/settings'));
+  await page.getByRole('button', { name: 'Leave “first”' }).click();
+  await page.getByText('Namespace second').waitFor();
+  await on(page).waitFor();
+  assert.equal(await known('second'), 0);
+});
+
+test('notifications are turned off also while the hub does not hear of it', async (t) => {
+  const { page } = await settings(t, 'unheard', service.browser().subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  await page.route('**/api/push/subscribe', (route) => route.abort());
+  await off(page).click();
+  await on(page).waitFor();
+  await page.unroute('**/api/push/subscribe');
+  await page.reload();
+  await on(page).waitFor();
+});
+
 test('why there is no switch is said: blocked, not possible, or only from the home screen', async (t) => {
   const without = () => delete window.PushManager;
   const onPhone = () => {

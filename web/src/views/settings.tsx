@@ -3,7 +3,7 @@
 import { LogOut } from 'lucide-preact';
 import { data } from '../api/client.ts';
 import { api, auth } from '../hub.ts';
-import { push, unsubscribe } from '../push.ts';
+import { unsubscribe } from '../push.ts';
 import { namespace } from '../state/store.ts';
 import { setTheme, THEMES, theme } from '../state/theme.ts';
 import { useRead } from '../ui/use-read.ts';
@@ -58,7 +58,7 @@ export function Settings() {
 
 /** Whoever signs out here gets no notifications here, either. */
 async function signOut(): Promise<void> {
-  if (push.value === 'on') await unsubscribe().catch(() => {});
+  await unsubscribe().catch(() => {});
   auth.signOut();
 }
 
