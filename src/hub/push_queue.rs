@@ -144,8 +144,7 @@ impl Item {
 
     /// Whether somebody may have been told of it.
     fn was_told(&self) -> bool {
-        let tried = |target: &Target| self.under_way || target.tries > 0;
-        self.sent > 0 || self.failures() > 0 || self.targets.iter().any(tried)
+        self.sent > 0 || self.failures() > 0 || self.targets.iter().any(|target| target.tries > 0)
     }
 
     /// Whether it is over.
@@ -324,8 +323,10 @@ impl Queue {
 
     /// A task is about to send an item to these. Answers whether it may: whether no other one has taken its place.
     pub fn sending(&mut self, number: u64, targets: &[Target]) -> bool {
-        let item = self.items.get_mut(&number);
-        item.map(|item| item.targets = targets.to_vec()).is_some()
+        let Some(item) = self.items.get_mut(&number) else { return false };
+        // Should another one come up meanwhile, nobody knows yet who was told.
+        item.targets = targets.iter().map(|target| Target { tries: target.tries + 1, ..target.clone() }).collect();
+        true
     }
 
     /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
