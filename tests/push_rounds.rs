@@ -4,7 +4,8 @@
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::DbError;
 use support::World;
 use support::pushes::{Browser, answering, asking, scene};
@@ -136,4 +137,86 @@ async fn a_push_service_that_is_dead_holds_up_neither_the_others_nor_other_notif
     let pushed = world.rt.pushed();
     let of = |service: &str| pushed.iter().filter(|message| message.url.starts_with(service)).count();
     assert_eq!((of("https://well.com"), of("https://dead.com")), (40, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_each_push_others_have_their_turn() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    for number in 1..=20 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+    }
+    let turns = world.rt.turns();
+    cli.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!((world.rt.pushed().len(), world.rt.turns() - turns), (20, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_six_hundred_a_minute_pushes_wait_for_the_next_one_also_over_a_sleep_and_the_log_says_so() {
+    let world = World::new();
+    for number in 1..=50 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+    }
+    // The alarm that sends the first of them rings a moment later.
+    let begun = world.now() + 1;
+    let mut sessions = Vec::new();
+    for number in 1..=13 {
+        let session = world.session(&format!("/code/{number}")).await;
+        world.live_cli(&session).await.ready(&session).await;
+        world.pass(1).await;
+        sessions.push(session);
+    }
+    assert_eq!(world.rt.pushed().len(), 600);
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("sending"), &json!(0), &json!(50)), "{log}");
+    let retry = &log["retries"][0];
+    assert_eq!(retry["reason"], "Too many pushes in this minute: it waits for the next one.");
+    assert_eq!((&retry["service"], &retry["at"]), (&json!("https://a.com"), &json!(begun + 60_000)), "{log}");
+    world.sleep_and_wake().await;
+    world.pass(6_000).await;
+    world.live_cli(&sessions[0]).await.ready(&sessions[0]).await;
+    world.pass(53_000).await;
+    assert!(world.rt.pushed().is_empty(), "who sleeps has not had another minute");
+    world.pass(1_000).await;
+    assert_eq!(world.rt.pushed().len(), 100);
+    assert_eq!(world.outcomes().await, ["sent"; 14]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_hub_before_noted_with_whole_endpoints_is_sent_to_them_again() {
+    let (world, session, mut cli, _) = scene().await;
+    let browser = answering(&world, &[(503, Some("10")), (201, None)]).await;
+    cli.ready(&session).await;
+    world.pass(1).await;
+    world.rt.pushed();
+    let (key, note) = world.rt.notebook().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
+    let mut item: Value = serde_json::from_str(&note).unwrap();
+    let target = item["targets"][0].as_object_mut().unwrap();
+    assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "now an id stands for the endpoint");
+    target.insert("endpoint".into(), json!(browser.endpoint));
+    world.rt.note(&key, &item.to_string());
+    world.sleep_and_wake().await;
+    world.pass(10_000).await;
+    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    assert_eq!(browser.read(message)["title"], "Session Ready");
+    assert_eq!(world.outcomes().await, ["sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unsubscribes_between_two_rounds_is_no_target_any_more() {
+    let (world, session, mut cli, _) = scene().await;
+    let browser = answering(&world, &[(503, Some("10"))]).await;
+    cli.ready(&session).await;
+    world.pass(1).await;
+    world.rt.pushed();
+    world.request("DELETE", "/api/push/subscribe", json!({"endpoint": browser.endpoint}).to_string()).await.ok();
+    world.sleep_and_wake().await;
+    world.pass(10_000).await;
+    assert!(world.rt.pushed().is_empty());
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)), "{log}");
+    let over = json!({"service": "https://other.service.com:8443", "reason": "It was unsubscribed meanwhile."});
+    assert_eq!(log["failures"], json!([over]));
 }

@@ -4,8 +4,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use session_gateway_hub::hub::push_queue::{Failure, Item, MAX_PAUSE_MS, MAX_TRIES, Verdict};
+use session_gateway_hub::push::endpoint::EndpointId;
 use session_gateway_hub::push::payload::Notification;
-use session_gateway_hub::store::push::PushSubscription;
 
 const NOW: u64 = 784_111_770_000;
 
@@ -38,10 +38,8 @@ fn read(status: u16, text: &str) {
 }
 
 fn sent(answers: &[(u16, &str)]) {
-    let subscription =
-        PushSubscription { endpoint: "https://a.com/1".into(), p256dh: String::new(), auth: String::new(), hub: None };
     let mut item = Item::new(Notification::ready("s", "demo", "alpha"), NOW, NOW);
-    assert!(item.address(&[subscription], NOW));
+    assert!(item.address([EndpointId::of("https://a.com/1")].into_iter(), NOW));
     let (mut now, mut tries) = (NOW, 0);
     for (status, text) in answers.iter().cycle().take(2 * MAX_TRIES as usize) {
         let Some(due) = item.targets.first().map(|target| target.due) else { break };
@@ -53,5 +51,5 @@ fn sent(answers: &[(u16, &str)]) {
         tries += 1;
     }
     assert!(tries <= MAX_TRIES && (answers.is_empty() || item.is_done()));
-    assert_eq!(item.sent as usize + item.failed.len(), usize::from(!answers.is_empty()));
+    assert_eq!(item.sent as usize + item.failures(), usize::from(!answers.is_empty()));
 }

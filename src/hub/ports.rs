@@ -35,7 +35,8 @@ pub trait UploadBody: Send + Sync {
     fn send(&self, to: ConnId, head: &str, tail: &str);
 }
 
-/// How long a push service may take to answer, in milliseconds.
+/// How long a push service may take to answer, in milliseconds from the call. No more are called at a time than the platform
+/// opens connections ([`push_lanes`](super::push_lanes)), so no call waits for one.
 pub const PUSH_LIMIT_MS: u32 = 10_000;
 
 /// A message for a push service (RFC 8030).

@@ -10,16 +10,16 @@ use futures::future::join_all;
 
 use super::error::{Error, Kind};
 use super::ports::{PushAnswer, PushRequest};
-use super::push_lanes::Lanes;
+use super::push_lanes::{Lanes, Minute};
 use super::push_log::{Fate, PushLog, entries};
-use super::push_queue::{Admitted, COOL_DOWN_MS, Failure, Item, MAX_PAUSE_MS, Queue, Target, Verdict};
-use super::push_subscriptions::Subscriptions;
+use super::push_queue::{Admitted, COOL_DOWN_MS, Failure, Item, MAX_PAUSE_MS, Queue, Target, UNSUBSCRIBED, Verdict};
+use super::push_subscriptions::{Subscriber, Subscriptions};
 use super::{Hub, State};
 use crate::model::agent_state::{self, Asked};
 use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::encryption::Keys;
-use crate::push::endpoint::Endpoint;
+use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
@@ -37,12 +37,16 @@ const NOTE_ITEM: &str = "push:item:";
 /// Notes of this prefix tell until when a session cools down.
 const NOTE_COOL: &str = "push:cool:";
 
+/// The note of how many pushes were sent in this minute.
+const NOTE_MINUTE: &str = "push:minute";
+
 /// All that the hub holds for pushes.
 #[derive(Debug, Default)]
 pub struct Push {
     pub(super) subscriptions: Subscriptions,
     pub(super) queue: Queue,
     lanes: Lanes,
+    minute: Minute,
     log: PushLog,
 }
 
@@ -63,6 +67,8 @@ impl Push {
         for (key, note) in notes {
             if key == NOTE_NO_SUBSCRIBERS {
                 push.subscriptions.known_none = true;
+            } else if key == NOTE_MINUTE {
+                push.minute = Minute::restore(&note);
             } else if let Some(number) = key.strip_prefix(NOTE_ITEM) {
                 if let (Ok(number), Ok(item)) = (number.parse(), serde_json::from_str(&note)) {
                     push.queue.restore(number, item);
@@ -151,22 +157,29 @@ impl Hub {
             Decision::Send => {}
             Decision::Unknown => return self.put_off(number, item),
         }
-        let Ok((subscriptions, keys)) = self.read_subscribers().await else { return self.put_off(number, item) };
+        let Ok((subscribers, keys)) = self.read_subscribers().await else { return self.put_off(number, item) };
         item.unknown = 0;
-        if item.targets.is_empty() && !item.address(&subscriptions, self.rt.now()) {
+        let ids = subscribers.iter().map(|subscriber| subscriber.id);
+        if item.targets.is_empty() && !item.address(ids, self.rt.now()) {
             return self.end(number, item, Fate::NoSubscribers);
         }
+        item.leave_out(|id| find(&subscribers, id).is_some());
         if !self.state().push.queue.sending(number, &item.targets) {
             return self.state().push.log.replaced(&*self.rt, number, item);
         }
         let due = item.take_due(self.rt.now());
-        let sending = due.into_iter().map(|target| self.send_in_turn(&item.notification, &keys, target));
+        let sending = due.into_iter().filter_map(|target| {
+            let subscriber = find(&subscribers, target.id)?;
+            Some(self.send_in_turn(&item.notification, &keys, target, subscriber))
+        });
         let answers = join_all(sending).await;
         let now = self.rt.now();
+        let minute = self.state().push.minute.note();
+        self.rt.note(NOTE_MINUTE, &minute);
         let mut gone = Vec::new();
         for (target, verdict, failure) in answers {
-            if verdict == Verdict::Gone {
-                gone.push(target.endpoint.clone());
+            if let Some(subscriber) = find(&subscribers, target.id).filter(|_| verdict == Verdict::Gone) {
+                gone.push(subscriber.subscription.endpoint.clone());
             }
             item.answered(target, verdict, failure, now);
         }
@@ -207,49 +220,53 @@ impl Hub {
         Decision::Send
     }
 
-    async fn read_subscribers(&self) -> Result<(Arc<[PushSubscription]>, VapidKeys), Error> {
-        Ok((self.push_subscriptions().await?, self.vapid_keys().await?))
+    async fn read_subscribers(&self) -> Result<(Arc<[Subscriber]>, VapidKeys), Error> {
+        Ok((self.push_subscribers().await?, self.vapid_keys().await?))
     }
 
-    /// Sends a notification to one subscriber, when a lane is free for it.
+    /// Sends a notification to one subscriber, when a lane is free for it and the minute has not had enough.
     async fn send_in_turn(
         &self,
         notification: &Notification,
         keys: &VapidKeys,
         target: Target,
+        Subscriber { service, .. }: &Subscriber,
     ) -> (Target, Verdict, Failure) {
-        let service = Endpoint::parse(&target.endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
-        let turn = self.state().push.lanes.enter(&service);
+        let turn = self.state().push.lanes.enter(service);
         // The lanes end with the hub only.
         let _ = turn.await;
-        let answer = self.send_push(notification, keys, target, &service).await;
-        self.state().push.lanes.leave(&service);
-        answer
+        let taken = self.state().push.minute.take(self.rt.now());
+        let (verdict, status, reason) = match taken {
+            // On the heap: of those who wait for a lane there may be thousands.
+            Ok(()) => Box::pin(self.send_push(notification, keys, &target)).await,
+            Err(until) => {
+                (Verdict::Held(until), None, "Too many pushes in this minute: it waits for the next one.".into())
+            }
+        };
+        self.state().push.lanes.leave(service);
+        (target, verdict, Failure { service: service.clone(), status, reason })
     }
 
-    /// Sends a notification to one subscriber of a push service.
+    /// Sends a notification to one subscriber of a push service. Answers what came of it, the status if there is one, and
+    /// the sentence for a person.
     async fn send_push(
         &self,
         notification: &Notification,
         keys: &VapidKeys,
-        target: Target,
-        service: &str,
-    ) -> (Target, Verdict, Failure) {
-        let failure = |status, reason: &str| Failure { service: service.to_owned(), status, reason: reason.to_owned() };
+        target: &Target,
+    ) -> (Verdict, Option<u16>, String) {
+        // Encrypting takes the thread a millisecond or two: others have their turn in between.
+        self.rt.sleep(0).await;
         // Asked anew, from memory mostly: others were sent to before it, which takes as long as their push services like.
-        let Ok(subscriptions) = self.push_subscriptions().await else {
-            return (
-                target,
-                Verdict::Again(None),
-                failure(None, "The database did not say whether it is still subscribed."),
-            );
+        let Ok(subscribers) = self.push_subscribers().await else {
+            return (Verdict::Again(None), None, "The database did not say whether it is still subscribed.".into());
         };
-        let Some(subscription) = subscriptions.iter().find(|known| known.endpoint == target.endpoint) else {
-            return (target, Verdict::Refused, failure(None, "It was unsubscribed meanwhile."));
+        let Some(subscriber) = find(&subscribers, target.id) else {
+            return (Verdict::Refused, None, UNSUBSCRIBED.into());
         };
-        let request = match self.request(notification, subscription, keys, target.short) {
+        let request = match self.request(notification, &subscriber.subscription, keys, target.short) {
             Ok(request) => request,
-            Err(reason) => return (target, Verdict::Refused, failure(None, &reason)),
+            Err(reason) => return (Verdict::Refused, None, reason),
         };
         match self.rt.push(request).await {
             Ok(PushAnswer { status, retry_after }) => {
@@ -261,12 +278,12 @@ impl Hub {
                     Verdict::Again(Some(pause)) if *pause > MAX_PAUSE_MS => {
                         "The push service asks for too long a pause."
                     }
-                    Verdict::Again(_) => "The push service could not take it at that moment.",
+                    Verdict::Again(_) | Verdict::Held(_) => "The push service could not take it at that moment.",
                     Verdict::Refused => "The push service refused it.",
                 };
-                (target, verdict, failure(Some(status), reason))
+                (verdict, Some(status), reason.into())
             }
-            Err(reason) => (target, Verdict::Again(None), failure(None, &reason)),
+            Err(reason) => (Verdict::Again(None), None, reason),
         }
     }
 
@@ -347,6 +364,10 @@ fn of_requests(session: &Session, asked: &[Asked]) -> Option<Notification> {
         last.stand_for(&earlier);
         last
     })
+}
+
+fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
+    subscribers.iter().find(|subscriber| subscriber.id == id)
 }
 
 fn item_key(number: u64) -> String {

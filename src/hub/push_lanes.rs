@@ -1,4 +1,4 @@
-//! How many push services are called at a time. A state machine without IO.
+//! How many push services are called at a time, and how often in a minute. State machines without IO.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,6 +9,43 @@ use futures::channel::oneshot;
 const LANES: usize = 6;
 /// How many of them may be of one push service: one that does not answer leaves the others some.
 const LANES_OF_SERVICE: usize = 4;
+
+/// How many pushes a namespace sends within a minute. Each costs a millisecond or two of a thread that it may share with other
+/// namespaces, and goes to an address that a client wrote down.
+pub const PUSHES_A_MINUTE: u32 = 600;
+const MINUTE_MS: u64 = 60_000;
+
+/// How many pushes were sent in a minute that began with the first of them.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Minute {
+    ends: u64,
+    sent: u32,
+}
+
+impl Minute {
+    /// A push is about to be sent. The error says when it may be: this minute had enough of them. Times in Unix milliseconds.
+    pub fn take(&mut self, now: u64) -> Result<(), u64> {
+        if self.ends <= now {
+            *self = Self { ends: now + MINUTE_MS, sent: 0 };
+        }
+        if self.sent >= PUSHES_A_MINUTE {
+            return Err(self.ends);
+        }
+        self.sent += 1;
+        Ok(())
+    }
+
+    /// The minute as the notebook has it.
+    pub fn note(&self) -> String {
+        format!("{} {}", self.ends, self.sent)
+    }
+
+    /// The minute of a note; a new one, should it not be readable.
+    pub fn restore(note: &str) -> Self {
+        let read = |(ends, sent): (&str, &str)| Some(Self { ends: ends.parse().ok()?, sent: sent.parse().ok()? });
+        note.split_once(' ').and_then(read).unwrap_or_default()
+    }
+}
 
 /// The calls of a namespace: who has a lane, and who waits for one.
 #[derive(Debug, Default)]
@@ -82,6 +119,20 @@ mod tests {
             (0..LANES - LANES_OF_SERVICE).for_each(|_| lanes.leave("well"));
         }
         assert_eq!(admitted(&mut dead), 0, "its lanes are taken");
+    }
+
+    #[test]
+    fn beyond_so_many_a_minute_pushes_wait_for_the_next_one_also_over_a_sleep() {
+        let mut minute = Minute::default();
+        for sent in 0..u64::from(PUSHES_A_MINUTE) {
+            assert_eq!(minute.take(1_000 + sent), Ok(()));
+        }
+        assert_eq!(minute.take(2_000), Err(61_000));
+        let mut minute = Minute::restore(&minute.note());
+        assert_eq!(minute.take(60_999), Err(61_000));
+        assert_eq!(minute.take(61_000), Ok(()));
+        assert_eq!(minute, Minute { ends: 121_000, sent: 1 });
+        assert_eq!(Minute::restore("x"), Minute::default());
     }
 
     #[test]

@@ -5,13 +5,11 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::ports::Runtime;
-use super::push_queue::{Failure, Item, Target};
+use super::push_queue::{Failure, Item, MAX_FAILURES, Target};
 use crate::push::payload::{Notification, NotificationKind};
 
 /// How many notifications are remembered (the oldest go).
 pub const KEEP_ENTRIES: usize = 100;
-/// How many failures of one notification are shown, and how many that are not final.
-const MAX_SHOWN: usize = 10;
 /// Notes of this prefix are the entries, by their numbers.
 const NOTE_ENTRY: &str = "pushed:";
 
@@ -94,9 +92,9 @@ impl PushLog {
             outcome: fate,
             sent: *sent,
             waiting: targets.len(),
-            failed: failed.len(),
-            failures: failed.get(..MAX_SHOWN).unwrap_or(failed),
-            retries: targets.iter().filter_map(retry).take(MAX_SHOWN).collect(),
+            failed: item.failures(),
+            failures: failed.get(..MAX_FAILURES).unwrap_or(failed),
+            retries: targets.iter().filter_map(retry).take(MAX_FAILURES).collect(),
         };
         rt.note(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
         let numbers = self.0.get_or_insert_with(|| numbers(rt));

@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use crate::push::endpoint::EndpointId;
 use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
-use crate::store::push::PushSubscription;
 
 /// How long a permission request waits for another one of its session, in milliseconds (PROTOCOL.md
 /// "Push notifications").
@@ -22,6 +22,12 @@ const FIRST_PAUSE_MS: u64 = 5_000;
 pub const MAX_PAUSE_MS: u64 = 3_600_000;
 /// How many notifications may be under way: of so many agents at once a person has to look at the list anyway.
 pub const MAX_ITEMS: usize = 200;
+/// Of how many subscribers an item says why they did not get it, and of how many why they did not yet. An item is noted whole,
+/// and a note has to fit a row of 2 MB.
+pub const MAX_FAILURES: usize = 10;
+
+/// Why whoever is not subscribed any more does not get it.
+pub const UNSUBSCRIBED: &str = "It was unsubscribed meanwhile.";
 
 /// A notification that was not yet brought to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +47,12 @@ pub struct Item {
     /// How many push services took it.
     #[serde(default)]
     pub sent: u32,
-    /// Who did not, and won't.
+    /// Who did not, and won't: the first of them.
     #[serde(default)]
     pub failed: Vec<Failure>,
+    /// How many more there are of these.
+    #[serde(default)]
+    pub more_failed: usize,
     /// Whether a task is at it. After a restart none is.
     #[serde(skip)]
     pub under_way: bool,
@@ -52,8 +61,9 @@ pub struct Item {
 /// A subscriber whom a notification has not reached yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The address that it is sent to, which tells the subscriber from all others.
-    pub endpoint: String,
+    /// Which of the subscriptions it is sent to.
+    #[serde(rename = "to", alias = "endpoint")]
+    pub id: EndpointId,
     /// When it is sent next, in Unix milliseconds.
     pub due: u64,
     /// How often it was sent.
@@ -61,7 +71,7 @@ pub struct Target {
     /// Whether its message is as short as it gets, of itself or because its push service asked for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub short: bool,
-    /// Why it has not reached him yet, after the first try.
+    /// Why it has not reached him yet, of some of those who were tried or held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
@@ -89,6 +99,8 @@ pub enum Verdict {
     TooLong,
     /// It may be tried again, after so many milliseconds if it said so.
     Again(Option<u64>),
+    /// It was not asked: too many were, and it is its turn at that moment, in Unix milliseconds.
+    Held(u64),
     /// It never will take it.
     Refused,
 }
@@ -121,7 +133,7 @@ impl Item {
     /// A notification that came up `at` a moment and is due at another.
     pub fn new(notification: Notification, at: u64, due: u64) -> Self {
         let (targets, failed) = (Vec::new(), Vec::new());
-        Self { notification, at, due, unknown: 0, targets, sent: 0, failed, under_way: false }
+        Self { notification, at, due, unknown: 0, targets, sent: 0, failed, more_failed: 0, under_way: false }
     }
 
     /// When something has to be done for it.
@@ -132,7 +144,7 @@ impl Item {
 
     /// Whether somebody may have been told of it.
     fn was_told(&self) -> bool {
-        self.sent > 0 || !self.targets.is_empty() || !self.failed.is_empty()
+        self.sent > 0 || self.failures() > 0 || self.targets.iter().any(|target| target.tries > 0)
     }
 
     /// Whether it is over.
@@ -148,14 +160,38 @@ impl Item {
     }
 
     /// It goes to these, now; nobody was it sent to before. Answers whether there are any.
-    pub fn address(&mut self, subscriptions: &[PushSubscription], now: u64) -> bool {
+    pub fn address(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) -> bool {
         let short = self.notification.payload(MAX_PAYLOAD).len() <= SHORT_PAYLOAD;
-        let target = |known: &PushSubscription| {
-            let endpoint = known.endpoint.clone();
-            Target { endpoint, due: now, tries: 0, short, failure: None }
-        };
-        self.targets = subscriptions.iter().map(target).collect();
+        self.targets = subscribers.map(|id| Target { id, due: now, tries: 0, short, failure: None }).collect();
         !self.targets.is_empty()
+    }
+
+    /// Whoever is not subscribed any more does not get it.
+    pub fn leave_out(&mut self, is_subscribed: impl Fn(EndpointId) -> bool) {
+        let gone: Vec<Target> = self.targets.extract_if(.., |target| !is_subscribed(target.id)).collect();
+        for target in gone {
+            let reason = UNSUBSCRIBED.to_owned();
+            self.fail(target.failure.map(|failure| Failure { status: None, reason, ..failure }));
+        }
+    }
+
+    /// How many subscribers won't get it.
+    pub fn failures(&self) -> usize {
+        self.failed.len() + self.more_failed
+    }
+
+    /// A subscriber won't get it.
+    fn fail(&mut self, failure: Option<Failure>) {
+        match failure.filter(|_| self.failed.len() < MAX_FAILURES) {
+            Some(failure) => self.failed.push(failure),
+            None => self.more_failed += 1,
+        }
+    }
+
+    /// A subscriber has to wait for it.
+    fn wait(&mut self, target: Target, due: u64, failure: Failure) {
+        let shown = self.targets.iter().filter(|target| target.failure.is_some()).count();
+        self.targets.push(Target { due, failure: (shown < MAX_FAILURES).then_some(failure), ..target });
     }
 
     /// The subscribers to whom it has to be sent now; they are no targets until their push services have answered.
@@ -167,6 +203,9 @@ impl Item {
 
     /// A push service answered, or did not. `service` is its origin; `reason` says more of a failure.
     pub fn answered(&mut self, mut target: Target, verdict: Verdict, failure: Failure, now: u64) {
+        if let Verdict::Held(until) = verdict {
+            return self.wait(target, until, failure);
+        }
         target.tries += 1;
         let pause = match verdict {
             Verdict::Sent => {
@@ -178,14 +217,12 @@ impl Item {
                 target.short = true;
                 0
             }
-            Verdict::TooLong | Verdict::Gone | Verdict::Refused => return self.failed.push(failure),
+            _ => return self.fail(Some(failure)),
         };
         if target.tries >= MAX_TRIES || pause > MAX_PAUSE_MS {
-            return self.failed.push(failure);
+            return self.fail(Some(failure));
         }
-        target.due = now + pause;
-        target.failure = Some(failure);
-        self.targets.push(target);
+        self.wait(target, now + pause, failure);
     }
 }
 
@@ -286,8 +323,10 @@ impl Queue {
 
     /// A task is about to send an item to these. Answers whether it may: whether no other one has taken its place.
     pub fn sending(&mut self, number: u64, targets: &[Target]) -> bool {
-        let item = self.items.get_mut(&number);
-        item.map(|item| item.targets = targets.to_vec()).is_some()
+        let Some(item) = self.items.get_mut(&number) else { return false };
+        // Should another one come up meanwhile, nobody knows yet who was told.
+        item.targets = targets.iter().map(|target| Target { tries: target.tries + 1, ..target.clone() }).collect();
+        true
     }
 
     /// A task is done with an item for now: it waits for its next deadline. Gives it back when another one has taken its
@@ -305,7 +344,7 @@ impl Queue {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
 
@@ -318,14 +357,8 @@ mod tests {
     }
 
     fn sent_to(endpoints: &[&str]) -> Item {
-        let keys = |endpoint: &&str| PushSubscription {
-            endpoint: (*endpoint).to_owned(),
-            p256dh: String::new(),
-            auth: String::new(),
-            hub: None,
-        };
         let mut item = Item::new(ready("s"), 0, 0);
-        assert!(item.address(&endpoints.iter().map(keys).collect::<Vec<_>>(), 0));
+        assert!(item.address(endpoints.iter().map(|endpoint| EndpointId::of(endpoint)), 0));
         item
     }
 
@@ -384,6 +417,61 @@ mod tests {
         item.under_way = true;
         let read: Item = serde_json::from_str(&serde_json::to_string(&item).unwrap()).unwrap();
         assert_eq!(read, Item { under_way: false, ..item });
+    }
+
+    #[test]
+    fn an_item_that_was_noted_with_whole_endpoints_goes_on_where_it_was() {
+        let note = r#"{"notification":{"kind":"ready","sessionId":"s","body":"b"},"at":1,"due":1,"sent":1,
+            "targets":[{"endpoint":"https://a.com/1","due":7,"tries":2}],"failed":[]}"#;
+        let item: Item = serde_json::from_str(note).unwrap();
+        let target = Target { id: EndpointId::of("https://a.com/1"), due: 7, tries: 2, short: false, failure: None };
+        assert_eq!((item.targets, item.sent, item.more_failed), (vec![target], 1, 0));
+    }
+
+    #[test]
+    fn an_item_fits_its_note_however_many_subscribers_it_has_and_whatever_becomes_of_them() {
+        let service = format!("https://{}.com", "a.".repeat(120));
+        for verdict in [Verdict::Again(None), Verdict::Held(1), Verdict::Refused] {
+            let mut item = Item::new(ready("s"), 0, 0);
+            assert!(item.address((0..1_000).map(|number| EndpointId::of(&number.to_string())), 1_700_000_000_000));
+            for target in item.take_due(u64::MAX) {
+                let failure = Failure { service: service.clone(), ..failure() };
+                item.answered(target, verdict.clone(), failure, 1_700_000_000_000);
+            }
+            assert_eq!(item.targets.len() + item.failures(), 1_000);
+            let explained = item.failed.iter().chain(item.targets.iter().filter_map(|target| target.failure.as_ref()));
+            assert_eq!(explained.count(), MAX_FAILURES, "{verdict:?}");
+            let bytes = serde_json::to_string(&item).unwrap().len();
+            assert!(bytes < 80_000, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_held_back_has_all_tries_left_and_was_told_nothing() {
+        let request = |id: &str| Notification::permission("s", "demo", id, "shell");
+        let mut queue = Queue::default();
+        assert!(matches!(queue.admit(request("r1"), 0), Admitted::As(..)));
+        let (number, mut item) = queue.take_due(DEBOUNCE_MS).pop().unwrap();
+        item.address(["a", "b"].map(EndpointId::of).into_iter(), DEBOUNCE_MS);
+        for target in item.take_due(DEBOUNCE_MS) {
+            item.answered(target, Verdict::Held(60_000), failure(), DEBOUNCE_MS);
+        }
+        assert!(item.targets.iter().all(|target| (target.tries, target.due) == (0, 60_000)));
+        assert_eq!(queue.put_back(number, item), None);
+        assert_eq!(queue.next_deadline(), Some(60_000));
+        // Another one takes its place: nobody knows of the first, which may be the one that waits in the end.
+        let Admitted::As(number, _) = queue.admit(request("r2"), 1_000) else { panic!("not admitted") };
+        assert_eq!(queue.get(number).unwrap().notification.earlier, ["r1"]);
+    }
+
+    #[test]
+    fn whoever_is_not_subscribed_any_more_is_left_out() {
+        let mut item = sent_to(&["a", "b", "c"]);
+        item.targets[0].failure = Some(failure());
+        item.leave_out(|id| id == EndpointId::of("c"));
+        assert_eq!((item.targets.len(), item.failures()), (1, 2));
+        let reason = UNSUBSCRIBED.to_owned();
+        assert_eq!(item.failed, [Failure { status: None, reason, ..failure() }], "whose service is known is named");
     }
 
     #[test]

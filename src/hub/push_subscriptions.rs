@@ -8,7 +8,7 @@ use super::error::Error;
 use super::push::NOTE_NO_SUBSCRIBERS;
 use super::{Hub, State};
 use crate::push::encryption::{BadKey, Keys};
-use crate::push::endpoint::Endpoint;
+use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{Tokens, VapidKeys};
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, secrets};
@@ -48,13 +48,32 @@ pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     number.ok_or_else(|| format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to 1000, but is `{text}`."))
 }
 
+/// A subscription with what is looked up of it again and again.
+#[derive(Debug)]
+pub struct Subscriber {
+    /// What notifications on their way know it by.
+    pub id: EndpointId,
+    /// The origin of its push service; empty when it may not be called.
+    pub service: String,
+    /// The subscription.
+    pub subscription: PushSubscription,
+}
+
+impl From<PushSubscription> for Subscriber {
+    fn from(subscription: PushSubscription) -> Self {
+        let endpoint = &subscription.endpoint;
+        let service = Endpoint::parse(endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
+        Self { id: EndpointId::of(endpoint), service, subscription }
+    }
+}
+
 /// What the hub holds of subscriptions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     /// Whether it was read that there are none.
     pub(super) known_none: bool,
     /// Those of the database, as far as they were read.
-    loaded: Option<Arc<[PushSubscription]>>,
+    loaded: Option<Arc<[Subscriber]>>,
     /// Counts the changes: what was read before one is not what stands.
     changes: u64,
     keys: Option<VapidKeys>,
@@ -102,7 +121,7 @@ impl Hub {
             BadKey::P256dh => field("keys.p256dh", "must be base64url of an uncompressed point of P-256".into()),
             BadKey::Auth => field("keys.auth", "must be base64url of 16 bytes".into()),
         })?;
-        if self.push_subscriptions().await?.contains(&subscription) {
+        if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
         // Before it is written, for a hub that ended in between would never look; and after, for somebody may have looked.
@@ -115,7 +134,7 @@ impl Hub {
 
     /// `DELETE /api/push/subscribe`. One that is not there is no mistake.
     pub async fn unsubscribe_from_push(&self, endpoint: String) -> Result<(), Error> {
-        let known = self.push_subscriptions().await?.iter().any(|subscription| subscription.endpoint == endpoint);
+        let known = self.push_subscribers().await?.iter().any(|known| known.subscription.endpoint == endpoint);
         if known {
             self.forget_subscriptions(&[endpoint]).await?;
         }
@@ -126,7 +145,7 @@ impl Hub {
     pub(super) async fn forget_subscriptions(&self, endpoints: &[String]) -> Result<(), Error> {
         self.change_subscriptions(vec![push::delete(&self.config.namespace, endpoints)]).await?;
         // When it was the last one, that is noted.
-        self.push_subscriptions().await?;
+        self.push_subscribers().await?;
         Ok(())
     }
 
@@ -137,8 +156,8 @@ impl Hub {
         result
     }
 
-    /// The namespace's subscriptions, oldest first.
-    pub(super) async fn push_subscriptions(&self) -> Result<Arc<[PushSubscription]>, DbError> {
+    /// The namespace's subscribers, oldest first.
+    pub(super) async fn push_subscribers(&self) -> Result<Arc<[Subscriber]>, DbError> {
         loop {
             let (loaded, changes) = {
                 let State { push, .. } = &*self.state();
@@ -147,7 +166,8 @@ impl Hub {
             if let Some(loaded) = loaded {
                 return Ok(loaded);
             }
-            let read: Arc<[PushSubscription]> = push::all(&self.db, &self.config.namespace).await?.into();
+            let read = push::all(&self.db, &self.config.namespace).await?;
+            let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
             let mut state = self.state();
             let held = &mut state.push.subscriptions;
             // What changed meanwhile may be missing in it.

@@ -178,7 +178,10 @@ impl Runtime for ObjectRuntime {
         if !self.created.swap(true, Ordering::Relaxed) {
             log(self.sql.exec(CREATE, None).map(drop));
         }
-        log(self.sql.exec(NOTE, vec![key.into(), value.into()]).map(drop));
+        // Memory goes on with it; after a sleep what the note was before counts, such as a push that is then sent once more.
+        if let Err(error) = self.sql.exec(NOTE, vec![key.into(), value.into()]) {
+            worker::console_error!("the note {key} could not be written, a sleep would undo it: {error}");
+        }
     }
 
     fn unnote(&self, key: &str) {

@@ -3,6 +3,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{from_base64url, to_base64url};
+
 /// The longest endpoint, in bytes.
 pub const MAX_ENDPOINT: usize = 2_048;
 
@@ -27,6 +32,10 @@ const PRIVATE: [&str; 15] = [
     "alt",
     "localdomain",
 ];
+
+/// Printable characters that are not as they stand in a URL: those that no URL has (RFC 3986), the sign of a fragment, and
+/// the quote that a query must escape (WHATWG URL, "special-query percent-encode set").
+const NO_URL: [u8; 11] = *b"\\#\"<>^`{|}'";
 
 /// The URL of a push service for one subscription, of a form that the hub may call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,9 +64,10 @@ impl Endpoint {
         if url.len() > MAX_ENDPOINT {
             return Err(Unsafe("is longer than 2,048 bytes"));
         }
-        // Whatever a URL parser would drop, turn or decode, so that it read another host than this does.
-        if !url.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#')) {
-            return Err(Unsafe("must be a URL of printable ASCII without a fragment"));
+        // Whatever a URL parser would drop, turn or decode, so that it read another host than this does; and what it would
+        // escape, so that what is sent were longer than what is kept.
+        if !url.bytes().all(|byte| byte.is_ascii_graphic() && !NO_URL.contains(&byte)) {
+            return Err(Unsafe("must be a URL of printable ASCII without a fragment, with all else escaped"));
         }
         let (scheme, authority) = parts(url).ok_or(Unsafe("must be an absolute URL"))?;
         if authority.contains('@') {
@@ -95,6 +105,34 @@ impl Endpoint {
         let usual = if scheme == "https" { ":443" } else { ":80" };
         let authority = authority.strip_suffix(usual).unwrap_or(authority);
         format!("{scheme}://{}", authority.to_ascii_lowercase())
+    }
+}
+
+/// What stands for an endpoint where it would take too much room: the first half of its SHA-256, as text in base64url.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub struct EndpointId([u8; 16]);
+
+impl EndpointId {
+    /// The id of an endpoint.
+    pub fn of(endpoint: &str) -> Self {
+        let mut id = [0; 16];
+        id.iter_mut().zip(Sha256::digest(endpoint)).for_each(|(to, from)| *to = from);
+        Self(id)
+    }
+}
+
+impl From<EndpointId> for String {
+    fn from(id: EndpointId) -> Self {
+        to_base64url(&id.0)
+    }
+}
+
+impl From<String> for EndpointId {
+    /// Reads an id, or an endpoint in its place, as hubs wrote it before there were ids: no endpoint is base64url.
+    fn from(text: String) -> Self {
+        let id = from_base64url(&text).and_then(|bytes| bytes.try_into().ok());
+        id.map_or_else(|| Self::of(&text), Self)
     }
 }
 
@@ -230,6 +268,18 @@ mod tests {
             "https://user@[::1]/",
             "javascript://push.com/%0aalert(1)",
             "wss://push.com/x",
+            "https://push.com/\"",
+            "https://push.com/<x",
+            "https://push.com/x>",
+            "https://push.com/{x",
+            "https://push.com/x}",
+            "https://push.com/^",
+            "https://push.com/`",
+            "https://push.com?a|b",
+            "https://push.com?it's",
+            "https://push.com?a\\b",
+            "https://push.com?a b",
+            "https://push.com/\u{7f}",
         ] {
             assert!(Endpoint::parse(odd, false).is_err(), "{odd}");
         }
@@ -260,6 +310,15 @@ mod tests {
         ] {
             assert!(Endpoint::parse(odd, true).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn an_id_is_short_its_endpoints_own_and_read_from_its_text_or_from_the_endpoint_itself() {
+        let endpoint = format!("https://push.com/{}", "x".repeat(2_000));
+        let id = EndpointId::of(&endpoint);
+        let text = String::from(id);
+        assert_eq!((text.len(), EndpointId::from(text), EndpointId::from(endpoint.clone())), (22, id, id));
+        assert_ne!(EndpointId::of(&format!("{endpoint}?")), id);
     }
 
     #[test]

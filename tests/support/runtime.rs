@@ -41,6 +41,7 @@ struct Inner {
     alarms_set: usize,
     notes: BTreeMap<String, String>,
     noted: usize,
+    turns: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     tasks: Vec<tokio::task::AbortHandle>,
     /// What push services got and was not looked at yet.
@@ -161,6 +162,11 @@ impl FakeRuntime {
         self.inner().random_fails = true;
     }
 
+    /// How often others were let have their turn.
+    pub fn turns(&self) -> usize {
+        self.inner().turns
+    }
+
     /// What push services got since this was asked last.
     pub fn pushed(&self) -> Vec<PushRequest> {
         std::mem::take(&mut self.inner().pushed)
@@ -265,6 +271,7 @@ impl Runtime for FakeRuntime {
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
         if ms == 0 {
+            self.inner().turns += 1;
             return Box::pin(tokio::task::yield_now());
         }
         let (sender, receiver) = oneshot::channel();
