@@ -296,6 +296,8 @@ impl World {
 
     /// An object is torn down: what it heard since it last took note is lost, and what is on its way may arrive.
     pub fn pushes_are_lost(&mut self, place: usize) {
+        // The last turn may have sent some.
+        self.look_at_pushes();
         let notes = self.objects[place].rt.fake.notebook();
         let items = notes.iter().filter(|(key, _)| key.starts_with("push:item:"));
         let items: Vec<Value> = items.map(|(_, item)| serde_json::from_str(item).unwrap()).collect();
