@@ -130,10 +130,11 @@ async function requireFreePort(options) {
       .then((answer) => answer.json())
       .then((body) => body.protocolVersion !== undefined)
       .catch(() => false);
-    throw new UserError(
-      `Port ${port} is in use by ${hub ? 'a hub of another folder' : 'another program'}.`,
-      `Stop it, or choose another port: npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`,
-    );
+    const [user, stop] = hub
+      ? ['a hub: of another folder, or of this one and left over from a parent that was killed', 'Stop it (its process is named workerd)']
+      : ['another program', 'Stop it'];
+    const other = `npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`;
+    throw new UserError(`Port ${port} is in use by ${user}.`, `${stop}, or choose another port: ${other}`);
   }
   const reasons = { EACCES: 'this user may not listen there', EADDRNOTAVAIL: 'this machine has no such address' };
   throw new UserError(`The hub cannot listen on ${host}, port ${port}: ${reasons[outcome] ?? outcome}.`);

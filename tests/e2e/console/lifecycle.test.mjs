@@ -127,6 +127,7 @@ test('an address of a session that is not there, or not one’s own, says so', a
   await page.getByRole('alert').waitFor();
   await page.getByRole('link', { name: 'To the sessions' }).click();
   await page.getByRole('heading', { name: 'No session yet' }).waitFor();
-  await page.goto(`${hub.url}/no/such/page`);
+  // As a link of an agent does it, which is not asked of the hub.
+  await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
   await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
 });

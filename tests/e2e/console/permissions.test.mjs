@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eventually } from '../lib/await.mjs';
 import { PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -24,6 +25,19 @@ test('a command is denied with a reason, denied and stopped, and approved for th
   await chat.send('ls src');
   await page.locator('summary', { hasText: 'ls src' }).waitFor();
   assert.equal(await chat.request().count(), 0);
+});
+
+test('who is at the end of a conversation stays there when a request is answered', async (t) => {
+  const { page, chat } = await session(t, 'end');
+  const isAtEnd = () => page.getByRole('log').evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
+  for (let round = 1; round <= 8; round += 1) {
+    await chat.send(`seq ${round} 3`);
+    await chat.answer('Approve');
+    await page.locator('summary', { hasText: `seq ${round} 3` }).waitFor();
+    await chat.request().waitFor({ state: 'detached' });
+    await eventually(isAtEnd, `the end of the conversation after command ${round}`);
+    assert.equal(await page.getByRole('button', { name: 'Newest' }).count(), 0);
+  }
 });
 
 test('the questions of an agent are answered with a choice, several, or in own words', async (t) => {

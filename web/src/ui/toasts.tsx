@@ -5,8 +5,10 @@ import { X } from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
 import { sentence } from '../api/errors.ts';
 
-/** How long a message stays, in milliseconds; one that tells of an error stays until it is closed. */
+/** How long a message stays, in milliseconds. */
 const SHOWN_MS = 8000;
+/** The same of one that tells of an error, which nobody may be waiting for. */
+const ERROR_SHOWN_MS = 20_000;
 
 interface Shown {
   id: number;
@@ -24,7 +26,7 @@ export function toast(message: Omit<Shown, 'id'>): void {
   next += 1;
   const id = next;
   shown.value = [...shown.value.slice(-3), { ...message, id }];
-  if (!message.isError) setTimeout(() => dismiss(id), SHOWN_MS);
+  setTimeout(() => dismiss(id), message.isError ? ERROR_SHOWN_MS : SHOWN_MS);
 }
 
 /** Shows what went wrong. */

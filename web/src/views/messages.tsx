@@ -56,6 +56,7 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   const list = useRef<VirtualizerHandle>(null);
   const isAtEnd = useRef(true);
   const lastOffset = useRef(0);
+  const lastHeight = useRef(0);
   const firstKey = useRef(items[0]?.key);
   const lastKey = useRef(items.at(-1)?.key);
   const [isAway, setAway] = useState(false);
@@ -88,12 +89,15 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   useEffect(() => void readOlder(), [items, hasOlder]);
 
   const onScroll = (offset: number) => {
-    const handle = list.current;
-    if (!handle) return;
-    // While messages are measured the end moves away by itself: only who scrolls up leaves it.
-    if (offset + handle.viewportSize >= handle.scrollSize - NEAR) isAtEnd.current = true;
-    else if (offset < lastOffset.current) isAtEnd.current = false;
+    const element = scroller.current;
+    if (!element) return;
+    const { clientHeight, scrollHeight } = element;
+    // While messages are measured the end moves away by itself, and a place that grows moves up what it shows: only who
+    // scrolls up leaves the end.
+    if (offset + clientHeight >= scrollHeight - NEAR) isAtEnd.current = true;
+    else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
     lastOffset.current = offset;
+    lastHeight.current = clientHeight;
     setAway(!isAtEnd.current);
     void readOlder();
   };

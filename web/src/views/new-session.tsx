@@ -44,7 +44,11 @@ function Form() {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   const machine = machines.value[machineId] ?? online[0];
-  const change = (changes: Partial<Start>) => setStart({ ...start, ...changes });
+  const change = (changes: Partial<Start>) => {
+    setStart({ ...start, ...changes });
+    // It spoke of what stood there before.
+    setError(null);
+  };
 
   const submit = async (event: Event) => {
     event.preventDefault();
