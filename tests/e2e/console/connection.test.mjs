@@ -193,17 +193,18 @@ test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
   const heard = new Recorder('the frames of the console');
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     const server = socket.connectToServer();
-    sockets.push({ socket, server, url: new URL(socket.url()) });
+    const url = new URL(socket.url());
+    sockets.push({ socket, server, url });
     server.onMessage((frame) => {
-      heard.push(frame);
+      heard.push({ url, frame });
       socket.send(frame);
     });
   });
   await page.goto(linkTo(hub, 'renewed', `/sessions/${one.id}`));
   const chat = new Chat(page);
-  await heard.first(() => sockets.at(-1).url.searchParams.has('sessionId'), 'the socket that hears of the session');
+  await heard.first(({ url }) => url.searchParams.has('sessionId'), 'the socket that hears of the session');
   await say(cli, one.id, 'Before.');
-  await heard.first((frame) => frame.includes('Before.'), 'the message');
+  await heard.first(({ frame }) => frame.includes('Before.'), 'the message');
   await chat.says('Before.');
   const { socket, server } = sockets.at(-1);
   const renewed = page.waitForResponse((response) => response.url().endsWith('/api/auth'));
