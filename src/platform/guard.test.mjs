@@ -20,7 +20,7 @@ beforeEach(() => {
 describe('work that comes to its end', () => {
   test('is passed on as it is, and hears nothing of a later loss', async () => {
     const [client, broken] = [socket(), new Error('broken')];
-    assert.equal(await answered(Promise.resolve('answer')), 'answer');
+    assert.equal(await answered('', Promise.resolve('answer')), 'answer');
     assert.equal(await heard(Promise.resolve('done'), client), 'done');
     await assert.rejects(carriedOut(Promise.reject(broken)), broken);
     interrupt();
@@ -32,11 +32,12 @@ describe('an instance that is lost', () => {
   test('is marked, and whoever waits is told in the way that fits', async () => {
     const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('closed already') }];
     new Task({ getWebSockets: () => [closing, other] });
-    const waiting = [answered(FOREVER), heard(FOREVER, closing), heard(FOREVER, client)];
+    const waiting = [answered('vary\norigin\n', FOREVER), heard(FOREVER, closing), heard(FOREVER, client)];
     const carried = assert.rejects(carriedOut(FOREVER), /interrupted/);
     interrupt();
     const [refusal] = await Promise.all([...waiting, carried]);
-    assert.deepEqual([refusal.status, refusal.headers.get('retry-after')], [503, '1']);
+    const told = ['retry-after', 'vary'].map((name) => refusal.headers.get(name));
+    assert.deepEqual([refusal.status, ...told], [503, '1', 'origin']);
     assert.deepEqual(await refusal.json(), { code: 'hub_unavailable' });
     assert.deepEqual([client.closed, other.closed], [[1012], [1012]]);
     assert.equal(globalThis.__worker_init_state.criticalError, true);
