@@ -36,7 +36,6 @@ pub const NOTE_NO_SUBSCRIBERS: &str = "push:none";
 const NOTE_ITEM: &str = "push:item:";
 /// Notes of this prefix tell until when a session cools down.
 const NOTE_COOL: &str = "push:cool:";
-
 /// The note of how many pushes were sent in this minute.
 const NOTE_MINUTE: &str = "push:minute";
 

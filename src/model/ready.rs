@@ -1,5 +1,5 @@
-//! The message by which an agent says that it is done and waits (PROTOCOL.md "Push notifications"): `{type: "event", data: {type:
-//! "ready"}}`, bare, or as `content` of a record `{role, content}`.
+//! The message by which an agent says that it is done and waits (PROTOCOL.md "Push notifications"):
+//! `{type: "event", data: {type: "ready"}}`, bare, or as `content` of a record `{role, content}`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
