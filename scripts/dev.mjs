@@ -1,7 +1,5 @@
 // `npm run dev`: sets everything up, builds, and runs the hub on this machine until Ctrl-C.
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +9,7 @@ import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, describeConsole, signInLink } from './lib/console.mjs';
 import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
+import { startGroup } from './lib/group.mjs';
 import { tryLock } from './lib/lock.mjs';
 import { inProject, ROOT } from './lib/paths.mjs';
 import { bold, dim, step } from './lib/progress.mjs';
@@ -35,6 +34,11 @@ const START_TIMEOUT_MS = 60_000;
 /** How long the runtime may take to write its state and end. */
 const STOP_TIMEOUT_MS = 5_000;
 
+/** How long what a killed hub leaves behind may take to end: it does so by itself, at once. */
+const LEFT_BEHIND_MS = 6_000;
+
+const LOOK_AGAIN_MS = 50;
+
 /** Held while a hub runs on this folder: two would write the same local database. */
 const LOCK = inProject('.wrangler', 'dev.lock');
 
@@ -54,8 +58,8 @@ await main(async () => {
   await migrateLocalDatabase();
 
   const hub = startWrangler(options);
-  // Should this script be killed outright, wrangler runs on.
-  lock.addProcess(hub.pid);
+  // Should this script be killed outright, the folder is free when what it has started is gone.
+  hub.pids.forEach((pid) => lock.addProcess(pid));
   onStop(async () => {
     console.log(dim('\nStopping the hub …'));
     await hub.stop();
@@ -74,6 +78,7 @@ await main(async () => {
   }
 
   await hub.exited;
+  await hub.stop();
   throw new UserError('wrangler ended by itself; what it said is above.', 'Start the hub again with: npm run dev');
 });
 
@@ -97,7 +102,14 @@ function readOptions(args) {
  * @param {string} address told to whoever starts a second one
  */
 async function lockFolder(address) {
-  const { lock, pid, about } = await tryLock(LOCK, { address });
+  const deadline = Date.now() + LEFT_BEHIND_MS;
+  let found = await tryLock(LOCK, { address });
+  if (found.left) console.log('  The hub that ran on this folder was killed. What it left behind ends first …');
+  while (found.left && Date.now() < deadline) {
+    await sleep(LOOK_AGAIN_MS);
+    found = await tryLock(LOCK, { address });
+  }
+  const { lock, pid, about } = found;
   if (lock) return lock;
   throw new UserError(
     `A hub is already running on this folder: ${about.address} (process ${pid}).`,
@@ -130,11 +142,9 @@ async function requireFreePort(options) {
       .then((answer) => answer.json())
       .then((body) => body.protocolVersion !== undefined)
       .catch(() => false);
-    const [user, stop] = hub
-      ? ['a hub: of another folder, or of this one and left over from a parent that was killed', 'Stop it (its process is named workerd)']
-      : ['another program', 'Stop it'];
+    const user = hub ? 'a hub, such as that of another folder' : 'another program';
     const other = `npm run dev -- --port ${port === 65535 ? 1024 : port + 1}`;
-    throw new UserError(`Port ${port} is in use by ${user}.`, `${stop}, or choose another port: ${other}`);
+    throw new UserError(`Port ${port} is in use by ${user}.`, `Stop it, or choose another port: ${other}`);
   }
   const reasons = { EACCES: 'this user may not listen there', EADDRNOTAVAIL: 'this machine has no such address' };
   throw new UserError(`The hub cannot listen on ${host}, port ${port}: ${reasons[outcome] ?? outcome}.`);
@@ -150,25 +160,11 @@ function startWrangler({ host, port, verbose }) {
     '--inspector-port', '0',
     '--show-interactive-dev-session=false',
   ]);
-  // A process group of its own: Ctrl-C reaches this script alone, which then ends wrangler and the runtime below it.
-  const detached = process.platform !== 'win32';
-  const child = spawn(command, args, {
+  const { child, exited, pids, kill } = startGroup(command, args, {
     cwd: ROOT,
-    detached,
     env: environment({ ...OFFLINE, HUB_BUILD: 'dev', ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) }),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const exited = once(child, 'exit');
-  const signal = (name) => {
-    try {
-      if (detached) process.kill(-child.pid, name);
-      else child.kill(name);
-    } catch {
-      // It is gone already.
-    }
-  };
-  process.once('exit', () => signal('SIGKILL'));
-
   const held = showOutput(child, verbose);
   const address = ownAddress({ host, port });
   const check = () => {
@@ -179,7 +175,7 @@ function startWrangler({ host, port, verbose }) {
   return {
     address,
     exited,
-    pid: child.pid,
+    pids,
     ready: async (tokens) => {
       try {
         return await waitUntilReady(address, { tokens, timeoutMs: START_TIMEOUT_MS, check, fileOf });
@@ -192,7 +188,7 @@ function startWrangler({ host, port, verbose }) {
     stop: async () => {
       child.kill('SIGINT');
       await Promise.race([exited, sleep(STOP_TIMEOUT_MS, undefined, { ref: false })]);
-      signal('SIGKILL');
+      kill();
     },
   };
 }

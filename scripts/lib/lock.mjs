@@ -1,5 +1,6 @@
 // One at a time, also from two terminals: a set-up, a build, a hub on this folder.
 
+import { spawnSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,10 +12,17 @@ const LOOK_AGAIN_MS = 250;
 const CLEARING_MS = 20;
 
 /**
+ * A process, told from a later one that the system gives the same number.
+ * @typedef {object} Process
+ * @property {number} pid
+ * @property {string} born when it started, as the system writes it; empty where that is not known
+ */
+
+/**
  * What stands in a lock file.
  * @typedef {object} Holder
  * @property {string} id another one each time the lock is taken
- * @property {number[]} pids processes; the lock is held as long as one of them runs
+ * @property {Process[]} processes the lock is held as long as one of them runs; who took it stands first
  * @property {Record<string, string>} about what the holder tells those who find the lock held
  */
 
@@ -59,18 +67,19 @@ export async function withLock(file, what, work) {
  * process that is gone is taken over.
  * @param {string} file
  * @param {Record<string, string>} [about] told to those who find the lock held
- * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, about: Record<string, string>}>}
+ * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, about: Record<string, string>, left: boolean}>}
+ *   `left`: who took it is gone, and what that one has left behind holds it
  */
 export async function tryLock(file, about = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
-  const holder = { id: randomUUID(), pids: [process.pid], about };
+  const holder = { id: randomUUID(), processes: [processOf(process.pid)], about };
   while (!create(file, holder)) {
     const text = read(file);
     // It was given back just now.
     if (text === undefined) continue;
     const other = parse(text);
-    const pid = other.pids.find(isAlive);
-    if (pid !== undefined) return { pid, about: other.about };
+    const living = other.processes.findIndex(isAlive);
+    if (living !== -1) return { pid: other.processes[living].pid, about: other.about, left: living > 0 };
     if (!(await clear(file, text))) await sleep(CLEARING_MS);
   }
   return { lock: held(file, holder) };
@@ -90,7 +99,7 @@ function held(file, holder) {
   process.once('exit', release);
   return {
     addProcess(pid) {
-      holder.pids.push(pid);
+      holder.processes.push(processOf(pid));
       const whole = writtenBeside(file, holder);
       renameSync(whole, file);
     },
@@ -161,19 +170,42 @@ function read(file) {
  */
 function parse(text) {
   try {
-    const { id, pids, about } = JSON.parse(text);
-    return { id, pids: pids.filter((pid) => Number.isInteger(pid) && pid > 0), about: about ?? {} };
+    const { id, processes, about } = JSON.parse(text);
+    return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), about: about ?? {} };
   } catch {
-    return { id: '', pids: [], about: {} };
+    return { id: '', processes: [], about: {} };
   }
 }
 
-/** @param {number} pid */
-function isAlive(pid) {
+/** Whether a process still runs, and is not a later one with its number. @param {Process} one */
+function isAlive({ pid, born }) {
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
-    return error.code === 'EPERM';
+    if (error.code !== 'EPERM') return false;
+  }
+  const found = bornAt(pid);
+  return !born || !found || born === found;
+}
+
+/**
+ * @param {number} pid of a process that runs
+ * @returns {Process}
+ */
+function processOf(pid) {
+  return { pid, born: bornAt(pid) };
+}
+
+/** When a process started, as Linux shows it, or `ps` on macOS; else empty. @param {number} pid */
+function bornAt(pid) {
+  if (process.platform === 'darwin') {
+    const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
+    return spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { env, encoding: 'utf8' }).stdout?.trim() ?? '';
+  }
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
+  } catch {
+    return '';
   }
 }

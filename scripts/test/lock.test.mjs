@@ -21,7 +21,7 @@ function temporaryFolder(t) {
 /** A lock file as a process leaves it that is killed. @param {string} file */
 function leaveBehind(file) {
   const { pid } = spawnSync(process.execPath, ['-e', '']);
-  writeFileSync(file, JSON.stringify({ id: 'left behind', pids: [pid], about: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'left behind', processes: [{ pid, born: '' }], about: {} }));
 }
 
 /** What stands in a file; false when it is gone. @param {string} file */
@@ -79,7 +79,7 @@ test('the lock of a process that is gone is taken over', async (t) => {
 
 test('a lock file without a holder, as a power cut leaves it, is taken over', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  for (const text of ['', '{"id":', 'null', '{"pids":"1"}']) {
+  for (const text of ['', '{"id":', 'null', '{"processes":"1"}', '{"processes":[null]}']) {
     writeFileSync(file, text);
     assert.equal(await withLock(file, 'work', async () => 'done'), 'done', text);
   }
@@ -91,7 +91,7 @@ test('who finds a lock held hears at once by whom', async (t) => {
   const code = `await lock.tryLock(file, { address: 'http://127.0.0.1:8787' }); console.log('held'); process.stdin.resume();`;
   const holder = another(t, file, code);
   await once(holder.stdout, 'data');
-  assert.deepEqual(await tryLock(file), { pid: holder.pid, about: { address: 'http://127.0.0.1:8787' } });
+  assert.deepEqual(await tryLock(file), { pid: holder.pid, about: { address: 'http://127.0.0.1:8787' }, left: false });
 
   holder.stdin.end();
   await once(holder, 'exit');
@@ -104,7 +104,14 @@ test('a lock holds on for what its holder has started and left behind', async (t
   const file = path.join(temporaryFolder(t), 'lock');
   const holder = another(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcess(${process.pid}); process.kill(process.pid, 'SIGKILL');`);
   await once(holder, 'exit');
-  assert.equal((await tryLock(file)).pid, process.pid);
+  const { pid, left } = await tryLock(file);
+  assert.deepEqual([pid, left], [process.pid, true]);
+});
+
+test('a lock whose process id has gone to another process since is taken over', { skip: process.platform === 'win32' }, async (t) => {
+  const file = path.join(temporaryFolder(t), 'lock');
+  writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, born: 'long ago' }], about: {} }));
+  assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 
 test('a lock that was deleted by hand and taken by another is left to that one', async (t) => {
@@ -125,7 +132,7 @@ test('a lock says whose it is from the moment it is there', async (t) => {
   while (holder.exitCode === null && holder.signalCode === null) {
     for (let look = 0; look < 100; look += 1) {
       const text = contentOf(file);
-      if (text !== false) assert.deepEqual(JSON.parse(text).pids, [holder.pid]);
+      if (text !== false) assert.deepEqual(JSON.parse(text).processes.map(({ pid }) => pid), [holder.pid]);
     }
     await new Promise(setImmediate);
   }
@@ -147,7 +154,7 @@ test('of many that rush for the lock of a process that is gone one has it at a t
       appendFileSync(${JSON.stringify(trace)}, 'in ' + process.pid + '\\n');
       await new Promise(setImmediate);
       appendFileSync(${JSON.stringify(trace)}, 'out ' + process.pid + '\\n');
-      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + turn, pids: [], about: {} }));
+      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + turn, processes: [], about: {} }));
       held.release();
       turn += 1;
     }`;

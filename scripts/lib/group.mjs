@@ -1,0 +1,54 @@
+// A program with everything that it starts, as one process group. None of it outlives this process, however that ends.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+/**
+ * Its standard input ends when the process at the other end does, also when that one is killed. Then it kills the group
+ * of its argument, and ends when nothing of it is left, after 5 s at the latest.
+ */
+const GUARD = `
+  read -r _
+  kill -KILL "-$1" 2>/dev/null
+  tries=0
+  while [ $tries -lt 50 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; tries=$((tries + 1)); done`;
+
+/**
+ * @typedef {object} Group
+ * @property {import('node:child_process').ChildProcess} child the program itself
+ * @property {Promise<unknown>} exited settled when the program has ended; what it has started may still run
+ * @property {number[]} pids as long as one of these runs, the program may, or what it has started
+ * @property {() => void} kill ends all of it at once
+ */
+
+/**
+ * Starts a program as a group of its own, which a terminal's Ctrl-C does not reach. Where the system has no process
+ * groups (Windows), the program alone is meant by it.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {import('node:child_process').SpawnOptions} options as of `spawn`
+ * @returns {Group}
+ */
+export function startGroup(command, args, options) {
+  const grouped = process.platform !== 'win32';
+  const child = spawn(command, args, { ...options, detached: grouped });
+  const pids = [child.pid];
+  if (grouped) {
+    const guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    guard.unref();
+    pids.push(guard.pid);
+  }
+  const kill = () => {
+    try {
+      if (grouped) process.kill(-child.pid, 'SIGKILL');
+      else child.kill('SIGKILL');
+    } catch {
+      // It is gone already.
+    }
+  };
+  process.once('exit', kill);
+  return { child, exited: once(child, 'exit'), pids, kill };
+}
