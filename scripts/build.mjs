@@ -96,8 +96,12 @@ export function describe({ optimized, wasmBytes, gzipBytes, fresh }) {
   return `  The worker ${state}: ${kilobytes(wasmBytes)} of wasm, ${kilobytes(gzipBytes)} gzip${kind}.`;
 }
 
-/** @param {boolean} optimize */
-function upToDate(optimize) {
+/**
+ * What was built, when no input changed since.
+ * @param {boolean} optimize
+ * @returns {Built | undefined}
+ */
+export function upToDate(optimize) {
   if (!OUTPUTS.every((name) => existsSync(path.join(BUILD_DIR, name)))) return undefined;
   let stamp;
   try {

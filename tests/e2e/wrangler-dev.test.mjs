@@ -1,16 +1,14 @@
 /** The hub as `npm run dev` runs it, under wrangler: one walk through it. Everything else is tested on the runtime alone. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
 import { HubRefuses, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { OFFLINE, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
 import { eventually, within } from './lib/await.mjs';
-import { start } from './lib/children.mjs';
+import { freePort, start } from './lib/children.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, SECRET, startHub } from './lib/hub.mjs';
@@ -19,15 +17,6 @@ import { Web } from './lib/web.mjs';
 
 /** How long wrangler may take to bundle the worker and to start. */
 const START_MS = 120_000;
-
-async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /**
  * The project's own configuration with absolute paths, and without its build: what runs here is what was built before

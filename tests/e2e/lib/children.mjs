@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import net from 'node:net';
 import { createInterface } from 'node:readline';
 import { Recorder, within } from './await.mjs';
 
@@ -11,6 +12,16 @@ const running = new Set();
 process.once('exit', () => running.forEach((child) => child.kill('SIGINT')));
 // Without a listener, a signal would end this process past its `exit` event.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+
+/** A port of this machine that nobody listens on, for a program that must be told one. */
+export async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
 
 /**
  * Starts a program; it is ended with the test at the latest.
