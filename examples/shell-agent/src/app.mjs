@@ -28,13 +28,13 @@ export async function startApp(options) {
   const further = await Promise.all((options.allowDirs ?? []).map((one) => directory(one, '--allow-dir')));
   const store = new StateStore({ home: options.home, hub: options.hub, namespace: namespaceOf(options.token) });
   const machineId = options.machineId ?? store.machineId(root);
-  const unlock = options.machine === false ? null : claimMachine(store, machineId, options);
+  const { unlock, refusal } = options.machine === false ? {} : claimMachine(store, machineId, options);
   try {
     const spawner = new Spawner({ ...options, directories: [root, ...further], machineId });
     const settings = { patienceMs: PATIENCE_MS, ...options, root, store, machineId, spawner };
     const app = new App({ ...settings, client: new HubClient(options), outage: new Outage(options) });
     app.ended.then(() => unlock?.());
-    await app.start({ withMachine: unlock !== null });
+    await app.start({ withMachine: unlock !== undefined, refusal });
     return app;
   } catch (error) {
     unlock?.();
@@ -57,11 +57,14 @@ class App {
     this.options = options;
   }
 
-  async start({ withMachine }) {
+  /** @param {{withMachine: boolean, refusal?: string}} how `refusal`: why there is no machine, although one was wanted */
+  async start({ withMachine, refusal }) {
     const { options } = this;
     const { spawner } = options;
     const onKill = () => this.#leave('The session was ended from the web.');
     this.session = await Session.open({ ...options, onKill });
+    // Not before: of an agent that cannot serve its session either, only that is news.
+    if (refusal) options.log.info(refusal);
     const { session } = this;
     spawner.own = session.served;
     session.gone.then(() => (spawner.own = null));
@@ -106,22 +109,22 @@ class App {
 
 /**
  * Makes this process the only one of its home that is this machine.
- * @returns {(() => void) | null} lets go of it; null when another process is this directory's machine already
+ * @returns {{unlock?: () => void, refusal?: string}} `unlock` lets go of it; `refusal` says that another process is this
+ *   directory's machine already
  * @throws {UsageError} when the id was asked for by name
  */
-function claimMachine(store, id, { machineId, log }) {
+function claimMachine(store, id, { machineId }) {
   try {
-    return store.lockMachine(id);
+    return { unlock: store.lockMachine(id) };
   } catch (error) {
     if (!(error instanceof HeldError)) throw error;
     if (machineId !== undefined) {
       throw new UsageError(`--machine-id: process ${error.pid} is machine ${id} already. Give another, or --no-machine.`);
     }
-    log.info(
+    const refusal =
       `Process ${error.pid} is this directory's machine already, so this one serves its session only, as with` +
-        ' --no-machine. (For a machine of its own, give a --machine-id.)',
-    );
-    return null;
+      ' --no-machine. (For a machine of its own, give a --machine-id.)';
+    return { refusal };
   }
 }
 

@@ -30,6 +30,9 @@ messages of its session as shell commands, after a person has approved them.
   --verbose           log what happens on the connection
   --help              this text
 
+Sessions that were spawned from here end with this process, however it ends. Started again, it takes
+up its own session; the others are resumed from the web console.
+
 State (machine ids, last message handled, the shell's directory and variables, uploads) is kept
 under ~/.session-gateway, or under SHELL_AGENT_HOME when that is set.
 `;

@@ -75,6 +75,15 @@ test('a second agent of a directory serves its session only, and says so', async
   assert.equal(world.hub.registered(first.ids.machine).length, 2);
 });
 
+test('a second agent of a session ends at once, and says one thing: what to do', async (t) => {
+  const world = await hubAndFolders(t);
+  const first = await agent(t, world);
+  const { exit, collected } = program(t, ...commandLine(world, []));
+  assert.deepEqual(await exit, [1, null]);
+  const sentence = `^shell-agent: Process ${first.child.pid} already serves this session\\. Give another --tag .*\n$`;
+  assert.match(collected.err, new RegExp(sentence));
+});
+
 test('an agent without a machine ends with its session, and says why', async (t) => {
   const world = await hubAndFolders(t);
   const { exit, collected, ids } = await agent(t, world, ['--no-machine']);

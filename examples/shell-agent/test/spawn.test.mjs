@@ -160,6 +160,22 @@ test('a session whose process dies is ended at the hub at once, and the log says
   assert.ok((await run(sessionId, 'echo again')).includes('again\n'));
 });
 
+test('sessions end with an agent that is killed; when it is back, they stay ended until they are resumed', async (t) => {
+  const world = await running(t);
+  const { hub, child, dir, machine, spawn, run } = world;
+  const { sessionId } = await spawn({ directory: dir, yolo: true });
+  await run(sessionId, 'export COLOR=blue');
+  const stored = hub.sessions.get(sessionId);
+  child.kill('SIGKILL');
+  await hub.until(() => !stored.active && hub.registered(sessionId).length === 0, 'the spawned session to end');
+
+  const back = await agent(t, world);
+  assert.equal(back.ids.machine, machine);
+  assert.equal(stored.active, false);
+  assert.deepEqual(await world.resume(sessionId), { success: true, sessionId });
+  assert.ok((await run(sessionId, 'echo $COLOR')).includes('blue\n'));
+});
+
 test('two who resume at once get the one process that was started', async (t) => {
   const { hub, dir, spawn, resume } = await running(t);
   const { sessionId } = await spawn({ directory: dir });
