@@ -3,10 +3,10 @@
 
 import { readOptions, USAGE } from '../bench/lib/options.mjs';
 import { build, describe } from './build.mjs';
-import { CommandFailed, main } from './lib/errors.mjs';
+import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
-import { run } from './lib/run.mjs';
+import { handOver } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 await main(async () => {
@@ -14,16 +14,10 @@ await main(async () => {
   // A mistake is told before minutes of building, not after them.
   if (readOptions(args).help) {
     console.log(USAGE);
-    return;
+    return 0;
   }
   await setup();
   // Standard output is the bench's own: it may be asked for JSON.
   console.error(describe(await build()));
-  try {
-    await run(nodeBinary(), [inProject('bench', 'run.mjs'), ...args], { show: true });
-  } catch (error) {
-    // The bench has said what is wrong.
-    if (error instanceof CommandFailed) return error.code ?? 1;
-    throw error;
-  }
+  return handOver(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

@@ -3,10 +3,10 @@
 import { randomInt } from 'node:crypto';
 import { build, describe } from './build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
-import { CommandFailed, main, UserError } from './lib/errors.mjs';
+import { main, UserError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
-import { run } from './lib/run.mjs';
+import { handOver } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { OFFLINE } from './lib/wrangler.mjs';
 
@@ -23,19 +23,13 @@ await main(async () => {
   const options = parseOptions(process.argv.slice(2));
   if (options.help) {
     console.log(USAGE);
-    return;
+    return 0;
   }
   await setup();
   console.log(describe(await build()));
   console.log(`${options.kills} kills, seed ${options.seed}`);
   const env = { ...OFFLINE, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
-  try {
-    await run(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { show: true, env });
-  } catch (error) {
-    // The test has said what is wrong.
-    if (error instanceof CommandFailed) return error.code ?? 1;
-    throw error;
-  }
+  return handOver(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { env });
 });
 
 /** @param {string[]} args */

@@ -1,8 +1,8 @@
 // `npm run simulate -- OPTIONS`: the long form of the simulation that is part of `cargo test` (tests/simulation).
 
 import { parseCommandLine } from './lib/command-line.mjs';
-import { CommandFailed, main, UserError } from './lib/errors.mjs';
-import { run } from './lib/run.mjs';
+import { main, UserError } from './lib/errors.mjs';
+import { handOver } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 const DEFAULT_WORLDS = 10_000;
@@ -24,19 +24,11 @@ await main(async () => {
   const options = readOptions(process.argv.slice(2));
   if (options.help) {
     console.log(USAGE);
-    return;
+    return 0;
   }
   await setup();
-  try {
-    await run('cargo', ['test', '--locked', '--test', 'simulation', '--', '--nocapture', 'whatever_happens'], {
-      env: options.env,
-      show: true,
-    });
-  } catch (error) {
-    // The simulation has said what is wrong.
-    if (error instanceof CommandFailed) return error.code ?? 1;
-    throw error;
-  }
+  const { env } = options;
+  return handOver('cargo', ['test', '--locked', '--test', 'simulation', '--', '--nocapture', 'whatever_happens'], { env });
 });
 
 /** @param {string[]} args */

@@ -17,7 +17,7 @@ import { isOwnWarning, OFFLINE, wranglerCommand } from './lib/wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** What the worker may weigh, compressed as it is uploaded: a fifth of what every plan of the platform takes. */
+/** What the worker may weigh, compressed as it is uploaded: about a quarter of what every plan of the platform takes. */
 const WASM_BUDGET_BYTES = 800_000;
 
 /** What the web console may fetch before it shows anything, compressed: a second on a slow phone's network. */

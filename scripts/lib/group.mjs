@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 /**
- * Its standard input ends when the process at the other end does, also when that one is killed. Then it kills the group
- * of its argument, and ends when nothing of it is left, after 5 s at the latest.
+ * A shell script whose standard input ends when the process at the other end does, also when that one is killed. Then it
+ * kills the process group of its argument, and ends when nothing of that is left, after 5 s at the latest.
  */
 const GUARD = `
   read -r _
@@ -17,7 +17,8 @@ const GUARD = `
  * @typedef {object} Group
  * @property {import('node:child_process').ChildProcess} child the program itself
  * @property {Promise<unknown>} exited settled when the program has ended; what it has started may still run
- * @property {number[]} pids as long as one of these runs, the program may, or what it has started
+ * @property {number[]} pids of the program, and of what ends all of it after this process: when these are gone, so is the
+ *   rest
  * @property {() => void} kill ends all of it at once
  */
 
@@ -34,6 +35,7 @@ export function startGroup(command, args, options) {
   const child = spawn(command, args, { ...options, detached: grouped });
   const pids = [child.pid];
   if (grouped) {
+    // A session of its own: what ends the others with their terminal does not end it before them.
     const guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],

@@ -63,6 +63,23 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
 }
 
 /**
+ * Runs a program that speaks to the person itself: on this terminal, and nothing is added to what it says of a failure.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {{env?: Record<string, string | undefined>}} [options] as of {@link run}
+ * @returns {Promise<number>} its exit code
+ */
+export async function handOver(command, args, options = {}) {
+  try {
+    await run(command, args, { ...options, show: true });
+    return 0;
+  } catch (error) {
+    if (error instanceof CommandFailed) return error.code ?? 1;
+    throw error;
+  }
+}
+
+/**
  * Asks a program something short.
  * @param {string} command
  * @param {string[]} args

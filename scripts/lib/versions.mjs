@@ -1,8 +1,8 @@
 // The versions of the tools that no lock file pins, and how versions compare.
 
 import { readFileSync } from 'node:fs';
-import { inProject } from './paths.mjs';
 import { UserError } from './errors.mjs';
+import { inProject } from './paths.mjs';
 
 /** wrangler and miniflare refuse one older than 22.12; from 22.18 on Node runs the console's tests, which are TypeScript. */
 export const MIN_NODE = '22.18.0';
