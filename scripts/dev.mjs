@@ -29,7 +29,7 @@ const USAGE = `Usage: npm run dev -- [options]
   --help           this text`;
 
 /** How long the runtime may take to answer its first request. */
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 120_000;
 
 /** How long the runtime may take to write its state and end. */
 const STOP_TIMEOUT_MS = 5_000;

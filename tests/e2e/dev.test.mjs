@@ -14,8 +14,8 @@ import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { Web } from './lib/web.mjs';
 
-/** How long set-up, the migrations and wrangler may take together. */
-const START_MS = 120_000;
+/** How long set-up, the migrations and wrangler may take together; a start that fails ends by itself before. */
+const START_MS = 240_000;
 
 /** What a start looks at and what wrangler watches: copied, so that an edit meanwhile changes nothing of this. */
 const COPIED = [
