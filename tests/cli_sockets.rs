@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::hub::unread::MAX_BEHIND_BYTES;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::{Cli, Heard, read};
 use support::live::live;
@@ -455,6 +456,26 @@ async fn a_cli_that_asks_on_and_on_without_reading_the_answers_is_closed() {
     let foreign = format!("40/{},", "x".repeat(1_000_000));
     let (_, bytes) = until_closed(&mut wrong, |cli| cli.socket.send(foreign.clone())).await;
     assert!(bytes < 50 << 20, "{bytes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_has_left_too_much_unread_may_not_send_binary_either() {
+    let (world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    let mut other = world.cli(&session).await;
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    let mut unread = 0;
+    while unread <= MAX_BEHIND_BYTES {
+        other.socket.send_binary();
+        other.emit_asking("update-state", &stale);
+        for frame in other.socket.rest().await {
+            let Frame::Text(text) = frame else { panic!("it is closed with {unread} bytes unread") };
+            unread += text.len();
+        }
+    }
+    other.socket.send_binary();
+    assert_eq!(other.socket.closed().await, 4408);
 }
 
 #[tokio::test(start_paused = true)]

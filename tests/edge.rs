@@ -43,7 +43,7 @@ fn bearing(method: &str, url: &str, token: &str) -> Head {
 }
 
 async fn decide(edge: &Edge, head: &Head) -> Action {
-    edge.decide(head, START, || "fresh secret of thirty-two bytes".into()).await
+    edge.decide(head, START, || Some("fresh secret of thirty-two bytes".into())).await
 }
 
 async fn reply(edge: &Edge, head: &Head) -> Reply {
@@ -54,7 +54,7 @@ async fn reply(edge: &Edge, head: &Head) -> Reply {
 }
 
 async fn log_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(edge.authenticate(body.as_bytes(), START, || "fresh secret of thirty-two bytes".into()).await).await
+    Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await).await
 }
 
 async fn object_of(edge: &Edge, head: &Head) -> String {
@@ -117,7 +117,7 @@ async fn a_log_in_gives_a_jwt_that_is_good_for_fifteen_minutes_and_for_the_web_o
     let token = answer["token"].as_str().unwrap();
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", token)).await, "team");
     reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.refuses(401, "unauthorized");
-    let late = edge.decide(&bearing("GET", "/api/sessions", token), expires, String::new).await;
+    let late = edge.decide(&bearing("GET", "/api/sessions", token), expires, || None).await;
     let Action::Respond(late) = late else { panic!("{late:?}") };
     Reply::of(late).await.refuses(401, "unauthorized");
 }
@@ -128,11 +128,22 @@ async fn a_jwt_secret_that_was_made_once_is_kept_for_every_worker() {
     let token = log_in(&edge_on(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
     let elsewhere = edge_on(&db, "token", "");
     let head = bearing("GET", "/api/sessions", token.as_str().unwrap());
-    let action = elsewhere.decide(&head, START, || "another fresh secret".into()).await;
+    let action = elsewhere.decide(&head, START, || Some("another fresh secret".into())).await;
     assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
     let another_hub = edge("token", "");
-    let action = another_hub.decide(&head, START, || "another fresh secret".into()).await;
+    let action = another_hub.decide(&head, START, || Some("another fresh secret".into())).await;
     assert!(matches!(action, Action::Respond(_)), "another hub's token opens nothing");
+}
+
+#[tokio::test]
+async fn without_a_random_source_no_secret_is_made_and_the_next_one_makes_it() {
+    let db = Arc::new(Sqlite::with_schema());
+    let edge = edge_on(&db, "token", "");
+    let refused = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
+    Reply::of(refused).await.refuses(503, "hub_unavailable");
+    let answer = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
+    let head = bearing("GET", "/api/sessions", answer["token"].as_str().unwrap());
+    assert_eq!(object_of(&edge_on(&db, "token", ""), &head).await, "default");
 }
 
 #[tokio::test]

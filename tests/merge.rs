@@ -188,6 +188,43 @@ async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_arrives_during_the_second_of_two_merges_into_one_session_waits_for_that_one_too() {
+    let mut twins = twins(json!({}), json!({})).await;
+    let older = twins.world.session_with("/older", resumable()).await;
+    let mut before = twins.world.cli(&older).await;
+    say(&mut before, &older, "zero", None).await;
+    let second = resume(&twins.world, &older);
+    let call = twins.runner.request().await;
+    twins.runner.answer(&call, &json!({"success": true, "sessionId": twins.new}));
+    quiet().await;
+    begin_merge(&mut twins, None).await;
+    let Twins { world, new, mut cli, reply, .. } = twins;
+    let merges = |world: &World| {
+        let batch = world.db.written().pop().unwrap();
+        batch.iter().filter(|statement| statement.sql.contains("UPDATE messages SET session_id")).count()
+    };
+    let mut late = 0;
+    // The first merge ends, and what follows from it is written, until the second one is on its way.
+    world.db.release_one(0);
+    quiet().await;
+    while merges(&world) == 0 {
+        assert_eq!(world.db.held(), 1);
+        world.db.release_one(0);
+        quiet().await;
+        late += 1;
+        assert!(late < 10, "no second merge began");
+    }
+    reply.reply().await.ok();
+    let message = json!({"sid": new, "message": {"text": "late"}});
+    let ack = cli.emit_asking("message", &message);
+    quiet().await;
+    world.db.release();
+    assert_eq!(second.reply().await.ok(), success(&new));
+    assert_eq!(cli.acknowledged(ack).await["seq"], 6);
+    assert_eq!(texts(&world, &new).await, ["zero", "one", "two", "three", "four", "late"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
     let mut twins = twins(json!({}), json!({})).await;
     begin_merge(&mut twins, None).await;

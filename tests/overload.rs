@@ -6,6 +6,7 @@ mod support;
 
 use serde_json::{Map, Value, json};
 use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
+use session_gateway_hub::hub::sockets::MAX_WAITING_FRAME_BYTES;
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 use support::cli::{Cli, Heard, read};
 use support::live::live_with_machine;
@@ -265,4 +266,62 @@ async fn when_one_batch_of_a_burst_is_refused_those_before_it_stand_and_the_coun
     assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
     assert_eq!(world.shown(&session).await["seq"], 1 + stored);
     assert_eq!(cli.message(&session, "next").await["seq"], 2 + stored);
+}
+
+/// A text frame of a megabyte that means nothing.
+fn megabyte() -> String {
+    format!("6{}", "x".repeat(1 << 20))
+}
+
+/// CLIs of a session, each with a message that waits for a database that hangs.
+async fn waiting(clis: usize, message: &str) -> (World, Vec<Cli>) {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut all = Vec::new();
+    for _ in 0..clis {
+        all.push(world.cli(&session).await);
+    }
+    // Nothing is loaded then.
+    world.sleep_and_wake().await;
+    world.db.hold(On::Reads);
+    let message = json!({"sid": session, "message": message});
+    all.iter().for_each(|cli| cli.emit("message", &message));
+    quiet().await;
+    (world, all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_most_goes() {
+    let (world, mut clis) = waiting(4, "small").await;
+    let all = MAX_WAITING_FRAME_BYTES >> 20;
+    for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
+        (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
+    }
+    quiet().await;
+    assert!(clis.iter().all(|cli| cli.socket.is_open()));
+    clis[3].socket.send(megabyte());
+    quiet().await;
+    assert_eq!(clis[1].socket.closed().await, 1008);
+    let still_open = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
+    assert_eq!(still_open(&clis), [true, false, true, true]);
+    // What it left is free for others, once.
+    (0..all / 2 - 2).for_each(|_| clis[2].socket.send(megabyte()));
+    quiet().await;
+    assert_eq!(still_open(&clis), [true, false, true, true]);
+    (0..2).for_each(|_| clis[2].socket.send(megabyte()));
+    assert_eq!(clis[2].socket.closed().await, 1008);
+    // What was handled does not count any more.
+    world.db.release();
+    for _ in 0..3 * all {
+        clis[0].socket.send(megabyte());
+        quiet().await;
+    }
+    assert_eq!(still_open(&clis), [true, false, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_waits_for_the_database_counts_however_many_sockets_send_one() {
+    let most = MAX_WAITING_FRAME_BYTES / (10 << 20);
+    let (_world, clis) = waiting(2 * most, &"x".repeat(10 << 20)).await;
+    assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), most);
 }

@@ -8,6 +8,8 @@ use serde_json::json;
 use support::World;
 use support::pushes::{Browser, SERVICE, answering, asking, header, scene};
 
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
 #[tokio::test(start_paused = true)]
 async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
     let (world, session, mut cli, browser) = scene().await;
@@ -160,6 +162,26 @@ async fn an_object_that_knows_nothing_asks_the_database_who_subscribed() {
     restored.pass(1).await;
     let [message] = &restored.rt.pushed()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["title"], "Session Ready");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_nobody_subscribed_is_believed_for_a_day_for_the_database_may_have_been_put_back() {
+    for sleeps in [true, false] {
+        let (world, session, mut cli, browser) = scene().await;
+        world.db.execute("CREATE TABLE backup AS SELECT * FROM push_subscriptions");
+        let unsubscribe = json!({"endpoint": browser.endpoint}).to_string();
+        world.request("DELETE", "/api/push/subscribe", unsubscribe).await.ok();
+        world.db.execute("INSERT INTO push_subscriptions SELECT * FROM backup");
+        for (pause, outcome) in [(DAY_MS - 1_000, "no-subscribers"), (1_000 + 5_000, "sent")] {
+            world.rt.set_now(world.now() + pause);
+            if sleeps {
+                world.sleep_and_wake().await;
+            }
+            cli.ready(&session).await;
+            world.pass(1).await;
+            assert_eq!(world.outcomes().await[0], outcome);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,6 +176,8 @@ async fn a_session_that_names_no_machine_is_resumed_on_its_host_where_life_was_s
 #[tokio::test(start_paused = true)]
 async fn a_session_without_the_agents_own_id_can_not_be_resumed() {
     let world = World::new();
+    let without_machine = world.session_with("/nowhere", json!({})).await;
+    resume(&world, &without_machine).reply().await.refuses(409, "resume_unavailable");
     let mut runner = world.spawner("m", "box").await;
     for (n, metadata) in [
         json!({}),

@@ -304,16 +304,36 @@ async fn a_socket_that_leaves_pings_unanswered_for_a_round_is_closed_and_its_cal
 async fn any_frame_answers_a_ping_and_an_unanswered_one_is_remembered_through_a_sleep() {
     let world = World::new();
     let (mut talkative, mut silent) = (world.bare_cli().await, world.bare_cli().await);
+    let mut binary = world.bare_cli().await;
     world.pass(FIRST_PING - world.now()).await;
     world.sleep_and_wake().await;
     assert!(attachment(&world, &silent)["unanswered"] == true);
     talkative.ask("ping", &Value::Null).await;
-    assert!(attachment(&world, &talkative)["unanswered"] != true);
+    binary.socket.send_binary();
+    for cli in [&talkative, &binary] {
+        assert!(attachment(&world, cli)["unanswered"] != true);
+    }
     world.sleep_and_wake().await;
     world.pass(60_000).await;
     assert_eq!(silent.socket.closed().await, 1001);
-    assert!(talkative.socket.is_open());
-    assert_eq!(pings(&talkative.socket.rest().await), 2);
+    for cli in [&mut talkative, &mut binary] {
+        assert!(cli.socket.is_open());
+        assert_eq!(pings(&cli.socket.rest().await), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_ping_counts_when_it_comes_also_behind_a_frame_that_takes_long() {
+    let (world, session, mut cli) = live().await;
+    world.sleep_and_wake().await;
+    world.db.hold(On::Reads);
+    let message = cli.emit_asking("message", &json!({"sid": session, "message": "slow"}));
+    world.pass(FIRST_PING - world.now()).await;
+    cli.socket.send("3");
+    world.pass(60_000).await;
+    assert!(cli.socket.is_open());
+    world.db.release();
+    assert_eq!(cli.acknowledged(message).await["ok"], true);
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,6 +118,18 @@ async fn a_body_that_does_not_arrive_is_told_by_what_became_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_sends_too_slowly_is_told_how_much_was_awaited_in_which_time() {
+    let (world, session, _cli) = live().await;
+    let (upload, arrival) = world.start_upload(&path(&session), None);
+    arrival.send(Err(UploadFault::Stalled)).unwrap();
+    let refused = upload.reply().await.refuses(408, "upload_stalled");
+    assert_eq!(refused["error"], "The upload came too slowly: less than 64 KiB in 15 seconds.");
+    let protocol = include_str!("../docs/PROTOCOL.md");
+    let rule = "less than 64 KiB of an upload came within 15 s";
+    assert!(protocol.contains(&format!("| 408 | `upload_stalled` | {rule} |")), "the page says the same");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_inactive_session_takes_no_uploads() {
     let world = World::new();
     let session = world.session("/code").await;

@@ -82,7 +82,7 @@ fn decided(head: &Head, routing: &str) {
     let key = JwtKey::new(b"0123456789abcdef0123456789abcdef");
     let edge = Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), Arc::new(Empty));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
-    let action = edge.decide(head, NOW_MS, String::new).now_or_never().expect("nothing to wait for");
+    let action = edge.decide(head, NOW_MS, || None).now_or_never().expect("nothing to wait for");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
     let bearer =
         bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());

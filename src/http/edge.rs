@@ -141,12 +141,12 @@ impl Edge {
         Self { tokens, cors, routing, db, jwt: Mutex::new(jwt) }
     }
 
-    /// Sorts a request. `fresh` is 32 random bytes for the case that the hub has no JWT secret yet.
-    pub async fn decide(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> String) -> Action {
+    /// Sorts a request. `fresh` makes a secret for the case that the hub has none for JWTs yet; none when it cannot.
+    pub async fn decide(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Action {
         self.sort(head, now_ms, fresh).await.unwrap_or_else(|refusal| Action::Respond(refusal.into_response()))
     }
 
-    async fn sort(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> String) -> Result<Action, Refusal> {
+    async fn sort(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Result<Action, Refusal> {
         let under =
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         let (api, cli) = (under("/api"), under("/cli"));
@@ -189,7 +189,12 @@ impl Edge {
     }
 
     /// A web client, which shows an access token or a JWT.
-    async fn web_client(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> String) -> Result<Bearer, Refusal> {
+    async fn web_client(
+        &self,
+        head: &Head,
+        now_ms: u64,
+        fresh: impl FnOnce() -> Option<String>,
+    ) -> Result<Bearer, Refusal> {
         let of_query;
         let token = match bearer(head) {
             Some(token) => token,
@@ -211,11 +216,13 @@ impl Edge {
         Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(milliseconds(jwt.expires)) })
     }
 
-    async fn jwt_key(&self, fresh: impl FnOnce() -> String) -> Result<JwtKey, Refusal> {
+    async fn jwt_key(&self, fresh: impl FnOnce() -> Option<String>) -> Result<JwtKey, Refusal> {
         if let Some(key) = self.jwt().clone() {
             return Ok(key);
         }
-        let secret = secrets::keep(&*self.db, "JWT_SECRET", &fresh()).await.map_err(Error::from)?;
+        let fresh =
+            fresh().ok_or_else(|| Refusal::hub_unavailable("No secret could be made for tokens. Try again."))?;
+        let secret = secrets::keep(&*self.db, "JWT_SECRET", &fresh).await.map_err(Error::from)?;
         Ok(self.jwt().insert(JwtKey::new(secret.as_bytes())).clone())
     }
 
@@ -224,7 +231,7 @@ impl Edge {
     }
 
     /// `POST /api/auth`: an access token for a JWT.
-    pub async fn authenticate(&self, body: &[u8], now_ms: u64, fresh: impl FnOnce() -> String) -> Response {
+    pub async fn authenticate(&self, body: &[u8], now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Response {
         let answer = async {
             let body: AuthBody = read_body(body)?;
             let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| Refusal {

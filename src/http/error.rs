@@ -108,7 +108,7 @@ impl From<Error> for Refusal {
             Error::NotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
             Error::CheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
-            Error::UploadStalled(_) => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
+            Error::UploadStalled { .. } => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::NotStored => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),

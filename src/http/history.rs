@@ -10,8 +10,9 @@ use super::extract::PathId;
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
+use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
-use crate::store::history::{MAX_SEQ, Page, Range, page};
+use crate::store::history::{Page, Range, page};
 use crate::store::{Database, Found};
 
 /// Who asks: the two answer shapes.
@@ -50,8 +51,8 @@ impl Asked {
     fn read(asker: Asker, query: &Query) -> Result<Self, Error> {
         let default = if asker == Asker::Web { 50 } else { 200 };
         let limit = query.number("limit", 1..=200)?.unwrap_or(default);
-        let before = query.number("beforeSeq", 0..=MAX_SEQ)?;
-        let after = query.number("afterSeq", 0..=MAX_SEQ)?;
+        let before = query.number("beforeSeq", 0..=MAX_SAFE_INTEGER)?;
+        let after = query.number("afterSeq", 0..=MAX_SAFE_INTEGER)?;
         let range = match (asker, before, after) {
             (_, Some(_), Some(_)) => {
                 return Err(Error::field(

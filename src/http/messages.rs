@@ -11,8 +11,8 @@ use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::messages::Draft;
-use crate::model::json::Json;
-use crate::wire::fields::{MAX_SAFE_NUMBER, Object};
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::wire::fields::Object;
 
 /// The longest text, in bytes (PROTOCOL.md "Limits").
 const MAX_TEXT: usize = 1024 * 1024;
@@ -82,9 +82,9 @@ pub async fn send(
 ) -> Result<JsonText, Refusal> {
     let text = body.text.unwrap_or_default();
     let attachments: Vec<Attachment> = body.attachments.into_iter().flatten().map(|Object(file)| file).collect();
-    if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_NUMBER) {
+    if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_INTEGER) {
         let field = format!("attachments[{at}].size");
-        return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_NUMBER}.")).into());
+        return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_INTEGER}.")).into());
     }
     let attachments = Some(attachments).filter(|list| !list.is_empty());
     if text.is_empty() && attachments.is_none() {

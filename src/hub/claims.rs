@@ -14,8 +14,10 @@ struct Claim {
     /// Until when a CLI may report it alive although it is archived: a machine said that it brings it back. In Unix
     /// milliseconds.
     awaited: Option<u64>,
-    /// Those who wait for a merge to end before they add a message; `Some` while one is under way.
-    merging: Option<Vec<oneshot::Sender<()>>>,
+    /// How many merges with another session are under way.
+    merges: usize,
+    /// Those who wait for the last of these to end before they add a message.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// The claims on the sessions of a namespace.
@@ -79,30 +81,34 @@ impl Claims {
         late.iter().for_each(|id| self.expect_no_more(id));
     }
 
-    /// Keeps new messages of a session waiting.
+    /// A merge begins: it keeps new messages of a session waiting.
     pub fn hold(&mut self, session: &str) {
-        self.of(session).merging.get_or_insert_default();
+        self.of(session).merges += 1;
     }
 
-    /// Lets those who waited go on.
+    /// A merge has ended. After the last one those who waited go on.
     pub fn let_go(&mut self, session: &str) {
-        for waiting in self.of(session).merging.take().into_iter().flatten() {
-            let _ = waiting.send(());
+        let claim = self.of(session);
+        claim.merges -= 1;
+        if claim.merges == 0 {
+            for waiting in claim.waiting.drain(..) {
+                let _ = waiting.send(());
+            }
         }
         self.tidy(session);
     }
 
     /// Where to wait before a message may be added; `None` when it may be now.
     pub fn peace(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
-        let waiting = self.0.get_mut(session)?.merging.as_mut()?;
+        let claim = self.0.get_mut(session).filter(|claim| claim.merges > 0)?;
         let (sender, receiver) = oneshot::channel();
-        waiting.push(sender);
+        claim.waiting.push(sender);
         Some(receiver)
     }
 
     fn tidy(&mut self, session: &str) {
         let idle = |claim: &Claim| {
-            claim.answering.is_empty() && !claim.resuming && claim.awaited.is_none() && claim.merging.is_none()
+            claim.answering.is_empty() && !claim.resuming && claim.awaited.is_none() && claim.merges == 0
         };
         if self.0.get(session).is_some_and(idle) {
             self.0.remove(session);
@@ -148,12 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_wait_while_a_merge_is_under_way() {
+    fn messages_wait_while_any_merge_is_under_way() {
         let mut claims = Claims::default();
         assert!(claims.peace("s").is_none());
         claims.hold("s");
+        claims.hold("s");
         let mut peace = claims.peace("s").unwrap();
-        assert_eq!(peace.try_recv(), Ok(None));
+        claims.let_go("s");
+        assert_eq!(peace.try_recv(), Ok(None), "another one is under way");
         claims.let_go("s");
         assert_eq!(peace.try_recv(), Ok(Some(())));
         assert!(claims.peace("s").is_none());

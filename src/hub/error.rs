@@ -95,9 +95,14 @@ pub enum Error {
     /// A file did not reach the CLI; with the reason.
     #[error("The upload failed: {0}")]
     UploadFailed(String),
-    /// A file came too slowly; with the time that a megabyte has, in seconds.
-    #[error("The upload came too slowly: less than a megabyte in {0} seconds.")]
-    UploadStalled(u64),
+    /// A file came too slowly.
+    #[error("The upload came too slowly: less than {kib} KiB in {seconds} seconds.")]
+    UploadStalled {
+        /// How much was awaited, in KiB.
+        kib: u64,
+        /// How long it was awaited, in seconds.
+        seconds: u64,
+    },
     /// It needs a session that is inactive.
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,

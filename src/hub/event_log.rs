@@ -74,7 +74,7 @@ impl Head {
 
 /// What has to be read from the database before anything more is told or logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub enum CatchUp {
     /// With which number the log ends. Nobody who is there has heard anything.
     End,
     /// The rows after this number: those who are there have heard everything up to it, and perhaps no more.
@@ -95,7 +95,7 @@ pub struct EventLog {
     older: bool,
     /// The number with which the last row ends.
     end: u64,
-    unread: Option<Unread>,
+    catch_up: Option<CatchUp>,
     /// Counts the doubts: what was read before the last one says nothing.
     doubts: u64,
     /// How many events and bytes were logged since rows were dropped.
@@ -112,7 +112,7 @@ impl EventLog {
             floor: start,
             older: false,
             end: start,
-            unread: None,
+            catch_up: None,
             doubts: 0,
             untrimmed: (0, 0),
         }
@@ -123,10 +123,18 @@ impl EventLog {
     pub fn woken(span: Span, told: Option<u64>) -> Self {
         let end = told.unwrap_or_default().max(span.start);
         let older = end > span.start;
-        let unread = told.map_or(Unread::End, |_| Unread::After(end));
+        let catch_up = told.map_or(CatchUp::End, |_| CatchUp::After(end));
         // How much there is already is not known.
         let untrimmed = (SLACK_EVENTS, SLACK_BYTES);
-        Self { floor: end, older, end, unread: Some(unread), untrimmed, span: span.clone(), ..Self::begin(span.start) }
+        Self {
+            floor: end,
+            older,
+            end,
+            catch_up: Some(catch_up),
+            untrimmed,
+            span: span.clone(),
+            ..Self::begin(span.start)
+        }
     }
 
     /// From when on, and until when, events are logged.
@@ -152,24 +160,24 @@ impl EventLog {
     }
 
     /// What has to be read first, and how many doubts there were.
-    pub fn unread(&self) -> Option<(Unread, u64)> {
-        self.unread.map(|unread| (unread, self.doubts))
+    pub fn catch_up(&self) -> Option<(CatchUp, u64)> {
+        self.catch_up.map(|catch_up| (catch_up, self.doubts))
     }
 
     /// Whether somebody who is there may have to hear what is still to be read.
     pub fn is_in_doubt(&self) -> bool {
-        self.doubts > 0 && self.unread.is_some()
+        self.doubts > 0 && self.catch_up.is_some()
     }
 
     /// Nobody knows whether the last row was written.
     pub fn doubt(&mut self) {
         self.doubts += 1;
-        self.unread.get_or_insert(Unread::After(self.end));
+        self.catch_up.get_or_insert(CatchUp::After(self.end));
     }
 
     /// All has been read. Answers the number with which the log ends.
     pub fn all_read(&mut self) -> u64 {
-        self.unread = None;
+        self.catch_up = None;
         self.end
     }
 

@@ -28,7 +28,7 @@ impl Kept {
     /// The log after a sleep, with everything read.
     fn woken(&self) -> EventLog {
         let mut log = EventLog::woken(self.log.span().clone(), None);
-        assert_eq!(log.unread().map(|(unread, _)| unread), Some(Unread::End));
+        assert_eq!(log.catch_up().map(|(catch_up, _)| catch_up), Some(CatchUp::End));
         log.read_end(self.rows.last().map_or(0, |row| row.last));
         assert_eq!(log.all_read(), self.log.end);
         if let Some((after, up_to)) = log.older(log.floor - 1) {
@@ -217,21 +217,21 @@ fn rows_that_do_not_follow_one_another_are_worth_nothing() {
 #[test]
 fn what_was_read_before_a_doubt_says_nothing() {
     let mut log = EventLog::begin(100);
-    assert!(log.unread().is_none() && !log.is_in_doubt());
+    assert!(log.catch_up().is_none() && !log.is_in_doubt());
     log.doubt();
-    let asked = log.unread();
-    assert_eq!(asked.map(|(unread, _)| unread), Some(Unread::After(100)));
+    let asked = log.catch_up();
+    assert_eq!(asked.map(|(catch_up, _)| catch_up), Some(CatchUp::After(100)));
     assert!(log.is_in_doubt());
     log.doubt();
-    assert_ne!(log.unread(), asked);
+    assert_ne!(log.catch_up(), asked);
     assert_eq!(log.all_read(), 100);
-    assert!(log.unread().is_none() && !log.is_in_doubt());
+    assert!(log.catch_up().is_none() && !log.is_in_doubt());
 }
 
 #[test]
 fn those_who_are_still_there_after_a_sleep_have_heard_what_was_told() {
     let log = EventLog::woken(Span { start: 100, left: None }, Some(104));
-    assert_eq!((log.unread().map(|(unread, _)| unread), log.floor), (Some(Unread::After(104)), 104));
+    assert_eq!((log.catch_up().map(|(catch_up, _)| catch_up), log.floor), (Some(CatchUp::After(104)), 104));
     assert_eq!(log.older(102), Some((100, 104)));
     assert!(!log.is_in_doubt());
     let early = EventLog::woken(Span { start: 100, left: None }, Some(99));

@@ -2,7 +2,7 @@
 //!
 //! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
 //! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`], [`push_lanes`].
-//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`], [`modes`],
+//! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`] with [`merge`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
 //! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients, [`push`] with
 //! [`push_subscriptions`] and [`push_log`] for those who are away. [`commit`] is the way of
@@ -23,6 +23,7 @@ pub mod liveness;
 pub mod local_ids;
 pub mod machines;
 pub mod memory;
+pub mod merge;
 pub mod messages;
 pub mod modes;
 pub mod permissions;
@@ -115,6 +116,8 @@ pub struct Hub {
 /// All that the hub holds in memory. Locked for moments only, never across an await.
 struct State {
     connections: Connections,
+    /// How many bytes of frames are being handled, or wait behind those.
+    frame_bytes: usize,
     rpc: Rpc,
     liveness: Liveness,
     fanout: Fanout,
@@ -147,6 +150,7 @@ impl Hub {
         let beaten: u64 = noted.unwrap_or(now);
         let mut state = State {
             connections: Connections::default(),
+            frame_bytes: 0,
             rpc: Rpc::default(),
             liveness: Liveness::default(),
             fanout: Fanout::new(&config.namespace, now),

@@ -84,7 +84,7 @@ impl Hub {
         }
     }
 
-    /// A frame came in: any one answers a ping, as far as it asks who is there.
+    /// A frame came in, which may have to wait before it is handled: any one answers a ping, as far as it asks who is there.
     pub(super) fn seen(&self, conn: ConnId) {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };

@@ -29,8 +29,8 @@ const TTL_SECS: u64 = 24 * 3600;
 
 /// Notes of this prefix are what pushes need to know after a sleep.
 pub const NOTES: &str = "push:";
-/// The note that nobody has subscribed. Without it the database is asked: it may know more than this object, which is new
-/// when the database was put back elsewhere.
+/// The note that nobody has subscribed, with the time until which that is believed, in Unix milliseconds. Without it the
+/// database is asked: it may know more than this object, which is new when the database was put back elsewhere.
 pub const NOTE_NO_SUBSCRIBERS: &str = "push:none";
 /// Notes of this prefix are notifications on their way, by their numbers.
 const NOTE_ITEM: &str = "push:item:";
@@ -65,7 +65,7 @@ impl Push {
         let mut push = Self::default();
         for (key, note) in notes {
             if key == NOTE_NO_SUBSCRIBERS {
-                push.subscriptions.known_none = true;
+                push.subscriptions.none_until = note.parse().unwrap_or_default();
             } else if key == NOTE_MINUTE {
                 push.minute = Minute::restore(&note);
             } else if let Some(number) = key.strip_prefix(NOTE_ITEM) {
@@ -98,7 +98,7 @@ impl Hub {
     pub(super) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
-        if push.subscriptions.known_none && !state.connections.is_watched(now) {
+        if push.subscriptions.known_none(now) && !state.connections.is_watched(now) {
             return self.log_over(push, notification, Fate::NoSubscribers);
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());

@@ -1,12 +1,13 @@
 //! Who wants pushes: the subscriptions of a namespace, and the hub's key pair.
 //!
-//! That there are none is noted in the notebook, so that a notification costs no read where nobody subscribed.
+//! That there are none is noted in the notebook, so that a notification costs no read where nobody subscribed, save one a
+//! day.
 
 use std::sync::Arc;
 
+use super::Hub;
 use super::error::Error;
 use super::push::NOTE_NO_SUBSCRIBERS;
-use super::{Hub, State};
 use crate::push::encryption::{BadKey, Keys};
 use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{Tokens, VapidKeys};
@@ -15,6 +16,9 @@ use crate::store::{DbError, Statement, secrets};
 
 /// The name of the hub's private key among its secrets.
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
+/// For how long it is believed that nobody has subscribed, in milliseconds: the database may have been put back to a moment
+/// when somebody had.
+const NONE_BELIEVED_MS: u64 = 24 * 60 * 60 * 1000;
 /// How often random bytes are asked for before they are given up as a key: of 2^32 one is none.
 const KEY_TRIES: usize = 4;
 
@@ -70,8 +74,8 @@ impl From<PushSubscription> for Subscriber {
 /// What the hub holds of subscriptions.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
-    /// Whether it was read that there are none.
-    pub(super) known_none: bool,
+    /// Until when it is believed that there are none, in Unix milliseconds; 0 when that is not what was read.
+    pub(super) none_until: u64,
     /// Those of the database, as far as they were read.
     loaded: Option<Arc<[Subscriber]>>,
     /// Counts the changes: what was read before one is not what stands.
@@ -81,6 +85,11 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
+    /// Whether it is known that there are none.
+    pub(super) fn known_none(&self, now: u64) -> bool {
+        now < self.none_until
+    }
+
     fn change(&mut self) {
         self.loaded = None;
         self.changes += 1;
@@ -159,13 +168,14 @@ impl Hub {
     /// The namespace's subscribers, oldest first.
     pub(super) async fn push_subscribers(&self) -> Result<Arc<[Subscriber]>, DbError> {
         loop {
-            let (loaded, changes) = {
-                let State { push, .. } = &*self.state();
-                (push.subscriptions.loaded.clone(), push.subscriptions.changes)
+            let changes = {
+                let now = self.rt.now();
+                let held = &self.state().push.subscriptions;
+                if let Some(loaded) = held.loaded.as_ref().filter(|loaded| !loaded.is_empty() || held.known_none(now)) {
+                    return Ok(Arc::clone(loaded));
+                }
+                held.changes
             };
-            if let Some(loaded) = loaded {
-                return Ok(loaded);
-            }
             let read = push::all(&self.db, &self.config.namespace).await?;
             let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
             let mut state = self.state();
@@ -181,11 +191,12 @@ impl Hub {
     }
 
     fn note_none(&self, none: bool) {
-        let known = std::mem::replace(&mut self.state().push.subscriptions.known_none, none);
+        let until = if none { self.rt.now() + NONE_BELIEVED_MS } else { 0 };
+        let noted = std::mem::replace(&mut self.state().push.subscriptions.none_until, until);
         match none {
-            _ if known == none => {}
-            true => self.rt.note(NOTE_NO_SUBSCRIBERS, "1"),
-            false => self.rt.unnote(NOTE_NO_SUBSCRIBERS),
+            true => self.rt.note(NOTE_NO_SUBSCRIBERS, &until.to_string()),
+            false if noted > 0 => self.rt.unnote(NOTE_NO_SUBSCRIBERS),
+            false => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::commit::Outcome;
 use super::connections::{Peer, Subscription};
 use super::error::Error;
-use super::event_log::{EventLog, HEAD, Head, KEEP_BYTES, KEEP_EVENTS, Unread};
+use super::event_log::{CatchUp, EventLog, HEAD, Head, KEEP_BYTES, KEEP_EVENTS};
 use super::{Hub, State};
 use crate::model::event::Event;
 use crate::store::events::EventsRow;
@@ -193,18 +193,18 @@ impl Hub {
     pub(super) async fn catch_up(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
-            let unread = self.state().log.as_ref().and_then(EventLog::unread);
-            let Some(asked @ (what, _)) = unread else { return Ok(()) };
+            let catch_up = self.state().log.as_ref().and_then(EventLog::catch_up);
+            let Some(asked @ (what, _)) = catch_up else { return Ok(()) };
             let statement = match what {
-                Unread::End => events::select_end(namespace),
-                Unread::After(number) => events::select(namespace, number, None),
+                CatchUp::End => events::select_end(namespace),
+                CatchUp::After(number) => events::select(namespace, number, None),
             };
             let rows = self.attempt(vec![statement]).await?.pop().unwrap_or_default();
             let mut state = self.state();
-            let Some(log) = state.log.as_mut().filter(|log| log.unread() == Some(asked)) else { continue };
+            let Some(log) = state.log.as_mut().filter(|log| log.catch_up() == Some(asked)) else { continue };
             match what {
-                Unread::End => log.read_end(rows.into_iter().next().map_or(0, |row| Columns::of(row).number())),
-                Unread::After(_) => rows.into_iter().map(events::row).for_each(|row| self.tell_late(&mut state, &row)),
+                CatchUp::End => log.read_end(rows.into_iter().next().map_or(0, |row| Columns::of(row).number())),
+                CatchUp::After(_) => rows.into_iter().map(events::row).for_each(|row| self.tell_late(&mut state, &row)),
             }
             if let Some(end) = state.log.as_mut().map(EventLog::all_read) {
                 state.fanout.go_on_after(end);

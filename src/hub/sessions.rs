@@ -11,14 +11,13 @@ use super::updates::read_parts;
 use super::{Hub, State};
 use crate::model::agent_state::Parts;
 use crate::model::event::Event;
-use crate::model::json::Json;
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::large::Field;
 use crate::model::session::{Session, check_metadata, renamed};
 use crate::model::summary::Line;
 use crate::model::todo;
 use crate::model::words::MAX_WORD;
 use crate::store::Found;
-use crate::store::history::MAX_SEQ;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions as store;
@@ -126,7 +125,7 @@ impl Hub {
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
         let list = |content: &str| Some(Json::of(&todo::extract(content, &self.config.vocabulary)?));
         let fits = |todos: &Json| todos.text().len() <= MAX_TODOS_BYTES;
-        let mut before = MAX_SEQ;
+        let mut before = MAX_SAFE_INTEGER;
         loop {
             let namespace = &self.config.namespace;
             let found = store::todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;

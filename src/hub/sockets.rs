@@ -17,9 +17,10 @@ use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 pub const NAMESPACE: &str = "/cli";
 /// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
-/// How many bytes of one socket's frames may wait while an earlier one is being handled.
-const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
-/// What a waiting frame takes besides its text, in bytes: empty ones are not free.
+/// How many bytes of frames may be with the hub at once, of all its sockets: those being handled, which may wait for the
+/// database, and those behind them.
+pub const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
+/// What a frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
 
 /// The place of a versioned value in an `update` event; in the text of an id its quotes would be escaped.
@@ -31,6 +32,23 @@ pub(super) fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBod
     socketio::event_of(NAMESPACE, "update", &update, update.size_hint())
 }
 
+/// What a frame takes, in bytes.
+fn cost(text: &str) -> usize {
+    text.len() + FRAME_OVERHEAD
+}
+
+impl State {
+    /// The socket that has to go so that a frame of so many bytes has room; `None` when it has.
+    fn flooder(&self, conn: ConnId, size: usize) -> Option<ConnId> {
+        if self.frame_bytes + size <= MAX_WAITING_FRAME_BYTES {
+            return None;
+        }
+        let waiting = |socket: ConnId, waiting: usize| waiting + if socket == conn { size } else { 0 };
+        let sockets = self.connections.iter().map(|(socket, c)| (waiting(socket, c.waiting), socket));
+        sockets.max().map(|(_, flooder)| flooder)
+    }
+}
+
 impl Hub {
     /// Makes a socket a peer, in memory and in its attachment.
     pub(super) fn put_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
@@ -39,18 +57,23 @@ impl Hub {
     }
 
     /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
-    /// frame is brought into memory.
+    /// frame is brought into memory. Where there is no room for it, the socket goes of which most frames wait, with this one.
     pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
-        let opening = match self.state().connections.get(conn) {
-            Some(connection) => matches!(connection.peer, Peer::Opening(_)),
-            None => return false,
+        let (opening, flooder) = {
+            let state = self.state();
+            let Some(connection) = state.connections.get(conn) else { return false };
+            (matches!(connection.peer, Peer::Opening(_)), state.flooder(conn, size))
         };
-        let admitted = !opening || size <= MAX_OPENING_FRAME_BYTES;
-        if !admitted {
+        if opening && size > MAX_OPENING_FRAME_BYTES {
             self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
             self.on_close(conn);
+            return false;
         }
-        admitted
+        if let Some(flooder) = flooder {
+            self.rt.close(flooder, 1008, "Too many frames at once");
+            self.on_close(flooder);
+        }
+        flooder != Some(conn)
     }
 
     /// Hangs up on CLIs for the database's sake.
@@ -66,18 +89,15 @@ impl Hub {
         if !self.admits_frame(conn, text.len()) {
             return;
         }
+        self.seen(conn);
         {
             let mut state = self.state();
-            let Some(connection) = state.connections.get_mut(conn) else { return };
+            let State { connections, frame_bytes, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(conn) else { return };
+            *frame_bytes += cost(&text);
             if connection.busy {
-                connection.waiting += text.len() + FRAME_OVERHEAD;
+                connection.waiting += cost(&text);
                 connection.inbox.push_back(text);
-                let flooded = connection.waiting > MAX_WAITING_FRAME_BYTES;
-                drop(state);
-                if flooded {
-                    self.rt.close(conn, 1008, "Too many frames at once");
-                    self.on_close(conn);
-                }
                 return;
             }
             connection.busy = true;
@@ -86,9 +106,10 @@ impl Hub {
         while let Some(text) = next {
             self.handle(conn, &text).await;
             let mut state = self.state();
+            state.frame_bytes -= cost(&text);
             next = state.connections.get_mut(conn).and_then(|connection| {
                 let next = connection.inbox.pop_front();
-                connection.waiting -= next.as_ref().map_or(0, |text| text.len() + FRAME_OVERHEAD);
+                connection.waiting -= next.as_deref().map_or(0, cost);
                 connection.busy = next.is_some();
                 next
             });
@@ -97,6 +118,7 @@ impl Hub {
 
     /// A binary frame came in. Nobody here speaks binary: it is an attachment of a packet that was refused already.
     pub fn on_binary(&self, conn: ConnId) {
+        self.seen(conn);
         let opening = match self.state().connections.get(conn) {
             // What belongs to a packet that waits behind CONNECT is refused with it.
             Some(Connection { peer: Peer::Opening(opening), busy: false, .. }) => Some(opening.clone()),
@@ -105,6 +127,7 @@ impl Hub {
         };
         match opening {
             Some(opening) => self.refuse_connect(conn, opening, &binary_refusal()),
+            None if self.is_behind(conn) => {}
             None => {
                 self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
             }
@@ -120,6 +143,7 @@ impl Hub {
     pub(super) fn gone(&self, state: &mut State, conn: ConnId) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
+        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.waiting);
         let gone = state.connections.remove(conn);
         if let Some(Peer::Web(_)) = gone {
             self.leave_log(state);
@@ -156,7 +180,6 @@ impl Hub {
     }
 
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        self.seen(conn);
         match engineio::decode(frame) {
             Ok(engineio::Packet::Close) => self.hang_up(conn),
             Ok(engineio::Packet::Pong(_)) => self.ponged(conn),

@@ -103,9 +103,8 @@ impl Hub {
 
     /// Hangs up on a web client.
     fn drop_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
-        state.connections.remove(conn);
         self.rt.close(conn, code, reason);
-        self.leave_log(state);
+        self.gone(state, conn);
     }
 
     pub(super) fn send_heartbeats(&self) {

@@ -22,7 +22,9 @@ const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4_096;
 /// What may stand in a body beside the content, in bytes.
 pub const MAX_REST: usize = 64 * 1024;
-/// How long a client may take for 64 KiB, in milliseconds: one that stands still keeps others from the room.
+/// How much a client has to send in [`STALL_MS`], in bytes: one that stands still keeps others from the room.
+pub const STALL_BYTES: u64 = 64 * 1024;
+/// How long it may take for that, in milliseconds.
 pub const STALL_MS: u64 = 15_000;
 /// How much of uploads a hub holds at once, in bytes: one of the largest, which is base64 and JSON around a file. The
 /// runtime gives an object 128 MB for everything.
@@ -236,7 +238,7 @@ impl From<UploadFault> for Error {
             }
             UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
             UploadFault::Broken => Self::InvalidBody("It broke off before its end.".into()),
-            UploadFault::Stalled => Self::UploadStalled(STALL_MS / 1000),
+            UploadFault::Stalled => Self::UploadStalled { kib: STALL_BYTES / 1024, seconds: STALL_MS / 1000 },
         }
     }
 }

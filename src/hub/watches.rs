@@ -5,7 +5,7 @@ use futures::channel::oneshot;
 use super::error::Error;
 
 /// What a watch comes to: the id of the session that is active, or why there is none.
-pub type Outcome = Result<String, Error>;
+pub type Watched = Result<String, Error>;
 
 /// Somebody who waits for one of some sessions to be active.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ struct Watch {
     ids: Vec<String>,
     /// When it gives up, in Unix milliseconds; without one somebody else's resume decides.
     deadline: Option<u64>,
-    told: oneshot::Sender<Outcome>,
+    told: oneshot::Sender<Watched>,
 }
 
 impl Watch {
@@ -28,7 +28,7 @@ pub struct Watches(Vec<Watch>);
 
 impl Watches {
     /// Waits for one of the sessions, until the deadline if there is one: the receiver is canceled then.
-    pub fn watch(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Outcome> {
+    pub fn watch(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Watched> {
         let (told, outcome) = oneshot::channel();
         self.0.push(Watch { ids, deadline, told });
         outcome
@@ -40,7 +40,7 @@ impl Watches {
     }
 
     /// Tells those who wait for the session `id` what came of it.
-    pub fn tell(&mut self, id: &str, outcome: &Outcome) {
+    pub fn tell(&mut self, id: &str, outcome: &Watched) {
         for watch in self.0.extract_if(.., |watch| watch.is_for(id)) {
             let _ = watch.told.send(outcome.clone());
         }

@@ -11,6 +11,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+/// The largest whole number that JavaScript, and so D1 and most readers of JSON, keep exactly (RFC 7493 section 2.2).
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
 /// A JSON value as the text its author wrote; cheap to clone. The box keeps the text in its place: moving one of 30 MB
 /// into an `Arc` would be a second copy of it.
 #[derive(Clone)]

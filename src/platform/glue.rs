@@ -83,7 +83,7 @@ extern "C" {
     pub fn length(this: &Upload) -> f64;
     /// Reads the body; resolves to the word of the fault, if any, and the body's JSON text without its content.
     #[wasm_bindgen(method)]
-    pub fn read(this: &Upload, max_file: f64, max_rest: f64, stall_ms: f64) -> js_sys::Promise;
+    pub fn read(this: &Upload, max_file: f64, max_rest: f64, piece: f64, stall_ms: f64) -> js_sys::Promise;
     /// The frame: the content between two texts.
     #[wasm_bindgen(method, catch)]
     pub fn frame(this: &Upload, head: &str, tail: &str) -> Result<js_sys::JsString, JsValue>;

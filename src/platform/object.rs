@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -71,6 +72,9 @@ pub const ASKED: &str = "hub-namespace hub-socket";
 /// event that the client heard.
 const SUBSCRIBED: &str = "hub-expires-at last-event-id";
 
+/// How long an alarm waits that rang while the settings were not in order.
+const UNCONFIGURED_PAUSE: Duration = Duration::from_secs(10);
+
 /// What a request to the object asks for.
 struct Asked<'a> {
     method: &'a str,
@@ -84,6 +88,29 @@ impl<'a> Asked<'a> {
         let mut lines = head.split('\n');
         let mut next = || lines.next().unwrap_or_default();
         Self { method: next(), url: next(), namespace: next(), socket: next() }
+    }
+}
+
+/// Why the hub can't wake.
+enum Asleep {
+    /// Nobody with a good token has asked for this object: it does not know its name.
+    Nameless,
+    /// The deployment's settings are not in order; with what is wrong.
+    NotConfigured(String),
+}
+
+impl From<String> for Asleep {
+    fn from(message: String) -> Self {
+        Self::NotConfigured(message)
+    }
+}
+
+impl From<Asleep> for Refusal {
+    fn from(asleep: Asleep) -> Self {
+        Self::not_configured(match asleep {
+            Asleep::Nameless => "This object does not know its namespace yet.".to_owned(),
+            Asleep::NotConfigured(message) => message,
+        })
     }
 }
 
@@ -164,14 +191,14 @@ struct Shell {
 
 impl Shell {
     /// The hub, woken by what comes first. `namespace` is what a request named; later events find it in the notebook.
-    fn wake(&self, namespace: Option<&str>) -> std::result::Result<Rc<Awake>, String> {
+    fn wake(&self, namespace: Option<&str>) -> std::result::Result<Rc<Awake>, Asleep> {
         if let Some(awake) = self.awake.borrow().as_ref() {
             return Ok(Rc::clone(awake));
         }
         let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js.clone());
         let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
-        let name = noted.as_deref().or(namespace).ok_or("This object does not know its namespace yet.")?;
-        let namespace = Namespace::parse(name).ok_or("This object's namespace is malformed.")?;
+        let name = noted.as_deref().or(namespace).ok_or(Asleep::Nameless)?;
+        let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::config(&self.env, namespace)?;
         let runtime = Arc::new(runtime);
         let hub = Hub::wake(config, settings::database(&self.env)?, Arc::clone(&runtime) as Arc<dyn Runtime>, sockets);
@@ -247,7 +274,7 @@ impl Shell {
         Ok((worker::Response::from_websocket(pair.client)?.into(), conn))
     }
 
-    /// Closes the sockets of an object that nobody with a good token has asked for: it does not know its name.
+    /// Closes all sockets.
     fn hang_up(&self, code: u16, reason: &str) -> Result<()> {
         self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
@@ -271,7 +298,7 @@ impl Shell {
                 }
                 self.respond(&awake, &request, asked).await
             }
-            Err(message) => Ok(refuse(Refusal::not_configured(message)).await),
+            Err(asleep) => Ok(refuse(asleep.into()).await),
         }
     }
 
@@ -297,9 +324,15 @@ impl Shell {
                 awake.hub.on_alarm();
                 awake.hub.is_unused()
             }
-            Err(_) => {
+            Err(Asleep::Nameless) => {
                 self.hang_up(1008, NO_CONNECT)?;
                 true
+            }
+            // The notebook tells which clocks run and what is on its way: it waits for settings that are in order.
+            Err(Asleep::NotConfigured(message)) => {
+                worker::console_error!("an alarm waits for the settings of the hub: {message}");
+                self.state.storage().set_alarm(UNCONFIGURED_PAUSE).await?;
+                false
             }
         };
         if unused {

@@ -10,8 +10,6 @@ const HEAD_ROOM = 512;
 const TAIL_ROOM = 512;
 /** How much is read at a time, if it is there, and how large a buffer for a body of unknown length is at first. */
 const ROOM = 1024 * 1024;
-/** How much the client has to send in the time that it may stand still for. */
-const PIECE = 64 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -149,13 +147,14 @@ export class Upload {
    * Reads the body.
    * @param {number} maxFile the largest file, in bytes
    * @param {number} maxRest how much may stand beside the content, in bytes
-   * @param {number} stallMs how long the client may take for a piece of 64 KiB, in milliseconds
+   * @param {number} piece how much the client has to send at a time, in bytes
+   * @param {number} stallMs how long it may take for that, in milliseconds
    * @returns {Promise<[string, string]>} the fault, if any, and the body as JSON text with an empty string in place of
    *   the content
    */
-  async read(maxFile, maxRest, stallMs) {
+  async read(maxFile, maxRest, piece, stallMs) {
     try {
-      await this.#fill(Math.ceil(maxFile / 3) * 4 + maxRest, stallMs);
+      await this.#fill(Math.ceil(maxFile / 3) * 4 + maxRest, piece, stallMs);
       return ['', this.#open(maxFile, maxRest)];
     } catch (error) {
       if (error instanceof Fault) return [error.message, ''];
@@ -197,7 +196,7 @@ export class Upload {
   }
 
   /** Reads the body into the buffer, in place: no other copy of it exists. */
-  async #fill(limit, stallMs) {
+  async #fill(limit, piece, stallMs) {
     if (this.declared > limit) throw new Fault('too-large');
     this.buffer = new ArrayBuffer(HEAD_ROOM + Math.max(this.declared, this.declared < 0 ? ROOM : 0) + TAIL_ROOM);
     if (this.body === null) return;
@@ -221,7 +220,7 @@ export class Upload {
           this.buffer = this.buffer.transfer(Math.min(2 * this.buffer.byteLength, largest));
         }
         const room = new Uint8Array(this.buffer, at, Math.min(ROOM, this.buffer.byteLength - at));
-        const { value, done } = await reader.readAtLeast(Math.min(PIECE, room.byteLength), room);
+        const { value, done } = await reader.readAtLeast(Math.min(piece, room.byteLength), room);
         if (value !== undefined) {
           this.buffer = value.buffer;
           this.length += value.byteLength;

@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::hub::uploads::{MAX_FILE, MAX_REST, STALL_MS};
+use crate::hub::uploads::{MAX_FILE, MAX_REST, STALL_BYTES, STALL_MS};
 
 /// The body of a request that nobody has read yet.
 pub struct JsUpload {
@@ -30,9 +30,9 @@ impl UploadBody for JsUpload {
         Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
     }
 
-    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all three exactly.
+    #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all four exactly.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
-        let read = self.upload.read(MAX_FILE as f64, MAX_REST as f64, STALL_MS as f64);
+        let read = self.upload.read(MAX_FILE as f64, MAX_REST as f64, STALL_BYTES as f64, STALL_MS as f64);
         Box::pin(SendFuture::new(async move {
             let read = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
             let read = js_sys::Array::from(&read);

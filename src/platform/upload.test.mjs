@@ -139,7 +139,7 @@ describe('a client that sends its body slowly', () => {
     const body = new Body();
     const upload = new Upload({ body, headers: new Headers() });
     const read = { outcome: undefined };
-    upload.read(50_000_000, PIECE, STALL_MS).then(([fault]) => {
+    upload.read(50_000_000, PIECE, PIECE, STALL_MS).then(([fault]) => {
       read.outcome = fault;
     });
     const pass = async (ms) => {

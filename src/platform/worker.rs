@@ -115,10 +115,11 @@ async fn serve(
     }
 }
 
-fn fresh_secret() -> String {
+/// 32 random bytes as text; none without a random source: what was offered once is kept.
+fn fresh_secret() -> Option<String> {
     let mut bytes = [0; 32];
-    // Without a random source there must be no secret: an empty one signs and verifies nothing.
-    getrandom::fill(&mut bytes).map_or_else(|_| String::new(), |()| URL_SAFE_NO_PAD.encode(bytes))
+    getrandom::fill(&mut bytes).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 async fn respond(response: axum::response::Response) -> Response {

@@ -1,10 +1,8 @@
 //! The log of events: rows that are written with the changes that they tell of.
 
 use super::{Columns, Row, Statement, Value, sql};
+use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
-
-/// The largest number that D1 knows exactly.
-const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// Some events that were told one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +47,7 @@ pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
 
 /// Selects the rows whose last number is above `after` and at most `up_to` (all, when `None`), oldest first.
 pub fn select(namespace: &Namespace, after: u64, up_to: Option<u64>) -> Statement {
-    let up_to = up_to.unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
+    let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
     Statement::new(sql::EVENTS, [namespace.as_ref().into(), after.into(), up_to.into()])
 }
 

@@ -2,6 +2,7 @@
 
 use super::rows::PARTS_AT_ONCE;
 use super::{Columns, Database, DbError, Found, Statement, query, sql};
+use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
 /// Which part of the history is asked for.
@@ -33,11 +34,11 @@ pub async fn page(
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
     let (usual, bounded, bound) = match range {
-        Range::Before(seq) => (sql::PAGE_BEFORE, sql::BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SEQ)),
+        Range::Before(seq) => (sql::PAGE_BEFORE, sql::BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SAFE_INTEGER)),
         Range::After(seq) => (sql::PAGE_AFTER, sql::BOUNDED_PAGE_AFTER, seq),
     };
     // One row more than the page tells whether the history goes on.
-    let (bound, rows) = (bound.min(MAX_SEQ), limit + 1);
+    let (bound, rows) = (bound.min(MAX_SAFE_INTEGER), limit + 1);
     let params = [session.into(), namespace.as_ref().into(), bound.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.joined(Statement::new(usual, params.clone()), limit).await?;
     if joined.rows == 0 || joined.in_parts {
@@ -138,6 +139,3 @@ async fn add_parts(
 /// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a
 /// worker (128 MB) several times over.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
-
-/// The largest number that D1 carries exactly.
-pub const MAX_SEQ: u64 = (1 << 53) - 1;

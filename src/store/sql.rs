@@ -350,7 +350,8 @@ pub const MERGE: [&str; 8] = [
      FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq DESC)
              + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2 AND seq > 0) AS seq
            FROM messages WHERE session_id = ?2 AND seq < 0) AS moved
-     WHERE messages.session_id = ?2 AND messages.seq = moved.old AND ?1 IS NOT NULL AND ?3 IS NOT NULL",
+     WHERE messages.session_id = ?2 AND messages.seq = moved.old
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
     "UPDATE message_parts SET session_id = ?2 WHERE session_id = ?1
        AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
     "UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1

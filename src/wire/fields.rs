@@ -7,9 +7,6 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
 
-/// The largest whole number that a JavaScript peer reads without losing digits, 2^53 - 1.
-pub const MAX_SAFE_NUMBER: u64 = (1 << 53) - 1;
-
 /// How much of a value that does not fit is shown, in characters.
 const MAX_SHOWN: usize = 100;
 

@@ -10,11 +10,13 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::model::json::MAX_SAFE_INTEGER;
+
 /// The number that joins an event to its acknowledgement: chosen by the event's sender, at most [`MAX_ACK_ID`].
 pub type AckId = u64;
 
-/// The largest ack id, 2^53 - 1: JavaScript peers read the id as a number and lose digits above it.
-pub const MAX_ACK_ID: AckId = (1 << 53) - 1;
+/// The largest ack id: JavaScript peers read the id as a number.
+pub const MAX_ACK_ID: AckId = MAX_SAFE_INTEGER;
 
 /// One Socket.IO packet; it borrows from the text that it was read from.
 #[derive(Debug, Clone)]

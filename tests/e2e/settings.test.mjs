@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const WRONG = {
@@ -47,4 +48,22 @@ test('numbers and truth values may stand in wrangler.toml as such', async (t) =>
   t.after(() => hub.stop());
   assert.equal((await hub.web(undefined, null).get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret opens nothing');
+});
+
+test('an alarm that rings under broken settings rings again, and costs the namespace nothing', async (t) => {
+  // A call that is open for a second is an alarm in a second.
+  const vars = { RPC_TIMEOUT_MS: 1000 };
+  const hub = await startHub({ vars });
+  t.after(() => hub.stop());
+  const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: 'kept' });
+  await cli.serve('listSkills', () => ({ success: true, skills: [] }));
+  assert.equal((await hub.web('kept').get(`/api/sessions/${session.id}/skills`)).status, 200);
+  await hub.restart({ ...vars, VOCABULARY: 'none' });
+  for (const ring of ['first', 'second']) {
+    await hub.complaints.next((text) => text.includes('VOCABULARY'), `the ${ring} alarm`);
+    assert.ok(hub.tables().flat().includes('notes'), `the notebook is there after the ${ring} alarm`);
+  }
+  await hub.restart(vars);
+  const kept = await hub.web('kept').get(`/api/sessions/${session.id}`);
+  assert.equal(kept.body.session.active, true, 'its clock goes on');
 });

@@ -56,7 +56,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Ask
         origin: asked.origin.clone(),
         upgrade: asked.upgrade,
     };
-    let fresh = || "fresh secret of thirty-two bytes".to_owned();
+    let fresh = || Some("fresh secret of thirty-two bytes".to_owned());
     let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, patient(&db));
     match edge.decide(&head, now, fresh).await {
         Action::Respond(response) => response,

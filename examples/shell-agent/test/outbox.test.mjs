@@ -117,18 +117,23 @@ test('a refusal that passes is tried again until it is taken', async () => {
   assert.equal(box.size, 0);
 });
 
-test('after a refusal nothing new goes out before what was refused', async () => {
+test('after a refusal nothing new goes out before what was refused', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { socket, box } = outbox();
   const refuse = (...indexes) => indexes.forEach((i) => socket.sent[i].resolve({ ack: { ok: false, code: 'overloaded' } }));
   for (const text of ['a', 'b', 'c']) await box.push({ text });
   refuse(0);
   await box.push({ text: 'd' });
+  await turn();
   // Longer than the pause after a refusal: the answers to the others are still missing.
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.mock.timers.tick(20);
+  await turn();
   assert.deepEqual(socket.texts(), ['a', 'b', 'c']);
   await socket.acknowledge(1);
   refuse(2);
-  while (socket.sent.length < 6) await turn();
+  await turn();
+  t.mock.timers.tick(1);
+  await turn();
   assert.deepEqual(socket.texts(), ['a', 'b', 'c', 'a', 'c', 'd']);
   await socket.acknowledge(3, 4, 5);
   assert.equal(box.size, 0);

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { agent, commandLine, ENTRY, hubAndFolders, program } from './support/program.mjs';
 import { tempDir } from './support/repository.mjs';
+import { eventually } from './support/wait.mjs';
 
 test('help needs nothing, and a missing option is told with exit code 2', async (t) => {
   const help = program(t, ['--help']);
@@ -113,9 +114,8 @@ test('an agent that is killed closes what it had begun when it is back, and runs
   const commands = ['echo before >> log', 'echo $$ > pid; echo begun >> log; exec sleep 60', 'echo waited >> log'];
   for (const command of commands) hub.say(sid, command);
   await hub.until(() => hub.heard(sid).includes(`> ${commands[1]}`), 'the second command to begin');
-  const started = () => readFileSync(path.join(dir, 'log'), 'utf8').includes('begun');
   // Its output says nothing, so only the file tells that it runs.
-  while (!started()) await new Promise((resolve) => setTimeout(resolve, 10));
+  await eventually(() => readFileSync(path.join(dir, 'log'), 'utf8').includes('begun'), 'the second command to run');
   first.child.kill('SIGKILL');
   await first.exit;
   // Nobody ends what an agent leaves behind that had no time to end it.

@@ -169,9 +169,13 @@ export class Hub {
     for (const sql of migrations()) await database.prepare(sql).run();
   }
 
-  /** Ends the runtime at once and starts it again on the same port with what was stored. */
-  async restart() {
+  /**
+   * Ends the runtime at once and starts it again on the same port with what was stored.
+   * @param {Record<string, unknown>} [vars] in place of those it was started with, as a deploy may bring them
+   */
+  async restart(vars = this.#vars) {
     await this.#miniflare.dispose();
+    this.#vars = vars;
     await this.start();
   }
 
