@@ -81,6 +81,10 @@ impl Runtime for SimRuntime {
         self.fake.unnote(key);
     }
 
+    fn was_interrupted(&self) -> bool {
+        self.fake.was_interrupted()
+    }
+
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {
         self.fake.notes(prefix)
     }

@@ -159,13 +159,15 @@ impl World {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let left = Arc::downgrade(&hub.expect("the object is asleep"));
         assert!(left.upgrade().is_none(), "something still held the hub, so the object could not have slept");
+        self.rt.set_interrupted(false);
         self.object.wake(self.rt.evict());
     }
 
-    /// The object is torn down in the middle of whatever it did, and woken.
+    /// The object is torn down in the middle of whatever it did, as by a panic, and woken.
     pub fn restart(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sockets = self.rt.evict();
+        self.rt.set_interrupted(true);
         drop(hub);
         self.object.wake(sockets);
     }
