@@ -43,7 +43,10 @@ impl World {
         self.watchers_come_back();
         self.settle();
         for place in [TEAM, NEIGHBOUR] {
-            self.check_place(place);
+            // What a life before has left on its way may be done as long as the next one has asked for nothing.
+            if !self.db.is_haunted(self.objects[place].name) {
+                self.check_place(place);
+            }
         }
         if self.is_calm() {
             self.check_events();
