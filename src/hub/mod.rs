@@ -44,6 +44,7 @@ pub mod sessions;
 pub mod sockets;
 pub mod spawn;
 pub mod subscribers;
+pub mod subscription;
 pub mod text;
 pub mod unread;
 pub mod updates;

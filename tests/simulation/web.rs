@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::hub::error::Error;
+use session_gateway_hub::hub::subscription::Format;
 
 use super::ledger::{Part, Stay};
 use super::object::Opened;
