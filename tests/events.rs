@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::Refusal;
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 use support::World;
 use support::cli::Cli;
 use support::live::live;

@@ -231,7 +231,7 @@ async fn a_cli_hears_a_large_value_whole_and_a_web_client_its_length() {
     cli.state(&session, 2, &json!({"n": filling(2 * MIB)})).await;
     let mut back = support::web::Web(
         world
-            .try_subscribe("all=true", Some(&first), session_gateway_hub::hub::connections::Format::Json)
+            .try_subscribe("all=true", Some(&first), session_gateway_hub::hub::subscription::Format::Json)
             .await
             .unwrap(),
     );

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::store::fence::Fenced;
+use session_gateway_hub::store::fence::{Epoch, Fenced};
 use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement, sql};
 use support::cli::Cli;
 use support::sqlite::{On, Sqlite};
@@ -147,6 +147,105 @@ async fn epochs_go_on_over_restarts_also_when_the_notes_are_lost() {
     }
 }
 
+/// A rename of a session of which nobody hears any more: its batch is on its way when the hub ends.
+async fn rename_on_its_way(world: &World, session: &str) -> Vec<Statement> {
+    world.db.linger(On::Writes);
+    let path = format!("/api/sessions/{session}");
+    let _lost = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
+    quiet().await;
+    world.db.written().pop().unwrap()
+}
+
+/// What the hub has read of a session is what the database holds, whatever arrives there late.
+async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) {
+    assert_eq!(world.shown(session).await["metadataVersion"], 1);
+    world.db.arrives_late(late).unwrap_err();
+    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
+    world.sleep_and_wake().await;
+    let shown = world.shown(session).await;
+    assert_eq!((&shown["metadata"]["name"], &shown["metadataVersion"]), (&json!("newer"), &json!(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_when_the_hub_ended_is_not_done_once_the_next_one_has_read() {
+    for ends in [World::redeploy, World::restart] {
+        let world = World::new();
+        let session = world.session("/code").await;
+        let _cli = world.live_cli(&session).await;
+        let late = rename_on_its_way(&world, &session).await;
+        ends(&world);
+        assert_never_renamed(&world, &session, &late).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_when_the_hub_ended_and_arrives_before_the_next_one_reads_is_found() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let late = rename_on_its_way(&world, &session).await;
+    world.redeploy();
+    world.db.arrives_late(&late).unwrap();
+    assert_eq!(world.shown(&session).await["metadata"]["name"], "late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_slept_before_it_asked_the_database_for_anything_knows_that_the_one_before_was_cut_off() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let late = rename_on_its_way(&world, &session).await;
+    world.redeploy();
+    let _cli = world.bare_cli().await;
+    let reads = world.db.reads();
+    world.sleep_and_wake().await;
+    assert_eq!(world.db.reads(), reads, "a CLI that names nothing needs nothing of the database");
+    assert_never_renamed(&world, &session, &late).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_before_the_database_could_be_told_of_a_fault_takes_nothing_from_this() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let _cli = world.live_cli(&session).await;
+    world.db.break_down(On::Reads, passing());
+    world.db.fail(On::Writes, silent());
+    let path = format!("/api/sessions/{session}");
+    world.request("PATCH", &path, r#"{"name":"late"}"#).await.refuses(503, "hub_unavailable");
+    let late = world.db.written().pop().unwrap();
+    world.sleep_and_wake().await;
+    world.db.repair();
+    assert_never_renamed(&world, &session, &late).await;
+}
+
+/// Of the batches that a session's showing takes, those that begin an epoch.
+async fn begun_by_showing(world: &World, session: &str) -> Vec<bool> {
+    let (reads, writes) = (world.db.reads(), world.db.writes());
+    world.shown(session).await;
+    assert_eq!(world.db.writes(), writes);
+    let begins = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == sql::BEGIN_EPOCH);
+    world.db.read().iter().skip(reads).map(begins).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_hub_that_found_nobody_there_begins_an_epoch_and_with_what_it_reads_first() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let _cli = world.live_cli(&session).await;
+    let noted = world.rt.noted();
+    world.sleep_and_wake().await;
+    let usual = begun_by_showing(&world, &session).await;
+    assert!(usual.iter().all(|begins| !begins), "a sleep begins none");
+    assert_eq!(world.rt.noted(), noted, "and notes none");
+    world.redeploy();
+    let noted = world.rt.noted();
+    let begun = begun_by_showing(&world, &session).await;
+    assert_eq!(begun.len(), usual.len(), "no batch of its own");
+    assert!(begun[0] && begun[1..].iter().all(|begins| !begins));
+    assert_eq!(world.rt.noted(), noted + 1, "it is noted that the database knows of it");
+    let _cli = world.live_cli(&session).await;
+    world.sleep_and_wake().await;
+    assert_eq!(begun_by_showing(&world, &session).await, usual);
+}
+
 /// A database that lets each batch in when it is told to.
 struct Gate {
     db: Sqlite,
@@ -171,7 +270,10 @@ impl Database for Gate {
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_a_later_epoch_has_overtaken_was_not_done_and_may_be_sent_again() {
     let gate = Arc::new(Gate { db: Sqlite::with_schema(), waiting: Mutex::default() });
-    let fenced = Fenced::new(Arc::clone(&gate) as _, Namespace::default(), 1, Box::new(|_| {}));
+    let fenced = {
+        let epoch = Epoch::of_wake(Some("1"), true, 0);
+        Fenced::new(Arc::clone(&gate) as _, Namespace::default(), epoch, Box::new(|_| {}))
+    };
     let enter = |at: usize| gate.waiting.lock().unwrap().remove(at).send(()).unwrap();
     let writes = |name: &str| vec![Statement::new(sql::OFFER_SECRET, [name.into(), "".into()])];
     let (mut first, mut second, mut third) = (writes("first"), writes("second"), writes("third"));

@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::hub::machines::{MAX_MACHINE_BYTES, MAX_MACHINES};
 use session_gateway_hub::hub::memory::{MAX_HELD_BYTES, MAX_HELD_SESSIONS, MAX_USED_BYTES};
 use support::sqlite::On;
 use support::{GRACE_MS, World, quiet};
@@ -298,4 +299,79 @@ async fn what_the_list_finds_active_gets_a_clock() {
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], true);
     world.pass(31_000).await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], false);
+}
+
+/// Makes a machine known, with values of so many bytes.
+async fn machine_of(world: &World, id: &str, metadata: usize, runner_state: usize) {
+    let filled = |bytes: usize| json!({"host": "box", "filling": "x".repeat(bytes)});
+    let body = json!({"id": id, "metadata": filled(metadata), "runnerState": filled(runner_state)});
+    world.post("/cli/machines", &body).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_large_machines_are_memory_holds_no_more_of_them_than_a_bound() {
+    let world = World::new();
+    let mut runner = world.bare_cli().await;
+    for number in 0..20 {
+        let id = format!("m{number}");
+        machine_of(&world, &id, 500_000, 900_000).await;
+        runner.ask("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
+    }
+    let state = json!({"filling": "y".repeat(950_000)});
+    let update = json!({"machineId": "m19", "expectedVersion": 1, "runnerState": state});
+    assert_eq!(runner.ask("machine-update-state", &update).await["result"], "success");
+    let held = "SELECT sum(length(metadata) + length(coalesce(runner_state, ''))) FROM machines";
+    assert!((1..=MAX_MACHINE_BYTES as i64).contains(&world.db.number(held)), "{}", world.db.number(held));
+    world.sleep_and_wake().await;
+    let list = world.get("/api/machines").await.ok()["machines"].clone();
+    assert_eq!(list.as_array().unwrap().len(), 20);
+    assert!(list.to_string().len() < MAX_MACHINE_BYTES + 100_000);
+    for number in 0..20 {
+        let whole = world.get(&format!("/api/machines/m{number}")).await.ok()["machine"].clone();
+        assert_eq!(whole["metadata"]["filling"].as_str().unwrap().len(), 500_000);
+        let state = if number == 19 { 950_000 } else { 900_000 };
+        assert_eq!(whole["runnerState"]["filling"].as_str().unwrap().len(), state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_more_machines_than_a_namespace_has_room_for_the_one_that_was_away_longest_is_forgotten() {
+    let world = World::new();
+    let mut there = world.bare_cli().await;
+    for number in 0..MAX_MACHINES {
+        world.rt.set_now(world.now() + 1);
+        machine_of(&world, &format!("m{number}"), if number == 1 { 700_000 } else { 0 }, 0).await;
+    }
+    // The first is there by a sign of life, the third by its socket.
+    there.ask("machine-alive", &json!({"machineId": "m0", "time": world.now()})).await;
+    let _runner = world.runner("m2").await;
+    assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 1);
+    for (new, gone) in [("n0", "m1"), ("n1", "m3")] {
+        machine_of(&world, new, 0, 0).await;
+        world.get(&format!("/api/machines/{gone}")).await.refuses(404, "machine_not_found");
+    }
+    assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0, "nothing of it is left");
+    world.sleep_and_wake().await;
+    assert_eq!(world.db.number("SELECT count(*) FROM machines"), MAX_MACHINES as i64);
+    for here in ["m0", "m2", "m4", "n0", "n1"] {
+        world.get(&format!("/api/machines/{here}")).await.ok();
+    }
+    // One that was forgotten is a machine like any other when it comes back.
+    machine_of(&world, "m1", 0, 0).await;
+    assert_eq!(world.get("/api/machines/m1").await.ok()["machine"]["metadataVersion"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_machines_that_may_be_are_online_another_one_is_refused() {
+    let world = World::new();
+    let mut there = world.bare_cli().await;
+    for number in 0..MAX_MACHINES {
+        machine_of(&world, &format!("m{number}"), 0, 0).await;
+        there.ask("machine-alive", &json!({"machineId": format!("m{number}"), "time": world.now()})).await;
+    }
+    let body = json!({"id": "another", "metadata": {"host": "box"}});
+    world.post("/cli/machines", &body).await.refuses(503, "overloaded");
+    machine_of(&world, "m7", 1, 0).await;
+    world.pass(46_000).await;
+    world.post("/cli/machines", &body).await.ok();
 }

@@ -7,8 +7,8 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::hub::subscription::Format;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 use support::World;

@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::json;
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 use support::replay::{FORMATS, TEN_MINUTES, come_back, id, live, resume, rows, said, web_greeting};
 use support::sqlite::On;
 use support::web::number;

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 use support::replay::{FORMATS, exhaust, id, live, message, passing};
 use support::sqlite::On;
 use support::web::{Web, number};

@@ -4,7 +4,7 @@
 
 mod support;
 
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 use session_gateway_hub::store::DbError;
 use support::replay::{TEN_MINUTES, come_back, exhaust, id, live, message, passing, resume, rows, said, web_greeting};
 use support::sqlite::On;

@@ -6,7 +6,7 @@
 mod support;
 
 use serde_json::json;
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 use session_gateway_hub::store::DbError;
 use support::quiet;
 use support::replay::{FORMATS, come_back, exhaust, id, live, message, passing, resume, said, web_greeting};

@@ -32,7 +32,7 @@ pub fn run(input: &str) {
     answers(name, raw);
 }
 
-/// Whether a payload has the types that decisions.md gives its event.
+/// Whether a payload has the types that docs/PROTOCOL.md ("Events from a CLI") gives its event.
 fn fits(name: &str, payload: &Value) -> bool {
     let text = |field: &str| payload[field].is_string();
     let any = |field: &str| payload.get(field).is_some();

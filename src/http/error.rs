@@ -113,7 +113,9 @@ impl From<Error> for Refusal {
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::NotStored => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
-            Error::Overloaded | Error::UploadsWait(_) => (StatusCode::SERVICE_UNAVAILABLE, "overloaded"),
+            Error::Overloaded | Error::TooManyMachines(_) | Error::UploadsWait(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
+            }
         };
         let field = match &error {
             Error::Invalid(cause) => Some(cause.field.clone()),

@@ -128,6 +128,11 @@ pub enum Error {
     /// Too much waits to be written.
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
+    /// A namespace has as many machines as it may have, and all of them are there.
+    #[error(
+        "The namespace has {0} machines, and all of them are online. Stop the runner of one, and try again in a minute."
+    )]
+    TooManyMachines(usize),
     /// There is no room for one more upload; the sentence says where.
     #[error("{0} Try again in a few seconds.")]
     UploadsWait(&'static str),

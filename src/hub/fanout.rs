@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::connections::Format;
+use super::subscription::Format;
 use crate::model::namespace::Namespace;
 
 /// The numbers of a namespace's events.

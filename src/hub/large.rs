@@ -61,7 +61,20 @@ impl Hub {
         old: Option<&Large>,
         value: Option<Json>,
     ) -> (Option<Json>, Option<Large>) {
-        let is_large = value.as_ref().is_some_and(|value| field.is_large(value));
+        self.keep_within(field.in_row(), journal, (owner, field), version, old, value)
+    }
+
+    /// The same where a value of more than so many bytes is a large one.
+    pub(super) fn keep_within(
+        &self,
+        in_row: usize,
+        journal: &mut Journal<Outcome>,
+        (owner, field): (&str, Field),
+        version: u64,
+        old: Option<&Large>,
+        value: Option<Json>,
+    ) -> (Option<Json>, Option<Large>) {
+        let is_large = value.as_ref().is_some_and(|value| value.text().len() > in_row);
         if is_large || old.is_some() {
             journal.outdated(owner);
         }

@@ -29,6 +29,13 @@ use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
 /// The longest machine id, in bytes.
 pub const MAX_MACHINE_ID: usize = 255;
 
+/// How many machines a namespace has. All are in memory; one more, and the one that has been away the longest is forgotten.
+pub const MAX_MACHINES: usize = 1_000;
+/// How many bytes of machines memory holds before it has of a further value only the head, unless that is small.
+pub const MAX_MACHINE_BYTES: usize = 8_000_000;
+/// The largest value, in bytes, that memory has whole all the same.
+const SMALL_VALUE: usize = 4_000;
+
 /// Which of a machine's versioned values is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachinePart {
@@ -172,18 +179,24 @@ impl Hub {
             state.check_room()?;
             let now = self.rt.now();
             let namespace = self.config.namespace.clone();
+            let known = machine(&mut state, id).is_ok();
+            if !known {
+                state.make_room_for_machine()?;
+            }
             let State { memory, journal, .. } = &mut *state;
+            let mut would_be = memory.machine_bytes();
             let machines = memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
-            let known = machines.contains_key(id);
             let m = machines.entry(id.to_owned()).or_insert_with(|| Machine::new(id.to_owned(), namespace, now));
             // A large one counts as new: memory does not have the other to compare.
             if m.metadata.as_ref() != Some(&metadata) || m.metadata_large.is_some() {
                 m.metadata_version += u64::from(known);
-                self.set_part(journal, m, MachinePart::Metadata, Some(metadata));
+                would_be += metadata.text().len();
+                self.set_part(journal, (m, MachinePart::Metadata), Some(metadata), would_be);
             }
             if runner_state.is_some() && (m.runner_state != runner_state || m.runner_state_large.is_some()) {
                 m.runner_state_version += u64::from(known);
-                self.set_part(journal, m, MachinePart::RunnerState, runner_state);
+                would_be += runner_state.as_ref().map_or(0, |value| value.text().len());
+                self.set_part(journal, (m, MachinePart::RunnerState), runner_state, would_be);
             }
             note_change(&mut state, id, now);
             state.wait()
@@ -250,6 +263,7 @@ impl Hub {
             state.check_room_for(value.text().len())?;
             let now = self.rt.now();
             let State { memory, journal, .. } = &mut *state;
+            let would_be = memory.machine_bytes() + value.text().len();
             let m = memory.machines_mut().and_then(|machines| machines.get_mut(id));
             let m = m.ok_or(Error::Missing(Kind::Machine))?;
             let (held, large, version) = part.of(m);
@@ -257,7 +271,7 @@ impl Hub {
                 *version += 1;
                 let version = *version;
                 let value = Some(value).filter(|value| !value.is_null());
-                self.set_part(journal, m, part, value.clone());
+                self.set_part(journal, (m, part), value.clone(), would_be);
                 note_change(&mut state, id, now);
                 self.tell_machine(&mut state, id, part, version, value.clone(), from);
                 let outcome = reply(&Updated::Success { version, value: Text::kept(part.field(), value) });
@@ -283,12 +297,20 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts a new value of a machine in place; its version is counted up already.
-    fn set_part(&self, journal: &mut Journal<Outcome>, m: &mut Machine, part: MachinePart, value: Option<Json>) {
+    /// Puts a new value of a machine in place; its version is counted up already. `would_be`: how many bytes of machines
+    /// memory would hold with it.
+    fn set_part(
+        &self,
+        journal: &mut Journal<Outcome>,
+        (m, part): (&mut Machine, MachinePart),
+        value: Option<Json>,
+        would_be: usize,
+    ) {
         let id = m.id.clone();
+        let in_row = if would_be > MAX_MACHINE_BYTES { SMALL_VALUE } else { part.field().in_row() };
         let (held, large, version) = part.of(m);
         let old = large.take();
-        (*held, *large) = self.keep(journal, (&id, part.field()), *version, old.as_ref(), value);
+        (*held, *large) = self.keep_within(in_row, journal, (&id, part.field()), *version, old.as_ref(), value);
     }
 
     fn tell_machine(
@@ -310,6 +332,24 @@ impl Hub {
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
         let frame = Text::kept(part.field(), value).within(&frame, VALUE);
         state.journal.then(Outcome::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
+    }
+}
+
+impl State {
+    /// Forgets the machine that has been away the longest where there are as many as may be. All of them may be there: then
+    /// there is no room for another one.
+    fn make_room_for_machine(&mut self) -> Result<(), Error> {
+        let Self { memory, connections, journal, .. } = self;
+        let machines = memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
+        if machines.len() < MAX_MACHINES {
+            return Ok(());
+        }
+        let away = |m: &&Machine| !m.active && connections.of(&Owner::Machine(m.id.clone())).is_empty();
+        let longest = machines.values().filter(away).min_by_key(|m| (m.active_at, &m.id)).map(|m| m.id.clone());
+        let id = longest.ok_or(Error::TooManyMachines(MAX_MACHINES))?;
+        machines.remove(&id);
+        journal.forget_machine(&id);
+        Ok(())
     }
 }
 

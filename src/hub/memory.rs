@@ -1,5 +1,6 @@
-//! What the object holds of its namespace: sessions and machines, loaded as they are needed, and let go again when they
-//! are not. Of each session at least its line in the list stays, once the list was asked for.
+//! What the object holds of its namespace: sessions, loaded as they are needed, and let go again when they are not, of each
+//! of which at least its line in the list stays, once the list was asked for; and its machines, which stay, for there are
+//! not many, nor may they be large ([`super::machines`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub const MAX_HELD_SESSIONS: usize = 1_000;
 pub const MAX_HELD_BYTES: usize = 24_000_000;
 /// How many bytes they may have when all of them are in use. They are read again whenever one of them gives a sign.
 pub const MAX_USED_BYTES: usize = 48_000_000;
-/// What a session costs in memory besides its texts, in bytes.
+/// What a session or machine costs in memory besides its texts, in bytes.
 const ENTRY_BYTES: usize = 1_000;
 /// How many of the sessions that left memory last are remembered.
 const REMEMBERED: usize = 1_000;
@@ -47,7 +48,7 @@ pub struct Entry {
     pub local_ids: Option<LocalIds>,
     /// Its completed permission requests; loaded when they are needed.
     pub completed: Option<Record>,
-    /// Whether a session without todos was searched for some (spec "The hub backfills them").
+    /// Whether a session without todos was searched for some (docs/PROTOCOL.md, "What agents write").
     pub todos_sought: bool,
     /// When its presence (activity, times) was last told to web clients.
     pub told_at: u64,
@@ -306,6 +307,14 @@ impl Memory {
     /// The machines, to be changed.
     pub fn machines_mut(&mut self) -> Option<&mut HashMap<String, Machine>> {
         self.machines.as_mut()
+    }
+
+    /// How many bytes of machines memory holds, about.
+    pub fn machine_bytes(&self) -> usize {
+        let machines = || self.machines().into_iter().flat_map(HashMap::values);
+        let values = machines().flat_map(|m| [&m.metadata, &m.runner_state]).flatten();
+        let ids = machines().map(|m| ENTRY_BYTES + m.id.len()).sum::<usize>();
+        ids + values.map(|value| value.text().len()).sum::<usize>()
     }
 
     /// Takes up the machines that the database gave, unless they are held already.

@@ -45,6 +45,7 @@ pub mod sessions;
 pub mod sockets;
 pub mod spawn;
 pub mod subscribers;
+pub mod subscription;
 pub mod text;
 pub mod unread;
 pub mod updates;
@@ -63,7 +64,7 @@ use crate::model::method::Method;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
-use crate::store::fence::Fenced;
+use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
 use admission::OPENING_MS;
 use claims::Claims;
@@ -199,10 +200,17 @@ impl Hub {
             }
             state.liveness.restore(owner, sign, now, left.is_some() || sign.is_none());
         }
-        let epoch = rt.notes(NOTE_EPOCH).pop().and_then(|(_, epoch)| epoch.parse().ok());
+        // Whoever is there was there before a sleep, into which no batch goes: a restart takes all sockets.
+        let rested = !state.is_alone() && !rt.was_interrupted();
+        let note = rt.notes(NOTE_EPOCH).pop().map(|(_, note)| note);
+        let epoch = Epoch::of_wake(note.as_deref(), rested, now);
         let notebook = Arc::clone(&rt);
-        let keep = Box::new(move |epoch: u64| notebook.note(NOTE_EPOCH, &epoch.to_string()));
-        let db = Fenced::new(db, config.namespace.clone(), epoch.unwrap_or(now), keep);
+        let keep = Box::new(move |epoch: Epoch| notebook.note(NOTE_EPOCH, &epoch.note()));
+        if note.is_some() && !rested {
+            // Or a hub that finds sockets after the next sleep would go on in the epoch of before.
+            keep(epoch);
+        }
+        let db = Fenced::new(db, config.namespace.clone(), epoch, keep);
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -403,7 +411,7 @@ impl State {
 pub const NOTE_NAMESPACE: &str = "namespace";
 /// The note of the moment up to which beats were sounded.
 const NOTE_BEATEN: &str = "beaten";
-/// The note of the last epoch that began ([`Fenced`]).
+/// The note of the last epoch that began ([`Epoch::note`]).
 const NOTE_EPOCH: &str = "epoch";
 /// Notes of this prefix tell what is active: empty while its socket is there, else the time when it left.
 const NOTE_ALIVE: &str = "alive:";

@@ -84,6 +84,8 @@ pub trait Runtime: Send + Sync {
     fn note(&self, key: &str, value: &str);
     /// Removes a note.
     fn unnote(&self, key: &str);
+    /// Whether something other than a sleep may have ended the hub before this one, although the sockets are still there.
+    fn was_interrupted(&self) -> bool;
     /// All notes whose key starts with the prefix.
     fn notes(&self, prefix: &str) -> Vec<(String, String)>;
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::channel::oneshot;
 
-/// How many calls a namespace has under way, of all its notifications together: the platform lets one event have so many
-/// connections.
-const LANES: usize = 6;
+/// How many calls a namespace has under way, of all its notifications together. The platform opens six connections at a time
+/// for all that an object does, and those to D1 are among them: one is left, or a push service that does not answer would
+/// hold up what is read and written.
+const LANES: usize = 5;
 /// How many of them may be of one push service: one that does not answer leaves the others some.
-const LANES_OF_SERVICE: usize = 4;
+const LANES_OF_SERVICE: usize = 3;
 
 /// How many pushes a namespace sends within a minute. Each costs a millisecond or two of a thread that it may share with other
 /// namespaces, and goes to an address that a client wrote down.
@@ -136,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_six_are_called_and_whoever_has_the_fewest_lanes_is_next() {
+    fn no_more_than_five_are_called_and_whoever_has_the_fewest_lanes_is_next() {
         let mut lanes = Lanes::default();
         let mut turns = [enter(&mut lanes, "a", 5), enter(&mut lanes, "b", 5), enter(&mut lanes, "c", 5)];
-        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [4, 2, 0]);
+        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [3, 2, 0]);
         lanes.leave("a");
         assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [0, 0, 1]);
         lanes.leave("b");
         lanes.leave("a");
-        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [0, 1, 1]);
+        assert_eq!(turns.each_mut().map(|turns| admitted(turns)), [1, 1, 0]);
     }
 
     #[test]

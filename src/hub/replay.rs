@@ -8,9 +8,10 @@
 use std::ops::Range;
 
 use super::commit::Outcome;
-use super::connections::{Peer, Subscription};
+use super::connections::Peer;
 use super::error::Error;
 use super::event_log::{CatchUp, EventLog, HEAD, Head, KEEP_BYTES, KEEP_EVENTS};
+use super::subscription::Subscription;
 use super::{Hub, State};
 use crate::model::event::Event;
 use crate::store::events::EventsRow;

@@ -33,7 +33,7 @@ const TODO_CANDIDATES: u64 = 50;
 pub struct NewSession {
     /// The CLI's own name of the session, by which it finds the session again; 1 to 4,096 bytes.
     pub tag: String,
-    /// What a session that is new begins with (spec "Metadata").
+    /// What a session that is new begins with.
     pub metadata: Json,
     /// The agent state that a session that is new begins with; `None` for none.
     pub agent_state: Option<Json>,

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::connections::{Connection, Format, Peer, Subscription};
+use super::connections::{Connection, Peer};
 use super::error::{Error, Kind};
 use super::ports::ConnId;
 use super::schedule::{HEARTBEAT_MS, next_beat};
+use super::subscription::{Format, Subscription};
 use super::{Hub, State};
 use crate::model::event::Event;
 use crate::push::payload::Notification;

@@ -62,13 +62,17 @@ const MAX_ID_IN_HEAD: usize = 600;
 const MAX_TOOL_IN_HEAD: usize = 200;
 
 impl Field {
-    /// Whether a value is larger than what its row holds.
-    pub fn is_large(self, value: &Json) -> bool {
-        let in_row = match self {
+    /// How many bytes of a value its row holds at most.
+    pub fn in_row(self) -> usize {
+        match self {
             Self::Metadata | Self::MachineMetadata => MAX_METADATA_IN_ROW,
             Self::AgentState | Self::RunnerState => MAX_IN_ROW,
-        };
-        value.text().len() > in_row
+        }
+    }
+
+    /// Whether a value is larger than what its row holds.
+    pub fn is_large(self, value: &Json) -> bool {
+        value.text().len() > self.in_row()
     }
 
     /// What the hub reads of a value.

@@ -6,6 +6,9 @@ import { pairs } from './glue.js';
 /** Ends what wasm has not finished, for the case that it never will: one function for each. */
 const unfinished = new Set();
 
+/** Whether an instance was lost. */
+let interrupted = false;
+
 /** What is answered to whoever asked a wasm instance that was lost: the body, as the hub words it. */
 let interruption = '';
 
@@ -21,6 +24,7 @@ export function begin(body) {
  */
 export function interrupt(socket) {
   globalThis.__worker_init_state.criticalError = true;
+  interrupted = true;
   if (socket !== undefined) dismiss(socket);
   for (const end of [...unfinished]) {
     try {
@@ -29,6 +33,14 @@ export function interrupt(socket) {
       // Whoever waited is gone; the others are to hear of it all the same.
     }
   }
+}
+
+/**
+ * Whether an instance was lost before this one, and with it objects whose sockets are still there. It says so to every object
+ * from then on: what that costs them is little, and there should be no panic.
+ */
+export function wasInterrupted() {
+  return interrupted;
 }
 
 /** What comes of work whose instance was lost. */

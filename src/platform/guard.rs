@@ -17,6 +17,9 @@ extern "C" {
     fn begin(interruption: &str);
     /// The instance is lost: ends all that waits for it, and closes the socket whose frame was being worked on.
     fn interrupt(socket: &JsValue);
+    /// Whether an instance was lost before this one: what it had sent to the database may still be on its way.
+    #[wasm_bindgen(js_name = wasInterrupted)]
+    pub fn was_interrupted() -> bool;
 
     /// A request to the worker: becomes a 503 when the instance is lost, with these headers, names and values in turn, a
     /// line each.

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Task, answered, begin, carriedOut, heard, interrupt } from './guard.js';
+import { Task, answered, begin, carriedOut, heard, interrupt, wasInterrupted } from './guard.js';
 
 const FOREVER = new Promise(() => {});
 
@@ -15,6 +15,12 @@ function socket() {
 beforeEach(() => {
   globalThis.__worker_init_state = { criticalError: false };
   begin('{"code":"hub_unavailable"}');
+});
+
+test('objects hear of a loss from then on', () => {
+  assert.equal(wasInterrupted(), false);
+  interrupt();
+  assert.equal(wasInterrupted(), true);
 });
 
 describe('work that comes to its end', () => {

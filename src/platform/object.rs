@@ -28,8 +28,9 @@ use crate::http::error::Refusal;
 use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
 use crate::hub::admission::NO_CONNECT;
-use crate::hub::connections::{Format, Subscription, Upgrade};
+use crate::hub::connections::Upgrade;
 use crate::hub::ports::{ConnId, Runtime};
+use crate::hub::subscription::{Format, Subscription};
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
 

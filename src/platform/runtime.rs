@@ -15,7 +15,7 @@ use worker::send::{SendFuture, SendWrapper};
 use worker::{Delay, SqlStorage, State, Storage};
 
 use super::glue::{self, ObjectSocket};
-use super::guard::Task;
+use super::guard::{Task, was_interrupted};
 use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, PushRequest, Runtime};
 
 const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
@@ -188,6 +188,10 @@ impl Runtime for ObjectRuntime {
         if self.created.load(Ordering::Relaxed) {
             log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
         }
+    }
+
+    fn was_interrupted(&self) -> bool {
+        was_interrupted()
     }
 
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {

@@ -1,6 +1,7 @@
 //! Batches whose answer never came may still be on their way to the database, and arrive when newer ones have been
-//! written. So each that writes names an epoch, and a new one begins with every such fault: before anything is read or
-//! written again the database is told of it, and what is late then fails as a whole.
+//! written. So each that writes names an epoch, and a new one begins with every such fault, and with every hub before which
+//! another one may have been cut off: before anything is read or written again the database is told of it, and what is late
+//! then fails as a whole.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,15 +10,41 @@ use futures::future::BoxFuture;
 use super::{Database, DbError, Joined, Row, Statement, Value, reads, sql};
 use crate::model::namespace::Namespace;
 
-/// Keeps an epoch over a restart.
-pub type Keep = Box<dyn Fn(u64) + Send + Sync>;
+/// Keeps an epoch over sleeps and restarts.
+pub type Keep = Box<dyn Fn(Epoch) + Send + Sync>;
 
 /// In which epoch a namespace is.
-#[derive(Debug, Clone, Copy)]
-struct Epoch {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch {
     number: u64,
     /// Whether the database may not know of it yet: something of an earlier one may still arrive.
     is_new: bool,
+}
+
+/// What stands behind the number of an epoch that is new, in its note.
+const NEW: &str = " new";
+
+impl Epoch {
+    /// The epoch of a hub that wakes, by the note of the last one. One that `rested` goes on in it: nothing was on its way
+    /// when the one before it fell asleep. Else a new one begins; the time, in Unix milliseconds, is above all epochs whose
+    /// notes are lost.
+    pub fn of_wake(note: Option<&str>, rested: bool, now: u64) -> Self {
+        match note.and_then(Self::of_note) {
+            Some(noted) if rested => noted,
+            Some(noted) => Self { number: now.max(noted.number + 1), is_new: true },
+            None => Self { number: now, is_new: true },
+        }
+    }
+
+    /// The epoch as the notebook has it.
+    pub fn note(self) -> String {
+        format!("{}{}", self.number, if self.is_new { NEW } else { "" })
+    }
+
+    fn of_note(note: &str) -> Option<Self> {
+        let number = note.strip_suffix(NEW);
+        Some(Self { number: number.unwrap_or(note).parse().ok()?, is_new: number.is_some() })
+    }
 }
 
 /// The database of one namespace, for the one hub that writes to it.
@@ -29,10 +56,9 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    /// The database for a hub that goes on in an epoch: the one that was kept last, or else the time, which is above all
-    /// epochs of hubs before it whose notes are lost.
-    pub fn new(db: Arc<dyn Database>, namespace: Namespace, epoch: u64, keep: Keep) -> Self {
-        Self { db, namespace, epoch: Mutex::new(Epoch { number: epoch, is_new: false }), keep }
+    /// The database for a hub that wakes in an epoch. Whatever becomes of the epoch later is kept.
+    pub fn new(db: Arc<dyn Database>, namespace: Namespace, epoch: Epoch, keep: Keep) -> Self {
+        Self { db, namespace, epoch: Mutex::new(epoch), keep }
     }
 
     fn epoch(&self) -> MutexGuard<'_, Epoch> {
@@ -68,15 +94,16 @@ impl Fenced {
     /// The database knows of an epoch.
     fn is_known(&self, epoch: Epoch) {
         let mut present = self.epoch();
-        if present.number == epoch.number {
+        if epoch.is_new && *present == epoch {
             present.is_new = false;
+            (self.keep)(*present);
         }
     }
 
     fn begin_next(&self) {
         let mut epoch = self.epoch();
         *epoch = Epoch { number: epoch.number + 1, is_new: true };
-        (self.keep)(epoch.number);
+        (self.keep)(*epoch);
     }
 }
 
@@ -88,6 +115,7 @@ impl Database for Fenced {
         Box::pin(async move { self.run(&mut statements.to_vec()).await })
     }
 
+    // Whatever the epoch is: a page is for whoever asks, and nothing is built on it.
     fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
         self.db.joined(statement, limit)
     }

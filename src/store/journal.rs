@@ -56,6 +56,8 @@ pub const BATCH_BYTES: usize = 8_000_000;
 #[derive(Debug)]
 struct Noted<O> {
     deleted: BTreeSet<String>,
+    /// Machines that are known no more.
+    forgotten: BTreeSet<String>,
     sessions: BTreeMap<String, Extent>,
     machines: BTreeSet<String>,
     messages: Vec<(String, Message)>,
@@ -142,6 +144,7 @@ impl<O> Default for Noted<O> {
     fn default() -> Self {
         Self {
             deleted: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
             sessions: BTreeMap::new(),
             machines: BTreeSet::new(),
             messages: Vec::new(),
@@ -219,6 +222,14 @@ impl<O: Weigh> Journal<O> {
         if self.noted.machines.insert(id.to_owned()) {
             self.noted.bytes += ROW_BYTES;
         }
+    }
+
+    /// Notes that a machine is known no more, and forgets what was noted of it before.
+    pub fn forget_machine(&mut self, id: &str) {
+        self.noted.machines.remove(id);
+        self.noted.values.retain(|value| value.owner != id);
+        self.noted.forgotten.insert(id.to_owned());
+        self.noted.bytes += ROW_BYTES;
     }
 
     /// Notes what is to happen once everything noted before is durable.
@@ -342,7 +353,8 @@ impl<O: Weigh> Journal<O> {
 
 impl<O> Noted<O> {
     fn is_empty(&self) -> bool {
-        self.outcomes.is_empty() && self.sessions.is_empty() && self.machines.is_empty() && self.deleted.is_empty()
+        let ids = [&self.machines, &self.deleted, &self.forgotten];
+        self.outcomes.is_empty() && self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
     /// The changes as statements, each session as memory holds it now.
@@ -367,8 +379,10 @@ impl<O> Noted<O> {
         writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
         writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
         writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
+        writer.add(sql::DELETE_MACHINES, self.forgotten.iter().map(|id| IdRow(id)));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
-        writer.add(sql::SWEEP_VALUE_PARTS, self.outdated.union(&self.deleted).map(|id| IdRow(id)));
+        let gone: BTreeSet<&String> = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten).collect();
+        writer.add(sql::SWEEP_VALUE_PARTS, gone.into_iter().map(|id| IdRow(id)));
         writer.statements
     }
 }

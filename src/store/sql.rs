@@ -79,6 +79,10 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 pub const DELETE_SESSIONS: &str = "
 DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
+/// Deletes machines. `?1`: JSON array of ids, `?2`: namespace.
+pub const DELETE_MACHINES: &str = "
+DELETE FROM machines WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+
 /// Machines written whole. An id that another namespace holds breaks the NOT NULL of `namespace`, a value whose parts are
 /// not all there that of `seq`. `?1`: JSON array of rows, `?2`: namespace, `?3`, `?4`: a metadata, runner state that is
 /// bound alone.

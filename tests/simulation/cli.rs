@@ -362,6 +362,28 @@ impl World {
         }
     }
 
+    /// Writes a message of its session, and sends it.
+    pub fn cli_says(&mut self, at: usize, local_id: &str, text: &str, ready: bool) {
+        let place = self.clis[at].place;
+        let Some(session) = self.clis[at].session() else { return };
+        self.ledger(place).draft(local_id, &session, text);
+        self.ledger(place).messages.get_mut(local_id).unwrap().ready = ready;
+        self.clis[at].unacknowledged.push_back(local_id.to_owned());
+        self.cli_sends(at, local_id);
+    }
+
+    /// Puts a value of a session or machine in place of this version.
+    pub fn cli_updates(&mut self, at: usize, of: &str, part: Part, expected: u64, value: Value) {
+        let (name, id) = match part {
+            Part::Metadata => ("update-metadata", "sid"),
+            Part::State => ("update-state", "sid"),
+            Part::RunnerState => ("machine-update-state", "machineId"),
+        };
+        let update = json!({id: of, "expectedVersion": expected, part.field(): value});
+        let waiting = Waiting::Update { of: of.to_owned(), part, expected, value, request: None };
+        self.cli_asks(at, name, &update, waiting);
+    }
+
     /// Sends a message, for the first time or again.
     pub fn cli_sends(&mut self, at: usize, local_id: &str) {
         let (place, link) = (self.clis[at].place, self.clis[at].link);

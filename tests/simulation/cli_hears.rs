@@ -41,11 +41,7 @@ impl World {
         ack: &Value,
     ) {
         let place = self.clis[at].place;
-        let field = match part {
-            Part::Metadata => "metadata",
-            Part::State => "agentState",
-            Part::RunnerState => "runnerState",
-        };
+        let field = part.field();
         let version = ack["version"].as_u64().unwrap_or(0);
         match ack["result"].as_str() {
             Some("success") => {

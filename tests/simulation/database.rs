@@ -77,6 +77,13 @@ impl Asked {
         }
     }
 
+    /// The epoch in which it writes, if it does so in a namespace.
+    fn epoch_of(&self, namespace: &str) -> Option<Value> {
+        let Self::Batch(statements, _) = self else { return None };
+        let check = statements.iter().find(|statement| statement.sql == sql::CHECK_EPOCH)?;
+        (check.params.first() == Some(&namespace.into())).then(|| check.params.get(1).cloned())?
+    }
+
     /// The answer that its sender hears instead of its own, which nobody waits for any more.
     fn give_up(&mut self, error: DbError) -> Self {
         match self {
@@ -304,19 +311,35 @@ impl Remote {
         calls.under_way.insert(id, call);
     }
 
-    /// Whoever asked may be gone: of what he asked some is run nevertheless, but nobody hears of it.
+    /// Whoever asked may be gone: of what he asked some is run nevertheless, at once, soon, or only when the database is not
+    /// slow any more; but nobody hears of it.
     pub fn bury(&self, dice: &mut Dice) {
         let mut calls = lock(&self.calls);
-        let ids: Vec<CallId> =
-            calls.under_way.iter().filter(|(_, call)| call.asked.is_abandoned()).map(|(id, _)| *id).collect();
-        for id in ids {
-            if let Some(mut call) = calls.under_way.remove(&id)
-                && !call.asked.is_run()
-                && dice.chance(50)
-            {
-                call.asked.run(&self.sqlite, None);
+        let abandoned = |call: &Call| call.asked.is_abandoned() && !call.asked.is_run();
+        calls.under_way.retain(|_, call| !call.asked.is_abandoned() || !call.asked.is_run());
+        for (id, mut call) in std::mem::take(&mut calls.under_way) {
+            if abandoned(&call) {
+                match dice.below(6) {
+                    0 | 1 => continue,
+                    2 | 3 => {
+                        call.asked.run(&self.sqlite, None);
+                        continue;
+                    }
+                    roll => call.stuck = roll == 5,
+                }
             }
+            calls.under_way.insert(id, call);
         }
+    }
+
+    /// Whether something that nobody waits for may still change what a namespace has.
+    pub fn is_haunted(&self, namespace: &str) -> bool {
+        let calls = lock(&self.calls);
+        let epochs = calls.under_way.values().filter(|call| call.asked.is_abandoned() && !call.asked.is_run());
+        let mut epochs = epochs.filter_map(|call| call.asked.epoch_of(namespace));
+        let begun = self.sqlite.select(&format!("SELECT epoch FROM fences WHERE namespace = '{namespace}'"));
+        let begun = begun.first().and_then(|row| row.first()).cloned();
+        epochs.any(|epoch| !matches!((epoch, &begun), (Value::Integer(of), Some(Value::Integer(begun))) if of < *begun))
     }
 
     fn add(&self, asked: Asked) {

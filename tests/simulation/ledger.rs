@@ -15,6 +15,17 @@ pub enum Part {
     RunnerState,
 }
 
+impl Part {
+    /// The field that has it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::State => "agentState",
+            Self::RunnerState => "runnerState",
+        }
+    }
+}
+
 /// Whether a session is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
@@ -165,6 +176,15 @@ impl Ledger {
                     check_pending(of, versions, &value);
                 }
             }
+        }
+    }
+
+    /// Somebody heard of a version in an event, which leaves a large value out.
+    pub fn event_version(&mut self, of: &str, part: Part, data: &Value) {
+        let field = part.field();
+        let Some(version) = data[format!("{field}Version")].as_u64() else { return };
+        if data[format!("{field}Bytes")].as_u64().is_none_or(|bytes| bytes < 600_000) {
+            self.version(of, part, version, &data[field]);
         }
     }
 

@@ -13,6 +13,7 @@ mod cli;
 mod cli_hears;
 mod database;
 mod dice;
+mod large;
 mod ledger;
 mod object;
 mod pushes;
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use scheduler::lock;
-use world::{Log, World};
+use world::{Log, World, short};
 
 /// How many seeds a run of all tests takes.
 const SEEDS: u64 = 2_000;
@@ -54,7 +55,7 @@ fn simulate(seed: u64, whole: bool) -> Result<Vec<String>, Vec<String>> {
         Ok(()) => Ok(lines),
         Err(why) => {
             let why = why.downcast_ref::<String>().cloned().or(why.downcast_ref::<&str>().map(|&why| why.into()));
-            lines.push(format!("FAILED: {}", why.unwrap_or_default()));
+            lines.push(format!("FAILED: {}", short(why.unwrap_or_default())));
             Err(lines)
         }
     }

@@ -11,10 +11,11 @@ use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::{events, router};
-use session_gateway_hub::hub::connections::{Format, Upgrade};
+use session_gateway_hub::hub::connections::Upgrade;
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, PushAnswer, PushRequest, Runtime};
 use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::hub::subscription::Format;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -79,6 +80,10 @@ impl Runtime for SimRuntime {
 
     fn unnote(&self, key: &str) {
         self.fake.unnote(key);
+    }
+
+    fn was_interrupted(&self) -> bool {
+        self.fake.was_interrupted()
     }
 
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {

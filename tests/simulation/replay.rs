@@ -30,25 +30,33 @@ impl World {
     /// Up to this number nothing is in a namespace's log.
     fn log_start(&self, place: usize) -> u64 {
         let note = self.objects[place].rt.notes(HEAD).pop();
-        match note.and_then(|(_, note)| Head::decode(&note)) {
+        let start = match note.and_then(|(_, note)| Head::decode(&note)) {
             Some(Head::On(span)) => span.start,
             Some(Head::Off(last)) => last,
             None => 0,
-        }
+        };
+        start.max(self.log_floor(place))
+    }
+
+    /// Up to this number rows have been dropped, for more than the log keeps came after them. Only large events are so much.
+    fn log_floor(&self, place: usize) -> u64 {
+        let name = self.objects[place].name;
+        let floor = format!("SELECT coalesce(min(floor), 0) FROM events WHERE namespace = '{name}'");
+        self.large_left.map_or(0, |_| u64::try_from(self.db.sqlite.number(&floor)).unwrap())
     }
 
     /// The log of a namespace, a chain of rows.
     fn logged(&self, place: usize) -> Logged {
         let name = self.objects[place].name;
         let mut logged = Logged { events: BTreeMap::new(), gaps: Vec::new() };
-        let rows = format!("SELECT floor, last, events, body FROM events WHERE namespace = '{name}' ORDER BY last");
+        let rows = format!("SELECT floor, last, body FROM events WHERE namespace = '{name}' ORDER BY last");
         for row in self.db.sqlite.select(&rows) {
             let mut columns = row.into_iter();
-            let (floor, last, events) = (number(columns.next()), number(columns.next()), number(columns.next()));
-            if events == 0 {
+            let (floor, last, body) = (number(columns.next()), number(columns.next()), text(columns.next()));
+            if body.is_empty() {
                 logged.gaps.push((floor, last));
             }
-            for line in text(columns.next()).lines() {
+            for line in body.lines() {
                 let mut parts = line.splitn(3, '\t');
                 let number: u64 = parts.next().unwrap().parse().unwrap();
                 logged.events.insert(number, serde_json::from_str(parts.nth(1).unwrap()).unwrap());

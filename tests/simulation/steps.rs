@@ -1,9 +1,9 @@
 //! What clients do, and what befalls the hub, in the order that the dice choose.
 
 use serde_json::json;
-use session_gateway_hub::hub::connections::Format;
+use session_gateway_hub::hub::subscription::Format;
 
-use super::cli::{Cli, Phase, Role, Waiting};
+use super::cli::{Cli, Phase, Role};
 use super::database::{Fault, lasting, passing, silence};
 use super::ledger::Part;
 use super::support::sqlite::On;
@@ -249,12 +249,9 @@ impl World {
                 let most = if matches!(step, Step::Ready) { 1 } else { 3 };
                 for _ in 0..self.dice.between(1, most) {
                     let local_id = self.new_message(place);
-                    let session = self.clis[at].session().unwrap();
-                    let text = format!("{}-{local_id}", self.objects[place].name);
-                    self.ledger(place).draft(&local_id, &session, &text);
-                    self.ledger(place).messages.get_mut(&local_id).unwrap().ready = matches!(step, Step::Ready);
-                    self.clis[at].unacknowledged.push_back(local_id.clone());
-                    self.cli_sends(at, &local_id);
+                    let filling = self.message_filling();
+                    let text = format!("{}-{local_id}{filling}", self.objects[place].name);
+                    self.cli_says(at, &local_id, &text, matches!(step, Step::Ready));
                 }
             }
             Step::CliRepeats => self.cli_repeats(at, place),
@@ -308,18 +305,16 @@ impl World {
         let stale = version > 1 && self.dice.chance(20);
         let expected = if stale { version - 1 } else { version };
         value["n"] = json!(self.fresh());
-        let update = json!({"sid": session, "expectedVersion": expected, "metadata": value});
-        let waiting = Waiting::Update { of: session, part: Part::Metadata, expected, value, request: None };
-        self.cli_asks(at, "update-metadata", &update, waiting);
+        self.fill(&mut value);
+        self.cli_updates(at, &session, Part::Metadata, expected, value);
     }
 
     fn update_runner_state(&mut self, at: usize) {
         let Role::Machine(machine) = self.clis[at].role.clone() else { return };
         let expected = self.clis[at].values.get(&Part::RunnerState).map_or(1, |(version, _)| *version);
-        let value = json!({"n": self.fresh()});
-        let update = json!({"machineId": machine, "expectedVersion": expected, "runnerState": value});
-        let waiting = Waiting::Update { of: machine, part: Part::RunnerState, expected, value, request: None };
-        self.cli_asks(at, "machine-update-state", &update, waiting);
+        let mut value = json!({"n": self.fresh()});
+        self.fill(&mut value);
+        self.cli_updates(at, &machine, Part::RunnerState, expected, value);
     }
 
     fn ask_permission(&mut self, at: usize) {
@@ -331,6 +326,7 @@ impl World {
             state["requests"] = json!({});
         }
         state["requests"][&request] = json!({"tool": "T", "arguments": {}});
+        self.fill(&mut state);
         let stale = self.dice.chance(10);
         self.cli_updates_state(at, state, Some(request), stale);
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::connections::Format;
 use session_gateway_hub::hub::error::Error;
+use session_gateway_hub::hub::subscription::Format;
 
 use super::ledger::{Part, Stay};
 use super::object::Opened;
@@ -156,7 +156,8 @@ impl World {
     pub fn web_hears(&mut self, at: usize, frame: Frame) {
         let Frame::Text(text) = frame else {
             let torn_down = matches!(frame, Frame::Closed { code: 1006, .. });
-            assert!(!self.webs[at].watches || torn_down, "a watcher was sent away: {frame:?}");
+            let behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.large_left.is_some();
+            assert!(!self.webs[at].watches || torn_down || behind, "a watcher was sent away: {frame:?}");
             self.webs[at].link = None;
             return self.watchers_come_back();
         };
@@ -228,10 +229,7 @@ impl World {
         let (place, watches) = (self.webs[at].place, self.webs[at].watches);
         let data = &event["data"];
         if let Some(machine) = event["machineId"].as_str() {
-            if let Some(version) = data["runnerStateVersion"].as_u64() {
-                self.ledger(place).version(machine, Part::RunnerState, version, &data["runnerState"]);
-            }
-            return;
+            return self.ledger(place).event_version(machine, Part::RunnerState, data);
         }
         let session = event["sessionId"].as_str().unwrap();
         if event["type"] == "session-added" {
@@ -246,12 +244,8 @@ impl World {
                 known.stay = Stay::Gone;
             }
             "session-updated" | "session-added" => {
-                if let Some(version) = data["metadataVersion"].as_u64() {
-                    ledger.version(session, Part::Metadata, version, &data["metadata"]);
-                }
-                if let Some(version) = data["agentStateVersion"].as_u64() {
-                    ledger.version(session, Part::State, version, &data["agentState"]);
-                }
+                ledger.event_version(session, Part::Metadata, data);
+                ledger.event_version(session, Part::State, data);
                 if watches && data["active"].is_boolean() {
                     ledger.session(session).presence = Some(data.clone());
                 }

@@ -12,6 +12,7 @@ use session_gateway_hub::hub::ports::Runtime;
 use super::cli::Cli;
 use super::database::{CallId, Remote};
 use super::dice::Dice;
+use super::large::allowance;
 use super::ledger::{Ledger, Stay};
 use super::object::{Answer, Mail, Object};
 use super::pushes::Pushes;
@@ -121,7 +122,19 @@ pub struct World {
     /// Sessions as they were shown to be compared with the database.
     pub shown: Vec<(usize, Value)>,
     pub pushes: Pushes,
+    /// How many more messages and values may be larger than a row; none where there are no such things.
+    pub large_left: Option<u64>,
     last: u64,
+}
+
+/// A text for a person to read, not longer than is bearable.
+pub fn short(mut text: String) -> String {
+    let longest = text.floor_char_boundary(4_000);
+    if longest < text.len() {
+        text.truncate(longest);
+        text.push_str("...");
+    }
+    text
 }
 
 impl World {
@@ -149,6 +162,7 @@ impl World {
             shifts: Vec::new(),
             shown: Vec::new(),
             pushes: Pushes::default(),
+            large_left: allowance(seed),
             last: 0,
         }
     }
@@ -166,7 +180,7 @@ impl World {
     /// Notes a step.
     pub fn step(&self, text: impl AsRef<str>) {
         let line = format!("{:>7} {}", self.now() % 10_000_000, text.as_ref());
-        lock(&self.log).lines.push(line);
+        lock(&self.log).lines.push(short(line));
     }
 
     /// Notes what only whoever reads closely wants to know.

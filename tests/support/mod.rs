@@ -39,10 +39,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::events;
-use session_gateway_hub::hub::connections::{Format, Subscription, Upgrade};
+use session_gateway_hub::hub::connections::Upgrade;
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
 use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::hub::subscription::{Format, Subscription};
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
@@ -159,13 +160,15 @@ impl World {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let left = Arc::downgrade(&hub.expect("the object is asleep"));
         assert!(left.upgrade().is_none(), "something still held the hub, so the object could not have slept");
+        self.rt.set_interrupted(false);
         self.object.wake(self.rt.evict());
     }
 
-    /// The object is torn down in the middle of whatever it did, and woken.
+    /// The object is torn down in the middle of whatever it did, as by a panic, and woken.
     pub fn restart(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sockets = self.rt.evict();
+        self.rt.set_interrupted(true);
         drop(hub);
         self.object.wake(sockets);
     }

@@ -33,6 +33,7 @@ struct Inner {
     seed: u64,
     /// Whether the random source fails.
     random_fails: bool,
+    interrupted: bool,
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
@@ -118,6 +119,11 @@ impl FakeRuntime {
             inner.sockets.insert(conn, socket);
         }
         attachments
+    }
+
+    /// Whether something other than a sleep has ended the hub, and its sockets are still there.
+    pub fn set_interrupted(&self, interrupted: bool) {
+        self.inner().interrupted = interrupted;
     }
 
     /// What the alarm is set to.
@@ -318,6 +324,10 @@ impl Runtime for FakeRuntime {
 
     fn unnote(&self, key: &str) {
         self.inner().notes.remove(key);
+    }
+
+    fn was_interrupted(&self) -> bool {
+        self.inner().interrupted
     }
 
     fn notes(&self, prefix: &str) -> Vec<(String, String)> {

@@ -34,6 +34,8 @@ struct Fault {
 struct Script {
     /// One after the other, each for one batch of its kind.
     faults: VecDeque<Fault>,
+    /// What the next batch is of that stays on its way.
+    lingering: Option<On>,
     /// What meets every batch of its kind that no fault of the queue meets.
     broken: Option<(On, DbError)>,
     held: Vec<On>,
@@ -102,6 +104,11 @@ impl Sqlite {
     /// The next batch that writes is committed, but its sender hears the error instead.
     pub fn lose_answer(&self, error: DbError) {
         lock(&self.script).faults.push_back(Fault { on: On::Writes, error, after_commit: true });
+    }
+
+    /// The next batch of this kind stays on its way: it is not run, and whoever sent it hears nothing.
+    pub fn linger(&self, on: On) {
+        lock(&self.script).lingering = Some(on);
     }
 
     /// Every batch of this kind is refused from now on.
@@ -207,13 +214,20 @@ impl Database for Sqlite {
     fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let on = On::of(statements);
-            let answer = self.answer(on, statements);
-            let waiting = {
+            let lingers = {
                 let mut script = lock(&self.script);
                 match on {
                     On::Reads => script.reads.push(statements.to_vec()),
                     On::Writes => script.writes.push(statements.to_vec()),
                 }
+                script.lingering.take_if(|lingering| *lingering == on).is_some()
+            };
+            if lingers {
+                return std::future::pending().await;
+            }
+            let answer = self.answer(on, statements);
+            let waiting = {
+                let mut script = lock(&self.script);
                 script.held.contains(&on).then(|| {
                     let (sender, receiver) = oneshot::channel();
                     script.waiting.push(sender);
