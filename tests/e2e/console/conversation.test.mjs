@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { linkTo, openPage, PHONE } from '../lib/browser.mjs';
+import { holds, linkTo, openPage, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -30,7 +30,7 @@ test('a link with a token that is not good says so, and leaves no token in the a
   const { page } = await openPage(t, browser, hub);
   await page.goto('/#token=wrong%3Alink');
   await page.getByText(/The link did not sign you in: /).waitFor();
-  assert.equal(page.url(), `${hub.url}/`);
+  await page.waitForURL(`${hub.url}/`);
 });
 
 test('a link of another namespace asks before it signs in, and nothing of the one before is left then', async (t) => {
@@ -44,10 +44,10 @@ test('a link of another namespace asks before it signs in, and nothing of the on
 
   await page.goto(linkTo(hub, 'theirs'));
   await dialog.getByText(/the namespace “theirs”.*signed in to “mine”/).waitFor();
-  assert.equal(new URL(page.url()).hash, '');
+  await page.waitForURL((url) => url.hash === '');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('link', { name: /Mine/ }).click();
-  assert.equal(await chat.line.inputValue(), 'a draft of mine');
+  await holds(chat.line, 'a draft of mine');
   assert.equal(await kept(), hub.token('mine'));
 
   // What another tab holds goes, too.
@@ -62,10 +62,10 @@ test('a link of another namespace asks before it signs in, and nothing of the on
   await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
   await page.getByRole('link', { name: /Theirs/ }).click();
   await page.getByRole('heading', { name: 'Theirs', level: 1 }).waitFor();
-  assert.equal(new URL(page.url()).pathname, `/sessions/${theirs.id}`);
+  await page.waitForURL(`**/sessions/${theirs.id}`);
   assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage).sort()), ['jwt', 'namespace']);
   await other.getByRole('alert').waitFor();
-  assert.equal(await other.getByText('Mine', { exact: true }).count(), 0);
+  await other.getByText('Mine', { exact: true }).waitFor({ state: 'detached' });
 
   // What is said in one namespace is not heard in the other.
   await cli.say(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
@@ -77,18 +77,17 @@ test('a link of another namespace asks before it signs in, and nothing of the on
 
 test('a command is sent, approved, and its output is seen', async (t) => {
   const { repository, page, chat, complaints } = await session(t, 'first', { args: ['--name', 'The notes'] });
-  assert.equal(new URL(page.url()).hash, '');
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await chat.line.fill('echo two >> notes.txt; cat notes.txt');
   await page.keyboard.press('Enter');
   await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
   await page.getByRole('link', { name: /The notes.*waits for your answer/ }).waitFor();
-  assert.equal(await page.title(), '(1) The notes · Session gateway');
+  await page.waitForFunction(() => document.title === '(1) The notes · Session gateway');
   await chat.answer('Approve');
   await chat.says('Exit code 0.');
   await page.locator('summary', { hasText: 'Bash' }).click();
   await chat.says('one\ntwo');
-  assert.equal(await page.getByText('Sending …').count(), 0);
+  await page.getByText('Sending …').waitFor({ state: 'detached' });
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
   assert.deepEqual(complaints, []);
 });
@@ -110,10 +109,10 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await chat.line.fill('/gre');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Tab');
-  assert.equal(await chat.line.inputValue(), '/greet ');
+  await holds(chat.line, '/greet ');
   await chat.line.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
-  assert.equal(await chat.line.inputValue(), '/greet ');
+  await holds(chat.line, '/greet ');
   await page.keyboard.press('Enter');
   await chat.says('Exit code 0.');
   await page.locator('summary', { hasText: 'echo hello there' }).waitFor();

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, PHONE } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { DESK, holds, PHONE } from '../lib/browser.mjs';
 import { connectCli } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -25,7 +26,7 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByText('There is no such directory on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
   await page.getByText('This directory is there').waitFor();
-  assert.equal(await page.getByRole('textbox', { name: 'Directory' }).inputValue(), repository.folder);
+  await holds(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
   await page.getByLabel(/In a git worktree/).check();
   await page.getByLabel(/Name of the worktree/).fill('fix-notes');
   await page.getByLabel(/Without asking/).check();
@@ -110,15 +111,16 @@ test('what a machine refuses is said where it was asked for', async (t) => {
 test('the theme is that of the system until one is chosen, which stays', async (t) => {
   const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
+  const turns = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark' : 'the light');
   await page.getByLabel('Theme').waitFor();
-  assert.equal(await isDark(), true);
+  await turns(true);
   await page.getByLabel('Theme').selectOption('Light');
-  assert.equal(await isDark(), false);
+  await turns(false);
   await page.reload();
   await page.getByLabel('Theme').waitFor();
-  assert.equal(await isDark(), false);
+  await turns(false);
   await page.getByLabel('Theme').selectOption('As the system');
-  assert.equal(await isDark(), true);
+  await turns(true);
 });
 
 test('an address of a session that is not there, or not one’s own, says so', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { PHONE } from '../lib/browser.mjs';
+import { counted, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -36,7 +36,7 @@ test('who is at the end of a conversation stays there when a request is answered
     await page.locator('summary', { hasText: `seq ${round} 3` }).waitFor();
     await chat.request().waitFor({ state: 'detached' });
     await eventually(isAtEnd, `the end of the conversation after command ${round}`);
-    assert.equal(await page.getByRole('button', { name: 'Newest' }).count(), 0);
+    await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
   }
 });
 
@@ -71,6 +71,7 @@ test('an edit is shown as a diff before it is approved, and can end the question
   const { page } = await visit(t, 'edits', { path: `/sessions/${one.id}` });
   const card = new Chat(page).request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
+  await card.locator('mark').nth(1).waitFor();
   assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
   await card.getByRole('button', { name: 'Accept edits' }).click();
   assert.equal((await answered).mode, 'acceptEdits');
@@ -141,7 +142,7 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   const cards = page.getByRole('region', { name: 'Bash asks' });
   const focused = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
   await cards.nth(2).waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 1);
+  await counted(page.getByRole('button', { name: 'Approve' }), 1);
   await cards.nth(0).getByText('first').waitFor();
   await cards.nth(2).getByRole('button').click();
   await cards.nth(2).getByRole('button', { name: 'Approve' }).focus();
@@ -150,6 +151,7 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   await focused('Approve');
   await cards.nth(0).getByRole('button', { name: 'Deny', exact: true }).focus();
   await page.keyboard.press('Enter');
+  await page.locator('dialog input:focus').waitFor();
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
   await cards.nth(1).waitFor({ state: 'detached' });
@@ -170,6 +172,7 @@ test('a request that the agent refuses to take an answer for stays, with the rea
   const card = new Chat(page).request();
   await card.getByRole('button', { name: 'Approve' }).tap();
   await page.getByText('Not answered').waitFor();
+  await page.locator('.request[aria-busy="false"]').waitFor();
   success = true;
   await card.getByRole('button', { name: 'Approve' }).tap();
   await card.waitFor({ state: 'detached' });

@@ -3,7 +3,7 @@
 import './session.css';
 import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
 import { lazy, Suspense } from 'preact/compat';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { close, open } from '../hub.ts';
@@ -29,7 +29,8 @@ const TABS = [
 
 /** The session of an address. */
 export function SessionView({ id, tab }: { id: string; tab: Tab }) {
-  useEffect(() => {
+  // With its first picture, so that a key that is pressed at once finds it open.
+  useLayoutEffect(() => {
     void open(id);
     return () => close(id);
   }, [id]);
