@@ -18,12 +18,12 @@ test('offline, what is written waits; back online, it goes out and what was miss
   const chat = new Chat(page);
   await say(cli, one.id, 'Before.');
   await chat.says('Before.');
+  await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   await chat.send('written offline');
   await page.getByText('Goes out as soon as the hub can be reached').waitFor();
   await say(cli, one.id, 'Meanwhile.');
-  await page.evaluate(() => navigator.serviceWorker.ready);
   await page.reload();
   await context.setOffline(false);
   await chat.says('Meanwhile.');

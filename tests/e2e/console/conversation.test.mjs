@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { holds, linkTo, openPage, PHONE } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { focused, holds, linkTo, openPage, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -85,7 +86,7 @@ test('a command is sent, approved, and its output is seen', async (t) => {
   await page.waitForFunction(() => document.title === '(1) The notes · Session gateway');
   await chat.answer('Approve');
   await chat.says('Exit code 0.');
-  await page.locator('summary', { hasText: 'Bash' }).click();
+  // Its beginning is read without a click.
   await chat.says('one\ntwo');
   await page.getByText('Sending …').waitFor({ state: 'detached' });
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
@@ -122,6 +123,45 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await chat.send('/todo done 1');
   await page.locator('.todo-strip', { hasText: '1/2' }).getByText('Read it again').first().waitFor();
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+});
+
+test('of an output the beginning is seen, and what is longer unfolds', async (t) => {
+  const { page, chat } = await session(t, 'previews', { args: ['--auto-approve'] });
+  await chat.send('seq 46');
+  await chat.says('Exit code 0.');
+  const call = chat.log.locator('.fold', { hasText: 'seq 46' });
+  assert.equal(await call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
+  await call.getByRole('button', { name: '… 40 more lines' }).press('Enter');
+  await call.locator('.fold-body .output', { hasText: '46' }).waitFor();
+  await call.locator('.preview').waitFor({ state: 'detached' });
+  // Keys go on where the button was.
+  await focused(call.locator('summary'));
+  await page.keyboard.press('Enter');
+  await call.locator('.preview').waitFor();
+});
+
+test('an output that comes in pieces moves nothing under who reads further up, and who is at the end stays there', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
+  const output = (part) => cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [part] } } } });
+  const piece = (content) => output({ type: 'tool_result', tool_use_id: 't', content });
+  for (let number = 1; number <= 40; number += 1) await output({ type: 'text', text: `Message number ${number}.` });
+  await output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
+  const { page } = await visit(t, 'pieces', { ...PHONE, path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  const isAtEnd = () => chat.log.evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
+  const more = (count) => chat.log.getByRole('button', { name: `… ${count} more line` });
+  await chat.says('Message number 40.');
+  await piece('line\n'.repeat(8));
+  await more(2).waitFor();
+  await eventually(isAtEnd, 'the end');
+
+  await chat.log.evaluate((element) => element.scrollBy(0, -200));
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  const read = chat.log.getByText('Message number 37.');
+  const { y } = await read.boundingBox();
+  await piece('line\n'.repeat(8));
+  await more(10).waitFor({ state: 'attached' });
+  assert.equal((await read.boundingBox()).y, y);
 });
 
 test('a running command is stopped', async (t) => {

@@ -201,8 +201,9 @@ test('why there is no switch is said: blocked, not possible, or only from the ho
 test('the settings tell what became of the last notifications', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'wonders', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await visit(t, 'wonders', { ...DESK, path: '/settings' });
-  await page.getByText('What became of the last notifications').click();
-  await page.getByText('There were none yet.').waitFor();
+  await page.getByText('Recent notifications').click();
+  const none = page.getByText('There were none yet.');
+  await none.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await look(page, 'hidden');
   const newest = (outcome) => eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
@@ -210,8 +211,9 @@ test('the settings tell what became of the last notifications', async (t) => {
   await newest('no-subscribers');
   const again = page.getByRole('button', { name: 'Read again' });
   await again.click();
-  const list = page.getByRole('list', { name: 'Last notifications' });
-  await list.getByText('Session Ready: No browser had notifications turned on').waitFor();
+  // No browser has had them on: there is nothing to wonder about.
+  await page.getByRole('button', { name: 'Read again', disabled: false }).waitFor();
+  await none.waitFor();
 
   const refusing = service.browser(() => ({ status: 403 }));
   const busy = service.browser((number) => (number === 1 ? { status: 503, headers: { 'retry-after': '3600' } } : {}));
@@ -221,9 +223,11 @@ test('the settings tell what became of the last notifications', async (t) => {
   await busy.next();
   await newest('sending');
   await again.click();
-  await list.getByText('Permission Request: On its way: some push services are asked again').waitFor();
-  await list.getByText(`${service.origin}: The push service refused it. (403)`).waitFor();
-  await list.getByText(`${service.origin}: The push service could not take it at that moment. (503)`).waitFor();
+  const list = page.getByRole('list', { name: 'Recent notifications' });
+  await list.getByText('Permission Request: Not delivered everywhere yet, and tried again').waitFor();
+  await list.getByText(`The browser’s push service refused it (${service.origin}, 403)`).waitFor();
+  await list.getByText(`The browser’s push service was busy (${service.origin}, 503)`).waitFor();
+  await list.getByText('Session Ready: Not sent: no browser had notifications on').waitFor();
   await page.evaluate(readFileSync(axe, 'utf8'));
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);

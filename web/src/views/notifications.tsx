@@ -20,19 +20,28 @@ const NO_SWITCH: Partial<Record<PushState, string>> = {
 
 /** What became of a notification, for a person who wonders why none came. */
 const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
-  waiting: 'Will be sent in a moment',
-  sending: 'On its way: some push services are asked again',
-  sent: 'Sent',
-  failed: 'No push service took it',
-  toast: 'Shown on a page of the console that was in view',
-  'no-subscribers': 'No browser had notifications turned on',
-  answered: 'The request was answered right away',
-  'session-gone': 'The session was deleted right away',
-  'cooling-down': 'You were told of this session a moment before',
-  replaced: 'A newer one took its place',
-  overloaded: 'Too many notifications were on their way',
-  unavailable: 'The database did not say which browsers have notifications turned on',
+  waiting: 'Is sent in a moment',
+  sending: 'Not delivered everywhere yet, and tried again',
+  sent: 'Delivered',
+  failed: 'Not delivered',
+  toast: 'Shown in the console, which you had in view',
+  'no-subscribers': 'Not sent: no browser had notifications on',
+  answered: 'Not sent: it was answered right away',
+  'session-gone': 'Not sent: the session was deleted',
+  'cooling-down': 'Not sent: you were told of this session a moment before',
+  replaced: 'Not sent: a newer one took its place',
+  overloaded: 'Not sent: there were too many at once',
+  unavailable: 'Not sent: the hub could not look up your browsers',
 };
+
+/** Why a browser did not get one: what its push service answered, and where none was asked the hub's own words. */
+function failureOf({ status, reason }: PushLogEntry['failures'][number]): string {
+  if (status === undefined) return reason;
+  if (status === 404 || status === 410) return 'The browser has unsubscribed';
+  if (status === 413) return 'The message was too long for the browser';
+  if (status === 429 || status >= 500) return 'The browser’s push service was busy';
+  return 'The browser’s push service refused it';
+}
 
 /** How many entries are shown. */
 const SHOWN = 20;
@@ -70,7 +79,7 @@ function Log() {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="push-log" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-      <summary>What became of the last notifications</summary>
+      <summary>Recent notifications</summary>
       {isOpen && <Entries />}
     </details>
   );
@@ -80,11 +89,13 @@ function Entries() {
   const { value, error, isReading, again } = useRead('push-log', () => data(api.GET('/api/push/log')));
   if (error !== null) return <Failure text={error} onRetry={again} />;
   if (value === undefined) return <Skeleton label="Reading the log" lines={3} />;
+  // Where no browser ever had them on, there is nothing to wonder about.
+  const log = value.log.every(({ outcome: word }) => word === 'no-subscribers') ? [] : value.log;
   return (
     <div class="stack">
-      {value.log.length === 0 && <p class="muted">There were none yet.</p>}
-      <ul role="list" aria-label="Last notifications">
-        {value.log.slice(0, SHOWN).map((entry) => (
+      {log.length === 0 && <p class="muted">There were none yet. A browser gets them when they are turned on in it.</p>}
+      <ul role="list" aria-label="Recent notifications">
+        {log.slice(0, SHOWN).map((entry) => (
           <li key={`${entry.at} ${entry.sessionId} ${entry.requestId}`}>
             <div class="spread">
               <a class="ellipsis" href={`/sessions/${entry.sessionId}`}>
@@ -97,10 +108,9 @@ function Entries() {
             <p class="small">
               {entry.title}: {outcome(entry)}
             </p>
-            {[...entry.failures, ...entry.retries].map(({ service, status, reason }, at) => (
+            {[...entry.failures, ...entry.retries].map((one, at) => (
               <p key={at} class="small muted">
-                {service}: {reason}
-                {status !== undefined && ` (${status})`}
+                {failureOf(one)} ({[one.service, one.status].filter(Boolean).join(', ')})
               </p>
             ))}
           </li>

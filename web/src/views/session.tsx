@@ -36,7 +36,8 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
   }, [id]);
   const session = useSelect(({ sessions }) => sessions[id]);
   const error = useSelect(({ sessionErrors }) => sessionErrors[id]);
-  if (error !== undefined) return <Missing text={error} onRetry={() => void open(id)} />;
+  if (error?.isGone) return <Gone text={error.text} />;
+  if (error) return <Unread text={error.text} onRetry={() => void open(id)} />;
   return (
     <>
       <Head id={id} session={session} tab={tab} />
@@ -58,7 +59,18 @@ function Pending() {
   );
 }
 
-function Missing({ text, onRetry }: { text: string; onRetry: () => void }) {
+function Gone({ text }: { text: string }) {
+  return (
+    <div class="empty" role="alert">
+      <h2>{text}</h2>
+      <Link href="/" class="button primary">
+        To the sessions
+      </Link>
+    </div>
+  );
+}
+
+function Unread({ text, onRetry }: { text: string; onRetry: () => void }) {
   return (
     <div class="page">
       <div class="stack">
