@@ -211,7 +211,7 @@ test('the settings tell what became of the last notifications', async (t) => {
   await newest('no-subscribers');
   const again = page.getByRole('button', { name: 'Read again' });
   await again.click();
-  // No browser has had them on: there is nothing to wonder about.
+  // No browser has had them on.
   await page.getByRole('button', { name: 'Read again', disabled: false }).waitFor();
   await none.waitFor();
 
@@ -227,7 +227,7 @@ test('the settings tell what became of the last notifications', async (t) => {
   await list.getByText('Permission Request: Not delivered everywhere yet, and tried again').waitFor();
   await list.getByText(`The browser’s push service refused it (${service.origin}, 403)`).waitFor();
   await list.getByText(`The browser’s push service was busy (${service.origin}, 503)`).waitFor();
-  await list.getByText('Session Ready: Not sent: no browser had notifications on').waitFor();
+  await list.getByText('Session Ready: Not sent, as no browser had notifications on').waitFor();
   await page.evaluate(readFileSync(axe, 'utf8'));
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);

@@ -4,7 +4,7 @@ import './notifications.css';
 import { Bell, RotateCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { data } from '../api/client.ts';
-import type { PushLogEntry } from '../api/types.ts';
+import { failureOf, outcomeOf, wasAnyOn } from '../content/push-log.ts';
 import { api } from '../hub.ts';
 import { push, type PushState, readPush, subscribe, unsubscribe } from '../push.ts';
 import { ago, Failure, Skeleton } from '../ui/pieces.tsx';
@@ -17,31 +17,6 @@ const NO_SWITCH: Partial<Record<PushState, string>> = {
   install: 'On this device notifications need the console on the home screen: share this page, choose “Add to Home Screen”, and open it from there.',
   blocked: 'This browser blocks notifications of this page. To allow them, open the page’s settings, at the left of its address, set notifications to “Allow”, and reload.',
 };
-
-/** What became of a notification, for a person who wonders why none came. */
-const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
-  waiting: 'Is sent in a moment',
-  sending: 'Not delivered everywhere yet, and tried again',
-  sent: 'Delivered',
-  failed: 'Not delivered',
-  toast: 'Shown in the console, which you had in view',
-  'no-subscribers': 'Not sent: no browser had notifications on',
-  answered: 'Not sent: it was answered right away',
-  'session-gone': 'Not sent: the session was deleted',
-  'cooling-down': 'Not sent: you were told of this session a moment before',
-  replaced: 'Not sent: a newer one took its place',
-  overloaded: 'Not sent: there were too many at once',
-  unavailable: 'Not sent: the hub could not look up your browsers',
-};
-
-/** Why a browser did not get one: what its push service answered, and where none was asked the hub's own words. */
-function failureOf({ status, reason }: PushLogEntry['failures'][number]): string {
-  if (status === undefined) return reason;
-  if (status === 404 || status === 410) return 'The browser has unsubscribed';
-  if (status === 413) return 'The message was too long for the browser';
-  if (status === 429 || status >= 500) return 'The browser’s push service was busy';
-  return 'The browser’s push service refused it';
-}
 
 /** How many entries are shown. */
 const SHOWN = 20;
@@ -89,8 +64,7 @@ function Entries() {
   const { value, error, isReading, again } = useRead('push-log', () => data(api.GET('/api/push/log')));
   if (error !== null) return <Failure text={error} onRetry={again} />;
   if (value === undefined) return <Skeleton label="Reading the log" lines={3} />;
-  // Where no browser ever had them on, there is nothing to wonder about.
-  const log = value.log.every(({ outcome: word }) => word === 'no-subscribers') ? [] : value.log;
+  const log = wasAnyOn(value.log) ? value.log : [];
   return (
     <div class="stack">
       {log.length === 0 && <p class="muted">There were none yet. A browser gets them when they are turned on in it.</p>}
@@ -106,7 +80,7 @@ function Entries() {
               </time>
             </div>
             <p class="small">
-              {entry.title}: {outcome(entry)}
+              {entry.title}: {outcomeOf(entry)}
             </p>
             {[...entry.failures, ...entry.retries].map((one, at) => (
               <p key={at} class="small muted">
@@ -123,11 +97,4 @@ function Entries() {
       </div>
     </div>
   );
-}
-
-/** An entry's outcome in words. */
-function outcome({ outcome: word, sent }: PushLogEntry): string {
-  // A newer hub may know more of them than this page.
-  const text = OUTCOMES[word] ?? word;
-  return word === 'sent' ? `${text} to ${sent} ${sent === 1 ? 'browser' : 'browsers'}` : text;
 }
