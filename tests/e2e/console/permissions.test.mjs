@@ -17,6 +17,8 @@ test('a command is denied with a reason, denied and stopped, and approved for th
   // It looks like what it does.
   await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
   await chat.says('Reason: It is still needed');
+  // The agent may be quicker than the answer to the answer.
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await chat.send('rm -r src');
   await chat.answer('Deny and stop');
   await chat.says('Denied and aborted.');
