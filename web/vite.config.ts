@@ -1,18 +1,20 @@
 import { createHash } from 'node:crypto';
 import { defineConfig, type Plugin } from 'vite';
 
-/** Marks the service worker with the build: it is another one as soon as any file is. */
-const markBuild: Plugin = {
-  name: 'mark-build',
+/** Tells the service worker the build's files, and a mark of them: it is another worker as soon as any file is. */
+const nameFiles: Plugin = {
+  name: 'name-files',
   generateBundle(_, bundle) {
-    const mark = createHash('sha256').update(Object.keys(bundle).sort().join()).digest('hex').slice(0, 12);
+    const files = Object.keys(bundle).filter((name) => name.startsWith('assets/')).sort();
+    const mark = createHash('sha256').update(files.join()).digest('hex').slice(0, 12);
     const worker = bundle['sw.js'];
-    if (worker?.type === 'chunk') worker.code = worker.code.replace('__BUILD__', mark);
+    if (worker?.type !== 'chunk') return;
+    worker.code = worker.code.replace('__BUILD__', mark).replace('__FILES__', () => JSON.stringify(files.map((name) => `/${name}`)));
   },
 };
 
 export default defineConfig({
-  plugins: [markBuild],
+  plugins: [nameFiles],
   // Where the service worker and the manifest are reached must not change with a build.
   publicDir: 'public',
   resolve: {

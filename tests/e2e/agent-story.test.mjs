@@ -94,7 +94,7 @@ test('an agent asks before it runs something, and does what it is answered', asy
   assert.deepEqual((await answer(refused, 'deny', { reason: 'Not this one' })).body, { ok: true });
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal(await outcome(refused), 'denied');
-  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', 'Denied: touch refused.txt\nReason: Not this one']);
+  assert.deepEqual(await conversation(web, agent.sessionId), ['> touch wanted.txt', 'Exit code 0.', '> touch refused.txt', '= Denied.\nReason: Not this one']);
 
   const open = await ask('touch never.txt');
   await agent.end();

@@ -22,10 +22,21 @@ export async function registerServiceWorker(): Promise<void> {
   await navigator.serviceWorker.register('/sw.js', { scope: '/' }).catch(() => null);
 }
 
-/** Finds out how notifications are. */
-export async function readPush(): Promise<void> {
-  push.value = await currentState().catch(() => 'unknown');
+/** What was begun last. */
+let last: Promise<unknown> = Promise.resolve();
+
+/** Begins something after what was begun before it: a reading that came late would undo a change. */
+function inTurn<T>(begin: () => Promise<T>): Promise<T> {
+  const mine = last.then(begin);
+  last = mine.catch(() => {});
+  return mine;
 }
+
+/** Finds out how notifications are. */
+export const readPush = (): Promise<void> =>
+  inTurn(async () => {
+    push.value = await currentState().catch(() => 'unknown');
+  });
 
 async function currentState(): Promise<PushState> {
   if (!('serviceWorker' in navigator && 'PushManager' in window)) {
@@ -44,7 +55,9 @@ async function currentState(): Promise<PushState> {
  * Has the hub notify this browser.
  * @throws {Error} when the browser, the person or the hub refuses
  */
-export async function subscribe(): Promise<void> {
+export const subscribe = (): Promise<void> => inTurn(turnOn);
+
+async function turnOn(): Promise<void> {
   const key = await publicKey();
   if ((await Notification.requestPermission()) !== 'granted') {
     push.value = Notification.permission === 'denied' ? 'blocked' : 'off';
@@ -65,7 +78,9 @@ export async function subscribe(): Promise<void> {
 }
 
 /** Has the hub leave this browser alone. A hub that cannot be reached learns it from the push service, with its next push. */
-export async function unsubscribe(): Promise<void> {
+export const unsubscribe = (): Promise<void> => inTurn(turnOff);
+
+async function turnOff(): Promise<void> {
   const subscription = await existing();
   if (subscription) {
     const told = done(api.DELETE('/api/push/subscribe', { body: { endpoint: subscription.endpoint } }));

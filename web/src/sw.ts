@@ -7,17 +7,24 @@ declare const self: ServiceWorkerGlobalScope;
 /** One a build: `vite.config.ts` puts the build's mark in. */
 const CACHE = 'console __BUILD__';
 
+/** The build's files, by their paths: `vite.config.ts` puts them in. */
+declare const __FILES__: string[];
+
 /** Paths of the hub's interface, which are never answered from the cache. */
 const INTERFACE = /^\/(api|cli|socket\.io|health)(\/|$)/;
 
 self.addEventListener('install', (event) => {
-  event.waitUntil(
-    caches
-      .open(CACHE)
-      .then((cache) => cache.add('/'))
-      .then(() => self.skipWaiting()),
-  );
+  event.waitUntil(keepFiles().then(() => self.skipWaiting()));
 });
+
+/**
+ * Keeps the page and every file of it, for views that are opened without a network the first time. What the page itself
+ * loads goes first.
+ */
+async function keepFiles(): Promise<void> {
+  const cache = await caches.open(CACHE);
+  await cache.addAll(['/', ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
+}
 
 self.addEventListener('activate', (event) => {
   event.waitUntil(dropOldCaches().then(() => self.clients.claim()));

@@ -75,7 +75,7 @@ test('a value that an event leaves out is read again, with the session where tha
 test('a session that is removed is gone, and who has it open is told', () => {
   const state = after({ ...known(session('a')), conversations: { a: ready(1) } }, { type: 'session-removed', sessionId: 'a' });
   assert.deepEqual([state.summaries, state.sessions, state.conversations], [{}, {}, {}]);
-  assert.match(state.sessionErrors.a ?? '', /deleted/);
+  assert.match(state.sessionErrors.a?.text ?? '', /deleted/);
   assert.equal(after(state, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> }).sessionErrors.a, undefined);
 });
 

@@ -60,7 +60,7 @@ test('what cannot be read says why, and what was read before stays', async () =>
   hub.isAway = true;
   await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.conversation('a')]);
   const failed = { status: 'failed', error: 'The hub is away.' };
-  assert.deepEqual([state.value.list, state.value.machinesRead, state.value.sessionErrors.a, conversationOf('a').reading], [failed, failed, 'The hub is away.', failed]);
+  assert.deepEqual([state.value.list, state.value.machinesRead, state.value.sessionErrors.a, conversationOf('a').reading], [failed, failed, { text: 'The hub is away.', isGone: false }, failed]);
   hub.isAway = false;
   await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.newer('a')]);
   assert.deepEqual([state.value.list.status, state.value.machinesRead.status, state.value.sessionErrors.a, seqs()], ['ready', 'ready', undefined, [1, 2, 3]]);

@@ -202,10 +202,7 @@ export class ShellAgent {
     if (!item.local) {
       const outcome = await this.#permission(command, input);
       if (this.#stopped) return;
-      if (outcome.status !== 'approved') {
-        await this.say(records.text(this.#refusal(command, outcome)));
-        return;
-      }
+      if (outcome.status !== 'approved') return this.#refused(command, input, outcome);
       if (outcome.id) id = outcome.id;
     }
     const current = this.#current;
@@ -249,12 +246,14 @@ export class ShellAgent {
     }
   }
 
-  /** Why a command was not run, in words. */
-  #refusal(command, { status, decision, reason }) {
-    const mode = this.settings.permissionMode;
-    const denied = decision === 'abort' ? 'Denied and aborted' : 'Denied';
-    const why = { denied, canceled: 'Canceled', never: `Not run in ${mode} mode` };
-    return `${why[status]}: ${command}${reason ? `\nReason: ${reason}` : ''}`;
+  /** Says why a command was not run. What was asked about is a call that failed, so that clients find the two together. */
+  async #refused(command, input, { id, status, decision, reason }) {
+    if (id === undefined) return this.say(records.text(`Not run in ${this.settings.permissionMode} mode: ${command}`));
+    const denied = decision === 'abort' ? 'Denied and aborted.' : 'Denied.';
+    const why = `${status === 'denied' ? denied : 'Canceled.'}${reason ? `\nReason: ${reason}` : ''}`;
+    const as = records.localIds(id);
+    await this.say(records.toolUse(id, TOOL, input), as.use);
+    await this.say(records.toolResult(id, why, true), as.result);
   }
 
   /** @returns {Promise<import('./permissions.mjs').Outcome | {status: 'never'}>} `never`: the mode forbids commands */

@@ -9,9 +9,9 @@ import { randomUUID } from 'node:crypto';
 const STATE_MS = 3000;
 
 /**
- * `id`: the request that was answered. A call that it allows goes under this id, too, so that clients find the two together.
+ * `id`: the request. Its call goes under this id, too, whether it was allowed or not, so that clients find the two together.
  *
- * @typedef {{status: 'approved' | 'denied' | 'canceled', id?: string, decision?: string, reason?: string}} Outcome
+ * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string}} Outcome
  */
 
 export class Permissions {
@@ -84,7 +84,7 @@ export class Permissions {
     await Promise.all(
       all.map(async ([id, request]) => {
         await this.#close(id, request, { status: 'canceled', reason });
-        request.resolve({ status: 'canceled' });
+        request.resolve({ status: 'canceled', id });
       }),
     );
   }
@@ -118,7 +118,7 @@ export class Permissions {
         return { ...current, requests: { ...current?.requests, [id]: entry } };
       })
       .catch((error) => {
-        if (this.#pending.delete(id)) request.resolve({ status: 'canceled' });
+        if (this.#pending.delete(id)) request.resolve({ status: 'canceled', id });
         this.log.warn(`cannot ask for permission: ${error.message}`);
       });
   }

@@ -13,7 +13,7 @@ test('a denied command is not run, and nothing is asked any more after approval 
   const id = await hub.until(() => hub.pending(session.id), 'a permission request');
   await hub.call(session.id, 'permission', { id, approved: false, decision: 'denied', reason: 'Not here' });
   await hub.ready(session.id, 1);
-  assert.deepEqual(hub.heard(session.id), ['Denied: touch made\nReason: Not here', '(ready)']);
+  assert.deepEqual(hub.heard(session.id), ['> touch made', '! Denied.\nReason: Not here', '(ready)']);
   assert.equal(existsSync(path.join(dir, 'made')), false);
   hub.say(session.id, 'touch one');
   await approve(hub, session.id, { decision: 'approved_for_session' });
@@ -55,7 +55,7 @@ test('an answer with the decision to abort drops what waits behind the request',
   const id = await hub.until(() => hub.pending(session.id), 'a permission request');
   await hub.call(session.id, 'permission', { id, approved: false, decision: 'abort' });
   await hub.until(() => hub.heard(session.id).at(-1)?.startsWith('Dropped'), 'the note about what was dropped');
-  assert.deepEqual(hub.heard(session.id), ['Denied and aborted: echo one', '(ready)', 'Dropped, not run:\necho two']);
+  assert.deepEqual(hub.heard(session.id), ['> echo one', '! Denied and aborted.', '(ready)', 'Dropped, not run:\necho two']);
   assert.equal(hub.pending(session.id), undefined);
 });
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../lib/await.mjs';
-import { DESK, openPage, linkTo } from '../lib/browser.mjs';
+import { counted, DESK, openPage, linkTo } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -18,19 +18,19 @@ test('offline, what is written waits; back online, it goes out and what was miss
   const chat = new Chat(page);
   await say(cli, one.id, 'Before.');
   await chat.says('Before.');
+  await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   await chat.send('written offline');
   await page.getByText('Goes out as soon as the hub can be reached').waitFor();
   await say(cli, one.id, 'Meanwhile.');
-  await page.evaluate(() => navigator.serviceWorker.ready);
   await page.reload();
   await context.setOffline(false);
   await chat.says('Meanwhile.');
   assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');
   await page.getByText('Goes out as soon as the hub can be reached').waitFor({ state: 'detached' });
-  assert.equal(await page.getByText('You are offline.').count(), 0);
-  assert.equal(await chat.log.getByText('written offline').count(), 1);
+  await page.getByText('You are offline.').waitFor({ state: 'detached' });
+  await counted(chat.log.getByText('written offline'), 1);
   await say(cli, one.id, 'After.');
   await chat.says('After.');
 });
@@ -96,7 +96,7 @@ test('after a restart of the hub everything is read again, without a reload', as
   await cli.alive(one.id);
   for (let number = 1; number <= 3; number += 1) await say(cli, one.id, `After ${number}.`);
   await chat.says('After 3.');
-  for (const text of ['Before.', 'After 1.', 'After 2.']) assert.equal(await chat.log.getByText(text).count(), 1, text);
+  for (const text of ['Before.', 'After 1.', 'After 2.']) await counted(chat.log.getByText(text), 1);
   await hub.web('restart').request('PATCH', `/api/sessions/${one.id}`, { body: { name: 'A new name' } });
   await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
   assert.equal(await page.evaluate(() => window.sameDocument), true);

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { counted, DESK, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -52,7 +53,7 @@ test('pictures of agents and tools are shown, and one that lies elsewhere is a l
   await page.getByText('Two of them').waitFor();
   for (const name of ['Picture 1', 'Picture 2']) assert.equal(await isDrawn(name), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
-  assert.equal(await page.locator('.markdown').getByRole('link').count(), 1);
+  await counted(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -95,6 +96,7 @@ test('on a phone nothing is wider than the page, however long its words are', as
       const all = [...document.querySelectorAll('#app *')].filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(one.parentElement));
       return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
+  await page.locator('.fold-body').waitFor();
   assert.deepEqual(await wide(), [true, []]);
   await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   await page.getByRole('list', { name: 'Files to send' }).waitFor();
@@ -122,20 +124,22 @@ test('code is copied with a button, and of what is very long the beginning is sh
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
   const shown = page.locator('.fold-body .output');
-  assert.equal((await shown.textContent()).split('\n').at(-1), 'line 200');
+  const shows = (isRight, what) => eventually(async () => isRight(await shown.textContent()), what);
+  const endsWith = (line) => shows((all) => all.endsWith(`\n${line}`), `an output that ends with ${line}`);
+  await endsWith('line 200');
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
-  assert.equal((await shown.textContent()).split('\n').at(-1), 'line 3000');
+  await endsWith('line 3000');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
 
   await page.locator('summary', { hasText: 'long.txt' }).click();
   const diff = page.getByRole('region', { name: 'Edit of long.txt' });
   await diff.waitFor();
-  assert.equal(await diff.locator('[data-kind="added"]').count(), 1000);
+  await counted(diff.locator('[data-kind="added"]'), 1000);
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
-  assert.equal(await diff.locator('[data-kind="added"]').count(), 3000);
-  assert.equal((await shown.textContent()).length, 50_000);
+  await counted(diff.locator('[data-kind="added"]'), 3000);
+  await shows(({ length }) => length === 50_000, 'the beginning of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
-  assert.equal((await shown.textContent()).length, 60_000);
+  await shows(({ length }) => length === 60_000, 'the whole output');
 });
 
 test('texts that are made to hold up the page are shown as they were written, and the page answers', async (t) => {

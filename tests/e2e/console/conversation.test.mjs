@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { linkTo, openPage, PHONE } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { focused, holds, linkTo, openPage, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -30,7 +31,7 @@ test('a link with a token that is not good says so, and leaves no token in the a
   const { page } = await openPage(t, browser, hub);
   await page.goto('/#token=wrong%3Alink');
   await page.getByText(/The link did not sign you in: /).waitFor();
-  assert.equal(page.url(), `${hub.url}/`);
+  await page.waitForURL(`${hub.url}/`);
 });
 
 test('a link of another namespace asks before it signs in, and nothing of the one before is left then', async (t) => {
@@ -44,10 +45,10 @@ test('a link of another namespace asks before it signs in, and nothing of the on
 
   await page.goto(linkTo(hub, 'theirs'));
   await dialog.getByText(/the namespace “theirs”.*signed in to “mine”/).waitFor();
-  assert.equal(new URL(page.url()).hash, '');
+  await page.waitForURL((url) => url.hash === '');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('link', { name: /Mine/ }).click();
-  assert.equal(await chat.line.inputValue(), 'a draft of mine');
+  await holds(chat.line, 'a draft of mine');
   assert.equal(await kept(), hub.token('mine'));
 
   // What another tab holds goes, too.
@@ -62,10 +63,10 @@ test('a link of another namespace asks before it signs in, and nothing of the on
   await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
   await page.getByRole('link', { name: /Theirs/ }).click();
   await page.getByRole('heading', { name: 'Theirs', level: 1 }).waitFor();
-  assert.equal(new URL(page.url()).pathname, `/sessions/${theirs.id}`);
+  await page.waitForURL(`**/sessions/${theirs.id}`);
   assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage).sort()), ['jwt', 'namespace']);
   await other.getByRole('alert').waitFor();
-  assert.equal(await other.getByText('Mine', { exact: true }).count(), 0);
+  await other.getByText('Mine', { exact: true }).waitFor({ state: 'detached' });
 
   // What is said in one namespace is not heard in the other.
   await cli.say(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
@@ -77,18 +78,17 @@ test('a link of another namespace asks before it signs in, and nothing of the on
 
 test('a command is sent, approved, and its output is seen', async (t) => {
   const { repository, page, chat, complaints } = await session(t, 'first', { args: ['--name', 'The notes'] });
-  assert.equal(new URL(page.url()).hash, '');
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await chat.line.fill('echo two >> notes.txt; cat notes.txt');
   await page.keyboard.press('Enter');
   await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
   await page.getByRole('link', { name: /The notes.*waits for your answer/ }).waitFor();
-  assert.equal(await page.title(), '(1) The notes · Session gateway');
+  await page.waitForFunction(() => document.title === '(1) The notes · Session gateway');
   await chat.answer('Approve');
   await chat.says('Exit code 0.');
-  await page.locator('summary', { hasText: 'Bash' }).click();
+  // Its beginning is read without a click.
   await chat.says('one\ntwo');
-  assert.equal(await page.getByText('Sending …').count(), 0);
+  await page.getByText('Sending …').waitFor({ state: 'detached' });
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
   assert.deepEqual(complaints, []);
 });
@@ -110,10 +110,10 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await chat.line.fill('/gre');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Tab');
-  assert.equal(await chat.line.inputValue(), '/greet ');
+  await holds(chat.line, '/greet ');
   await chat.line.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
-  assert.equal(await chat.line.inputValue(), '/greet ');
+  await holds(chat.line, '/greet ');
   await page.keyboard.press('Enter');
   await chat.says('Exit code 0.');
   await page.locator('summary', { hasText: 'echo hello there' }).waitFor();
@@ -123,6 +123,45 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await chat.send('/todo done 1');
   await page.locator('.todo-strip', { hasText: '1/2' }).getByText('Read it again').first().waitFor();
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
+});
+
+test('of an output the beginning is seen, and what is longer unfolds', async (t) => {
+  const { page, chat } = await session(t, 'previews', { args: ['--auto-approve'] });
+  await chat.send('seq 46');
+  await chat.says('Exit code 0.');
+  const call = chat.log.locator('.fold', { hasText: 'seq 46' });
+  assert.equal(await call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
+  await call.getByRole('button', { name: '… 40 more lines' }).press('Enter');
+  await call.locator('.fold-body .output', { hasText: '46' }).waitFor();
+  await call.locator('.preview').waitFor({ state: 'detached' });
+  // Keys go on where the button was.
+  await focused(call.locator('summary'));
+  await page.keyboard.press('Enter');
+  await call.locator('.preview').waitFor();
+});
+
+test('an output that comes in pieces moves nothing under who reads further up, and who is at the end stays there', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
+  const output = (part) => cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [part] } } } });
+  const piece = (content) => output({ type: 'tool_result', tool_use_id: 't', content });
+  for (let number = 1; number <= 40; number += 1) await output({ type: 'text', text: `Message number ${number}.` });
+  await output({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
+  const { page } = await visit(t, 'pieces', { ...PHONE, path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  const isAtEnd = () => chat.log.evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
+  const more = (count) => chat.log.getByRole('button', { name: `… ${count} more line` });
+  await chat.says('Message number 40.');
+  await piece('line\n'.repeat(8));
+  await more(2).waitFor();
+  await eventually(isAtEnd, 'the end');
+
+  await chat.log.evaluate((element) => element.scrollBy(0, -200));
+  await page.getByRole('button', { name: 'Newest' }).waitFor();
+  const read = chat.log.getByText('Message number 37.');
+  const { y } = await read.boundingBox();
+  await piece('line\n'.repeat(8));
+  await more(10).waitFor({ state: 'attached' });
+  assert.equal((await read.boundingBox()).y, y);
 });
 
 test('a running command is stopped', async (t) => {

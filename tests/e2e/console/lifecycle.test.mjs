@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, PHONE } from '../lib/browser.mjs';
+import { eventually } from '../lib/await.mjs';
+import { counted, DESK, focused, holds, PHONE } from '../lib/browser.mjs';
 import { connectCli } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -25,7 +26,7 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByText('There is no such directory on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
   await page.getByText('This directory is there').waitFor();
-  assert.equal(await page.getByRole('textbox', { name: 'Directory' }).inputValue(), repository.folder);
+  await holds(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
   await page.getByLabel(/In a git worktree/).check();
   await page.getByLabel(/Name of the worktree/).fill('fix-notes');
   await page.getByLabel(/Without asking/).check();
@@ -107,26 +108,80 @@ test('what a machine refuses is said where it was asked for', async (t) => {
   await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
 });
 
+test('what is wrong with a field is said at the field, in a person’s words', async (t) => {
+  const { repository, page } = await session(t, 'fields');
+  await page.goto(`${hub.url}/new`);
+  const directory = page.getByRole('textbox', { name: 'Directory' });
+  const name = page.getByLabel(/Name of the worktree/);
+  const start = page.getByRole('button', { name: 'Start the session' });
+  const fault = async (field, words) => {
+    await focused(field.and(page.locator('[aria-invalid="true"]')));
+    const said = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
+    assert.match(await said.textContent(), words);
+  };
+  await directory.fill(repository.folder);
+  await page.getByLabel(/In a git worktree/).check();
+  await name.fill(' ');
+  await start.click();
+  await fault(name, /^ The worktree needs a name\.$/);
+  await name.fill('-no');
+  await start.click();
+  await fault(name, /^ The name becomes a branch and a folder: 1 to 64 letters/);
+  await name.fill('main');
+  await start.click();
+  await fault(name, /There is a branch main already/);
+  await page.getByLabel(/In a git worktree/).uncheck();
+  await page.locator('[aria-invalid]').waitFor({ state: 'detached' });
+  await directory.fill('/');
+  await start.click();
+  await fault(directory, /outside the directories this machine serves/);
+});
+
+test('keys are offered where there are some: not on a phone, but as soon as a tablet has got a keyboard', async (t) => {
+  const { page, chat } = await session(t, 'keys', { options: PHONE });
+  await page.goto(`${hub.url}/settings`);
+  await page.getByRole('heading', { name: 'Notifications' }).waitFor();
+  const keys = page.getByRole('heading', { name: 'Keys' });
+  await keys.waitFor({ state: 'detached' });
+  await page.keyboard.press('Tab');
+  await keys.waitFor();
+
+  await page.goBack();
+  await chat.line.fill('echo one');
+  await chat.line.press('Enter');
+  await page.keyboard.type('echo two');
+  await holds(chat.line, 'echo one\necho two');
+  await page.keyboard.press('Control');
+  await page.keyboard.press('Enter');
+  await holds(chat.line, '');
+});
+
 test('the theme is that of the system until one is chosen, which stays', async (t) => {
   const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
+  const turns = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark' : 'the light');
   await page.getByLabel('Theme').waitFor();
-  assert.equal(await isDark(), true);
+  await turns(true);
   await page.getByLabel('Theme').selectOption('Light');
-  assert.equal(await isDark(), false);
+  await turns(false);
   await page.reload();
   await page.getByLabel('Theme').waitFor();
-  assert.equal(await isDark(), false);
+  await turns(false);
   await page.getByLabel('Theme').selectOption('As the system');
-  assert.equal(await isDark(), true);
+  await turns(true);
 });
 
 test('an address of a session that is not there, or not one’s own, says so', async (t) => {
   const other = await hub.web('others').session({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
-  await page.getByRole('alert').waitFor();
+  await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
+  // Asking again would change nothing.
+  await counted(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'To the sessions' }).click();
   await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.goto(`${hub.url}/sessions/none`);
+  await page.getByRole('alert').getByText('No such session.').waitFor();
+  await page.getByRole('link', { name: 'To the sessions' }).click();
   // As a link of an agent does it, which is not asked of the hub.
   await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
   await page.getByRole('heading', { name: 'There is no such page' }).waitFor();

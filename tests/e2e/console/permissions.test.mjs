@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { PHONE } from '../lib/browser.mjs';
+import { counted, holds, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -14,11 +14,14 @@ test('a command is denied with a reason, denied and stopped, and approved for th
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
-  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  // It looks like what it does.
+  await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
   await chat.says('Reason: It is still needed');
+  // The agent may be quicker than the answer to the answer.
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await chat.send('rm -r src');
   await chat.answer('Deny and stop');
-  await chat.says('Denied and aborted: rm -r src');
+  await chat.says('Denied and aborted.');
   await chat.send('cat notes.txt');
   await chat.answer('For this session');
   await chat.says('Exit code 0.');
@@ -36,7 +39,7 @@ test('who is at the end of a conversation stays there when a request is answered
     await page.locator('summary', { hasText: `seq ${round} 3` }).waitFor();
     await chat.request().waitFor({ state: 'detached' });
     await eventually(isAtEnd, `the end of the conversation after command ${round}`);
-    assert.equal(await page.getByRole('button', { name: 'Newest' }).count(), 0);
+    await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
   }
 });
 
@@ -71,12 +74,13 @@ test('an edit is shown as a diff before it is approved, and can end the question
   const { page } = await visit(t, 'edits', { path: `/sessions/${one.id}` });
   const card = new Chat(page).request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
+  await card.locator('mark').nth(1).waitFor();
   assert.deepEqual(await card.locator('mark').allTextContents(), ['old', 'new']);
   await card.getByRole('button', { name: 'Accept edits' }).click();
   assert.equal((await answered).mode, 'acceptEdits');
 });
 
-test('what was answered stays in the conversation: with the call that it allowed, or in a line of its own', async (t) => {
+test('what was answered stays in the conversation, with the call that it was about', async (t) => {
   const { page, chat, complaints } = await session(t, 'answered');
   await chat.send('echo allowed');
   await chat.answer('Approve');
@@ -93,14 +97,16 @@ test('what was answered stays in the conversation: with the call that it allowed
   await allowed.locator('summary').click();
   await allowed.locator('.answer').waitFor();
   assert.deepEqual(await allowed.locator('.answer > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
+  // Told once, too: by the call that it kept from running.
   const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
-  assert.equal(await denied.locator('summary').textContent(), 'DeniedBash rm notes.txt — It is still needed');
+  await counted(chat.log.getByText('It is still needed'), 1);
+  await denied.getByRole('img', { name: 'Denied' }).waitFor();
   await denied.locator('summary').click();
   await denied.locator('.answer').waitFor();
   assert.deepEqual(await denied.locator('.answer > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
-  // The one has its place beside the call alone.
-  assert.equal(await chat.log.locator('summary', { hasText: 'Approved' }).count(), 0);
+  // Each has its place beside its call alone.
+  await counted(chat.log.locator('summary'), 2);
   assert.deepEqual(complaints, []);
 });
 
@@ -141,7 +147,7 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   const cards = page.getByRole('region', { name: 'Bash asks' });
   const focused = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
   await cards.nth(2).waitFor();
-  assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 1);
+  await counted(page.getByRole('button', { name: 'Approve' }), 1);
   await cards.nth(0).getByText('first').waitFor();
   await cards.nth(2).getByRole('button').click();
   await cards.nth(2).getByRole('button', { name: 'Approve' }).focus();
@@ -150,6 +156,7 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   await focused('Approve');
   await cards.nth(0).getByRole('button', { name: 'Deny', exact: true }).focus();
   await page.keyboard.press('Enter');
+  await page.locator('dialog input:focus').waitFor();
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
   await cards.nth(1).waitFor({ state: 'detached' });
@@ -158,6 +165,53 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   await cards.nth(0).waitFor({ state: 'detached' });
   await focused('Message to the agent');
   assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
+});
+
+test('what is half written of a reason or an answer is kept while one looks elsewhere, and goes with the answer', async (t) => {
+  const namespace = 'drafts';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/d', metadata: { path: '/code/d', host: 'h', name: 'The one' } });
+  await hub.web(namespace).session({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
+  const answered = [];
+  await cli.serve(`${one.id}:permission`, ({ id, reason, answers }) => (answered.push([id, reason ?? answers]), { success: true }));
+  const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] }, { id: 'name', question: 'Its name?' }];
+  const requests = {
+    r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
+    r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 },
+  };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
+  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const [asks, runs] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
+  const reason = page.getByRole('dialog').getByLabel(/What should the agent know/);
+  const deny = () => runs.getByRole('button', { name: 'Deny', exact: true }).click();
+  await asks.getByLabel('Square').check();
+  await asks.getByLabel('Answer to: Its name?').fill('Ti');
+  await runs.getByRole('button').click();
+  await deny();
+  await reason.fill('Not now, as');
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+
+  await page.getByRole('link', { name: 'Files' }).click();
+  await page.getByRole('link', { name: 'Chat' }).click();
+  await page.getByRole('link', { name: /The other/ }).click();
+  await page.getByRole('heading', { name: 'The other', level: 1 }).waitFor();
+  await page.getByRole('link', { name: /The one/ }).click();
+  await asks.locator('input:checked').waitFor();
+  assert.equal(await asks.getByLabel('Square').isChecked(), true);
+  await holds(asks.getByLabel('Answer to: Its name?'), 'Ti');
+  await asks.getByLabel('Answer to: Its name?').fill('Tile');
+  await asks.getByRole('button', { name: 'Answer', exact: true }).click();
+  await asks.waitFor({ state: 'detached' });
+  await deny();
+  await holds(reason, 'Not now, as');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await runs.waitFor({ state: 'detached' });
+  assert.deepEqual(answered, [['r1', { shape: ['Square'], name: ['Tile'] }], ['r2', 'Not now, as']]);
+
+  // Another request of the same name begins with nothing.
+  const { agentStateVersion: expectedVersion } = (await hub.web(namespace).get(`/api/sessions/${one.id}`)).body.session;
+  await cli.ask('update-state', { sid: one.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
+  await deny();
+  await holds(reason, '');
 });
 
 test('a request that the agent refuses to take an answer for stays, with the reason', async (t) => {
@@ -170,6 +224,7 @@ test('a request that the agent refuses to take an answer for stays, with the rea
   const card = new Chat(page).request();
   await card.getByRole('button', { name: 'Approve' }).tap();
   await page.getByText('Not answered').waitFor();
+  await page.locator('.request[aria-busy="false"]').waitFor();
   success = true;
   await card.getByRole('button', { name: 'Approve' }).tap();
   await card.waitFor({ state: 'detached' });

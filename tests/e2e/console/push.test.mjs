@@ -6,7 +6,7 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { eventually } from '../lib/await.mjs';
+import { deferred, eventually, within } from '../lib/await.mjs';
 import { DESK, linkTo, openPage } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
@@ -69,7 +69,7 @@ test('whoever turned notifications on and does not look is notified, and led to 
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
   await click(page);
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
-  assert.equal(new URL(page.url()).pathname, data.url);
+  await page.waitForURL(`**${data.url}`);
   await chat.request().waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -85,8 +85,9 @@ test('whoever looks at the page sees a toast instead, and no push is sent', asyn
   await page.getByText('alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
-  const { log } = (await hub.web('looks').get('/api/push/log')).body;
-  assert.deepEqual(log.map(({ outcome }) => outcome), ['toast']);
+  const outcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
+  await eventually(async () => (await outcomes())[0] === 'toast', 'the outcome');
+  assert.deepEqual(await outcomes(), ['toast']);
   assert.ok(!service.messages.some(({ path: to }) => to === device.path));
 });
 
@@ -152,6 +153,31 @@ test('notifications are turned off also while the hub does not hear of it', asyn
   await on(page).waitFor();
 });
 
+test('notifications that are turned off while they are made known stay off', async (t) => {
+  const { page } = await settings(t, 'overtaken', service.browser().subscription);
+  await on(page).click();
+  await off(page).waitFor();
+  // The page makes them known as it begins, and the settings once more.
+  const [held, passes] = [deferred(), deferred()];
+  let count = 0;
+  await page.route('**/api/push/subscribe', async (route) => {
+    if (route.request().method() === 'POST' && (count += 1) === 2) {
+      held.resolve();
+      await passes.promise;
+    }
+    await route.fallback();
+  });
+  await page.reload();
+  await off(page).waitFor();
+  await within(held.promise, 'the second time');
+  await off(page).click();
+  const late = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
+  passes.resolve();
+  await late;
+  await on(page).waitFor();
+  assert.equal(await known('overtaken'), 0);
+});
+
 test('why there is no switch is said: blocked, not possible, or only from the home screen', async (t) => {
   const without = () => delete window.PushManager;
   const onPhone = () => {
@@ -175,15 +201,19 @@ test('why there is no switch is said: blocked, not possible, or only from the ho
 test('the settings tell what became of the last notifications', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'wonders', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await visit(t, 'wonders', { ...DESK, path: '/settings' });
-  await page.getByText('What became of the last notifications').click();
-  await page.getByText('There were none yet.').waitFor();
+  await page.getByText('Recent notifications').click();
+  const none = page.getByText('There were none yet.');
+  await none.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await look(page, 'hidden');
+  const newest = (outcome) => eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
   await cli.say(one.id, READY);
+  await newest('no-subscribers');
   const again = page.getByRole('button', { name: 'Read again' });
   await again.click();
-  const list = page.getByRole('list', { name: 'Last notifications' });
-  await list.getByText('Session Ready: No browser had notifications turned on').waitFor();
+  // No browser has had them on.
+  await page.getByRole('button', { name: 'Read again', disabled: false }).waitFor();
+  await none.waitFor();
 
   const refusing = service.browser(() => ({ status: 403 }));
   const busy = service.browser((number) => (number === 1 ? { status: 503, headers: { 'retry-after': '3600' } } : {}));
@@ -191,11 +221,13 @@ test('the settings tell what became of the last notifications', async (t) => {
   const requests = { r1: { tool: 'shell', arguments: {} } };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
   await busy.next();
-  await eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0].outcome === 'sending', 'the retry');
+  await newest('sending');
   await again.click();
-  await list.getByText('Permission Request: On its way: some push services are asked again').waitFor();
-  await list.getByText(`${service.origin}: The push service refused it. (403)`).waitFor();
-  await list.getByText(`${service.origin}: The push service could not take it at that moment. (503)`).waitFor();
+  const list = page.getByRole('list', { name: 'Recent notifications' });
+  await list.getByText('Permission Request: Not delivered everywhere yet, and tried again').waitFor();
+  await list.getByText(`The browser’s push service refused it (${service.origin}, 403)`).waitFor();
+  await list.getByText(`The browser’s push service was busy (${service.origin}, 503)`).waitFor();
+  await list.getByText('Session Ready: Not sent, as no browser had notifications on').waitFor();
   await page.evaluate(readFileSync(axe, 'utf8'));
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);

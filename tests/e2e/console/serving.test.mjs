@@ -1,7 +1,7 @@
 /** How the hub serves its console: which paths are whose, and what goes with the files. */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { DESK } from '../lib/browser.mjs';
@@ -90,21 +90,33 @@ test('it can be installed: a manifest with icons, and a service worker that open
     if (sizes !== 'any') assert.equal(size, sizes, src);
   }
   await page.evaluate(() => navigator.serviceWorker.ready);
-  await page.reload();
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
   await context.setOffline(true);
-  await page.goto(`${hub.url}/machines`);
-  await page.getByRole('heading', { name: 'Machines' }).waitFor();
+  // Views that were never opened.
+  for (const [address, name] of [['/new', 'New session'], ['/archive', 'Archive'], ['/settings', 'Settings'], ['/machines', 'Machines']]) {
+    await page.goto(`${hub.url}${address}`);
+    await page.getByRole('heading', { name, exact: true }).waitFor();
+  }
   await page.getByText(/You are offline|Reconnecting/).waitFor();
   await context.setOffline(false);
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });
 
+test('every file of the console is kept for a time without a network', async (t) => {
+  const { page, complaints } = await visit(t, 'kept', DESK);
+  await page.evaluate(() => navigator.serviceWorker.ready);
+  const kept = await page.evaluate(async () => {
+    const paths = [];
+    for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) paths.push(new URL(url).pathname);
+    return paths.sort();
+  });
+  const built = readdirSync(path.join(ROOT, 'web', 'dist', 'assets')).map((file) => `/assets/${file}`);
+  assert.deepEqual(kept, ['/', ...built].sort());
+  assert.deepEqual(complaints, []);
+});
+
 test('a file that is opened by itself does not take the place of the page without a network', async (t) => {
   const { page, context } = await visit(t, 'files', DESK);
   await page.evaluate(() => navigator.serviceWorker.ready);
-  await page.reload();
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
   for (const file of ['/icon.svg', '/sw.js', '/manifest.webmanifest']) assert.equal((await page.goto(file)).status(), 200, file);
   await page.goto('about:blank');
   await context.setOffline(true);

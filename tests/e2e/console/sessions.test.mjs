@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, PHONE } from '../lib/browser.mjs';
+import { counted, DESK, holds, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -18,7 +18,7 @@ test('sessions stand under their directories and machines, with what each is doi
   const { page } = await visit(t, namespace);
   const group = (host) => page.locator('.group', { has: page.getByRole('heading', { name: new RegExp(`~/site.*${host}`) }) });
   await group('server').getByRole('link', { name: /The server.*ended/ }).waitFor();
-  assert.equal(await group('laptop').getByRole('link').count(), 2);
+  await counted(group('laptop').getByRole('link'), 2);
   await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
 
   const line = (words) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${words}`) }).waitFor();
@@ -53,7 +53,7 @@ test('each kind of agent has its own modes, and those that have no models offer 
   await cli.serve(`${one.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Auto');
   await page.getByText('The mode was not changed').waitFor();
-  assert.equal(await modes.inputValue(), 'plan');
+  await holds(modes, 'plan');
 });
 
 test('sessions appear, are found by a word, and go, without a reload', async (t) => {
@@ -126,7 +126,7 @@ test('a thousand sessions are all there, and found', async (t) => {
   }
   const { page } = await visit(t, 'thousand', DESK);
   await page.getByRole('link', { name: /Session 999/ }).waitFor();
-  assert.equal(await page.locator('.session-row').count(), count);
+  await counted(page.locator('.session-row'), count);
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 512');
   await page.getByRole('link', { name: /Session 512/ }).click();
   await new Chat(page).page.getByText('Nothing was said yet').waitFor();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { PHONE } from '../lib/browser.mjs';
+import { holds, PHONE } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
 const { session } = await startConsole();
@@ -19,6 +19,7 @@ test('changes are shown with their diffs, staged and not, and read again when th
   await page.getByRole('heading', { name: 'main', exact: true }).waitFor();
   const staged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Staged/ }) });
   const unstaged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Not staged/ }) });
+  await unstaged.locator('.change-path').nth(1).waitFor();
   assert.deepEqual(await staged.locator('.change-path').allTextContents(), ['notes.txt']);
   assert.deepEqual((await unstaged.locator('.change-path').allTextContents()).sort(), ['new.txt', 'src/main.rs']);
 
@@ -26,7 +27,7 @@ test('changes are shown with their diffs, staged and not, and read again when th
   await staged.getByRole('region', { name: 'Diff of notes.txt' }).locator('[data-kind="added"]', { hasText: 'two' }).waitFor();
   await unstaged.locator('summary', { hasText: 'main.rs' }).click();
   const diff = unstaged.getByRole('region', { name: 'Diff of src/main.rs' });
-  await diff.waitFor();
+  await diff.locator('mark').nth(1).waitFor();
   assert.deepEqual(await diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
   await unstaged.locator('summary', { hasText: 'new.txt' }).click();
   await unstaged.getByRole('region', { name: 'Diff of new.txt' }).getByText('fresh').waitFor();
@@ -94,7 +95,7 @@ test('on a phone the tree and the file are one after another', async (t) => {
   await page.getByRole('link', { name: 'Files' }).tap();
   await page.getByRole('treeitem', { name: 'notes.txt' }).tap();
   await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
-  assert.equal(await page.getByRole('tree').isVisible(), false);
+  await page.getByRole('tree').waitFor({ state: 'hidden' });
   await page.getByRole('button', { name: 'All files' }).tap();
   await page.getByRole('tree').waitFor();
   await page.getByRole('link', { name: 'Back to the sessions' }).tap();
@@ -128,23 +129,26 @@ test('files are sent by picker, paste and drop, one is removed again, and the me
   const attached = page.getByRole('list', { name: 'Attachments' });
   assert.deepEqual((await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]), ['picked.txt', 'pasted.txt', 'dropped.txt']);
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
-  assert.equal(await files.count(), 0);
+  await files.waitFor({ state: 'detached' });
   assert.deepEqual(complaints, []);
 });
 
 test('an upload shows how far it is, can fail, and is sent again', async (t) => {
   const { page, chat } = await session(t, 'progress', { args: ['--auto-approve'] });
   let refuse = true;
+  let seen;
   await page.route('**/upload', async (route) => {
     if (refuse) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
-    else await route.continue();
+    else await seen.then(() => route.continue());
   });
   await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
   await page.getByText('The hub is busy.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   refuse = false;
-  const progress = page.getByRole('progressbar', { name: 'Sending large.bin' });
-  await Promise.all([progress.waitFor(), page.getByRole('button', { name: 'Send large.bin again' }).click()]);
+  // It does not arrive before it was seen on its way.
+  seen = page.getByRole('progressbar', { name: 'Sending large.bin' }).waitFor();
+  await page.getByRole('button', { name: 'Send large.bin again' }).click();
+  await seen;
   await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
   await page.locator('summary', { hasText: 'wc -c' }).click();
@@ -164,7 +168,7 @@ test('a message is not sent without a file that was meant to go with it', async 
   await chat.line.fill('cat $ATTACHMENTS');
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   await chat.line.press('Enter');
-  assert.equal(await chat.line.inputValue(), 'cat $ATTACHMENTS');
+  await holds(chat.line, 'cat $ATTACHMENTS');
   await page.getByRole('button', { name: 'Remove broken.txt' }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await chat.says('Exit code 0.');

@@ -3,7 +3,7 @@
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
-import { PATIENCE_MS } from './await.mjs';
+import { eventually, PATIENCE_MS } from './await.mjs';
 
 /** What makes the browser draw the same pixels each time: whole tiles, one after another. */
 const DRAWING = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
@@ -49,3 +49,12 @@ export async function openPage(t, browser, hub, options = DESK) {
 
 /** The address that signs in, as `npm run dev` prints it. */
 export const linkTo = (hub, namespace, path) => signInLink(hub.url, hub.token(namespace), path);
+
+/** Waits until there are so many of an element. @param {import('playwright-core').Locator} locator */
+export const counted = (locator, count) => eventually(async () => (await locator.count()) === count, `${count} times ${locator}`);
+
+/** Waits until a field holds a text. @param {import('playwright-core').Locator} locator */
+export const holds = (locator, text) => eventually(async () => (await locator.inputValue()) === text, `“${text}” in ${locator}`);
+
+/** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
+export const focused = (locator) => eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);

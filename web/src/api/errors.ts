@@ -6,12 +6,15 @@ export class HubError extends Error {
   readonly status: number;
   /** The hub's stable word for it; `unreachable` when there was no answer. */
   readonly code: string;
+  /** The field of the request that is at fault, where one is. */
+  readonly field: string | undefined;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, field?: string) {
     super(message);
     this.name = 'HubError';
     this.status = status;
     this.code = code;
+    this.field = field;
   }
 
   /** Whether the same request may succeed a little later, without anybody changing anything. */
@@ -27,11 +30,12 @@ export function unreachable(): HubError {
 
 /** Makes an error of a refusal's status and body. */
 export function refusal(status: number, body: unknown): HubError {
-  const { error, code } = (typeof body === 'object' && body !== null ? body : {}) as { error?: unknown; code?: unknown };
+  const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as { error?: unknown; code?: unknown; field?: unknown };
   return new HubError(
     status,
     typeof code === 'string' ? code : `http_${status}`,
     typeof error === 'string' ? error : `The hub answered with status ${status}.`,
+    typeof field === 'string' ? field : undefined,
   );
 }
 

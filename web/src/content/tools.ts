@@ -19,6 +19,36 @@ export function summarize(input: unknown): string {
   return firstLine(typeof first === 'string' ? first : plain(input));
 }
 
+/** Colours and the like of a terminal, which a page cannot show. */
+const CONTROLS = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
+
+/** An output without a terminal's controls, and without what is empty at its end. */
+export const plainOutput = (text: string): string => text.replace(CONTROLS, '').trimEnd();
+
+/** Lines of an output that are seen before it is unfolded. */
+const PREVIEW_LINES = 6;
+/** So many characters of them at most: a line may be a whole file. */
+const PREVIEW_LENGTH = 600;
+
+/**
+ * The beginning of an output, with what else there is in words; `more` is empty when this is all.
+ * @param pictures how many came out beside the text
+ */
+export function previewOf(output: string, pictures: number): { text: string; more: string } {
+  const clean = plainOutput(output);
+  const lines = clean.split('\n');
+  const first = lines.slice(0, PREVIEW_LINES).join('\n');
+  const text = first.slice(0, PREVIEW_LENGTH);
+  const rest = lines.length - PREVIEW_LINES;
+  const more = [
+    text.length < first.length ? count(clean.length - text.length, 'more character') : rest > 0 && count(rest, 'more line'),
+    pictures > 0 && count(pictures, 'picture'),
+  ];
+  return { text, more: more.filter(Boolean).join(', ') };
+}
+
+const count = (number: number, what: string) => `${number} ${what}${number === 1 ? '' : 's'}`;
+
 /** A change of a file that a call would make or has made. */
 export interface Edit {
   path: string;

@@ -73,7 +73,7 @@ function removed(state: State, id: string): State {
   const { [id]: _summary, ...summaries } = state.summaries;
   const { [id]: _session, ...sessions } = state.sessions;
   const { [id]: _conversation, ...conversations } = state.conversations;
-  const sessionErrors = { ...state.sessionErrors, [id]: 'This session was deleted.' };
+  const sessionErrors = { ...state.sessionErrors, [id]: { text: 'This session was deleted.', isGone: true } };
   return { ...state, summaries, sessions, conversations, sessionErrors };
 }
 

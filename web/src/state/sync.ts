@@ -111,7 +111,7 @@ export class Sync {
       } catch (error) {
         const isKnown = state.value.sessions[id] !== undefined;
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
-        if (!isKnown || isGone) patch({ sessionErrors: { ...state.value.sessionErrors, [id]: sentence(error) } });
+        if (!isKnown || isGone) patch({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: sentence(error), isGone } } });
       }
     });
   }

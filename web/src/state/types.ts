@@ -25,6 +25,13 @@ export interface Conversation {
   outgoing: Outgoing[];
 }
 
+/** Why a session cannot be shown. */
+export interface Unshown {
+  text: string;
+  /** It is not there, and asking again changes nothing. */
+  isGone: boolean;
+}
+
 export interface State {
   /** How far the list of sessions that are not archived is read. */
   list: Reading;
@@ -34,7 +41,7 @@ export interface State {
   /** Sessions that were opened, whole. */
   sessions: Record<string, Session>;
   /** Why a session that was opened cannot be shown. */
-  sessionErrors: Record<string, string>;
+  sessionErrors: Record<string, Unshown>;
   conversations: Record<string, Conversation>;
   machinesRead: Reading;
   machines: Record<string, Machine>;

@@ -8,8 +8,8 @@ import { sentence } from '../api/errors.ts';
 interface Question {
   title: string;
   text?: ComponentChildren;
-  /** With a field, what is in it at first. */
-  field?: { label: string; value: string; maxLength: number; isOptional?: boolean };
+  /** With a field, what is in it at first. `onWrite` hears of every change, for what is to be kept when nobody confirms. */
+  field?: { label: string; value: string; maxLength: number; isOptional?: boolean; onWrite?: (value: string) => void };
   action: string;
   isDangerous?: boolean;
   /** The dialog stays open, with the reason, when this fails. */
@@ -44,6 +44,10 @@ function Asked({ question }: { question: Question }) {
   const onClose = () => {
     asked.value = null;
   };
+  const write = (next: string) => {
+    setValue(next);
+    field?.onWrite?.(next);
+  };
   const confirm = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -71,7 +75,7 @@ function Asked({ question }: { question: Question }) {
               maxLength={field.maxLength}
               required={!field.isOptional}
               autoFocus
-              onInput={({ currentTarget }) => setValue(currentTarget.value)}
+              onInput={({ currentTarget }) => write(currentTarget.value)}
             />
           </div>
         )}

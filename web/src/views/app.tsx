@@ -10,7 +10,7 @@ import { Boundary } from '../ui/boundary.tsx';
 import { Dialogs } from '../ui/dialog.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
 import { Toasts } from '../ui/toasts.tsx';
-import { isWide } from '../ui/device.ts';
+import { hasKeyboard, isWide } from '../ui/device.ts';
 import { ConnectionBanner } from './connection.tsx';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
@@ -116,9 +116,11 @@ function Welcome() {
   return (
     <div class="empty">
       <h2>{count === 0 ? 'Nothing here yet' : 'Choose a session'}</h2>
-      <p>
-        <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> shows all keys.
-      </p>
+      {hasKeyboard.value && (
+        <p>
+          <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> shows all keys.
+        </p>
+      )}
     </div>
   );
 }

@@ -59,7 +59,7 @@ export function Composer({ session }: { session: Session }) {
     else if (chosen && event.key === 'ArrowDown') setChoice((choice + 1) % offered.length);
     else if (chosen && event.key === 'ArrowUp') setChoice((choice - 1 + offered.length) % offered.length);
     // On a phone Enter begins a line, and the button sends.
-    else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard || event.ctrlKey || event.metaKey)) send();
+    else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey)) send();
     else return;
     event.preventDefault();
   };
@@ -181,7 +181,7 @@ function Settings({ session }: { session: Session }) {
           ))}
         </select>
       )}
-      <span class="muted small composer-hint">{hasKeyboard ? 'Enter sends, Shift+Enter begins a line' : ''}</span>
+      <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter sends, Shift+Enter begins a line' : ''}</span>
     </div>
   );
 }

@@ -13,7 +13,7 @@ import { Fold } from '../ui/fold.tsx';
 import { ago, sizeOf } from '../ui/pieces.tsx';
 import { Permission } from './permission.tsx';
 import { TodoList } from './todos.tsx';
-import { ToolCall } from './tool.tsx';
+import { ResultFold, ToolCall } from './tool.tsx';
 import { Output, Pictures } from './tool-input.tsx';
 
 /** Shows an item. */
@@ -39,10 +39,7 @@ export function ItemView({ item, sessionId }: { item: Item; sessionId: string })
       return <ToolCall tool={item} />;
     case 'result':
       return (
-        <Fold id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier call" isBad={item.isError}>
-          {item.text.trim() !== '' && <Output text={item.text} />}
-          <Pictures urls={item.images} />
-        </Fold>
+        <ResultFold id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier call" isBad={item.isError} output={item.text} images={item.images} />
       );
     case 'permission':
       return <Permission id={item.key} request={item.request} />;

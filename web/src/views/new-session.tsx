@@ -4,7 +4,7 @@ import './machines.css';
 import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
-import { sentence } from '../api/errors.ts';
+import { type StartField, type StartProblem, startProblem } from '../content/start-problem.ts';
 import { sync } from '../hub.ts';
 import { exists, machineName, type Start, spawn } from '../state/machines.ts';
 import { AGENTS } from '../state/modes.ts';
@@ -42,25 +42,38 @@ function Form() {
   const [start, setStart] = useState<Start>(FIRST);
   const [isWorktree, setWorktree] = useState(false);
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<string | null>(null);
+  const [problem, setProblem] = useState<StartProblem | null>(null);
   const machine = machines.value[machineId] ?? online[0];
   const change = (changes: Partial<Start>) => {
     setStart({ ...start, ...changes });
     // It spoke of what stood there before.
-    setError(null);
+    setProblem(null);
+  };
+  const at = (field: StartField) => (problem?.field === field ? problem.text : null);
+  useEffect(() => {
+    if (problem?.field) document.getElementById(problem.field)?.focus();
+  }, [problem]);
+
+  const toggleWorktree = (on: boolean) => {
+    setWorktree(on);
+    setProblem(null);
   };
 
   const submit = async (event: Event) => {
     event.preventDefault();
     if (!machine) return;
+    const worktree = isWorktree ? start.worktree.trim() : '';
+    if (isWorktree && worktree === '') {
+      setProblem({ field: 'worktree', text: 'The worktree needs a name.' });
+      return;
+    }
     setBusy(true);
-    setError(null);
+    setProblem(null);
     try {
-      const worktree = isWorktree ? start.worktree.trim() : '';
       const id = await spawn(machine.id, { ...start, directory: start.directory.trim(), model: start.model.trim(), worktree });
       navigate(`/sessions/${id}`);
     } catch (failure) {
-      setError(sentence(failure));
+      setProblem(startProblem(failure, isWorktree));
       setBusy(false);
     }
   };
@@ -77,14 +90,15 @@ function Form() {
           ))}
         </select>
       </div>
-      {machine && <Directory machineId={machine.id} value={start.directory} onChange={(directory) => change({ directory })} />}
+      {machine && <Directory machineId={machine.id} value={start.directory} problem={at('directory')} onChange={(directory) => change({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={start.agent} onChange={({ currentTarget }) => change({ agent: currentTarget.value })}>
+        <select id="agent" class="input" value={start.agent} {...marked('agent', at('agent'))} onChange={({ currentTarget }) => change({ agent: currentTarget.value })}>
           {AGENTS.map((agent) => (
             <option key={agent}>{agent}</option>
           ))}
         </select>
+        <Problem field="agent" text={at('agent')} />
       </div>
       <div class="field">
         <label for="model">Model (optional)</label>
@@ -94,13 +108,15 @@ function Form() {
           value={start.model}
           placeholder="The agent's own choice"
           autocomplete="off"
+          {...marked('model', at('model'))}
           onInput={({ currentTarget }) => change({ model: currentTarget.value })}
         />
+        <Problem field="model" text={at('model')} />
       </div>
       <fieldset class="plain">
         <legend class="label">Ways of working</legend>
         <label class="check">
-          <input type="checkbox" checked={isWorktree} onChange={({ currentTarget }) => setWorktree(currentTarget.checked)} />
+          <input type="checkbox" checked={isWorktree} onChange={({ currentTarget }) => toggleWorktree(currentTarget.checked)} />
           <span>
             In a git worktree of its own
             <br />
@@ -116,8 +132,12 @@ function Form() {
               required
               value={start.worktree}
               autocomplete="off"
+              autocapitalize="none"
+              spellcheck={false}
+              {...marked('worktree', at('worktree'))}
               onInput={({ currentTarget }) => change({ worktree: currentTarget.value })}
             />
+            <Problem field="worktree" text={at('worktree')} />
           </div>
         )}
         <label class="check">
@@ -129,9 +149,9 @@ function Form() {
           </span>
         </label>
       </fieldset>
-      {error && (
+      {problem && !problem.field && (
         <p class="notice danger" role="alert">
-          {error}
+          {problem.text}
         </p>
       )}
       <div class="actions">
@@ -143,9 +163,30 @@ function Form() {
   );
 }
 
+/** A field's attributes while something is wrong with it. */
+const marked = (field: StartField, problem: string | null) => (problem === null ? {} : { 'aria-invalid': true, 'aria-describedby': `${field}-problem` });
+
+/** What is wrong with a field, below it. */
+function Problem({ field, text }: { field: StartField; text: string | null }) {
+  return (
+    text && (
+      <p id={`${field}-problem`} class="path-check bad" role="alert">
+        <X size={15} aria-hidden /> {text}
+      </p>
+    )
+  );
+}
+
 type Checked = 'unknown' | 'checking' | 'yes' | 'no';
 
-function Directory({ machineId, value, onChange }: { machineId: string; value: string; onChange: (directory: string) => void }) {
+interface DirectoryProps {
+  machineId: string;
+  value: string;
+  problem: string | null;
+  onChange: (directory: string) => void;
+}
+
+function Directory({ machineId, value, problem, onChange }: DirectoryProps) {
   const checked = useExists(machineId, value.trim());
   const known = Object.values(summaries.value)
     .filter(({ metadata }) => metadata?.machineId === machineId)
@@ -169,8 +210,10 @@ function Directory({ machineId, value, onChange }: { machineId: string; value: s
         autocapitalize="none"
         spellcheck={false}
         aria-describedby="directory-check"
+        {...marked('directory', problem)}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
       />
+      <Problem field="directory" text={problem} />
       <p id="directory-check" role="status" class={`path-check ${checked === 'yes' ? 'good' : checked === 'no' ? 'bad' : ''}`}>
         {checked === 'yes' && <Check size={15} aria-hidden />}
         {checked === 'no' && <X size={15} aria-hidden />}

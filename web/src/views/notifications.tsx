@@ -4,7 +4,7 @@ import './notifications.css';
 import { Bell, RotateCw } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { data } from '../api/client.ts';
-import type { PushLogEntry } from '../api/types.ts';
+import { failureOf, outcomeOf, wasAnyOn } from '../content/push-log.ts';
 import { api } from '../hub.ts';
 import { push, type PushState, readPush, subscribe, unsubscribe } from '../push.ts';
 import { ago, Failure, Skeleton } from '../ui/pieces.tsx';
@@ -16,22 +16,6 @@ const NO_SWITCH: Partial<Record<PushState, string>> = {
   unsupported: 'This browser has no notifications.',
   install: 'On this device notifications need the console on the home screen: share this page, choose “Add to Home Screen”, and open it from there.',
   blocked: 'This browser blocks notifications of this page. To allow them, open the page’s settings, at the left of its address, set notifications to “Allow”, and reload.',
-};
-
-/** What became of a notification, for a person who wonders why none came. */
-const OUTCOMES: Record<PushLogEntry['outcome'], string> = {
-  waiting: 'Will be sent in a moment',
-  sending: 'On its way: some push services are asked again',
-  sent: 'Sent',
-  failed: 'No push service took it',
-  toast: 'Shown on a page of the console that was in view',
-  'no-subscribers': 'No browser had notifications turned on',
-  answered: 'The request was answered right away',
-  'session-gone': 'The session was deleted right away',
-  'cooling-down': 'You were told of this session a moment before',
-  replaced: 'A newer one took its place',
-  overloaded: 'Too many notifications were on their way',
-  unavailable: 'The database did not say which browsers have notifications turned on',
 };
 
 /** How many entries are shown. */
@@ -70,7 +54,7 @@ function Log() {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="push-log" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-      <summary>What became of the last notifications</summary>
+      <summary>Recent notifications</summary>
       {isOpen && <Entries />}
     </details>
   );
@@ -80,11 +64,12 @@ function Entries() {
   const { value, error, isReading, again } = useRead('push-log', () => data(api.GET('/api/push/log')));
   if (error !== null) return <Failure text={error} onRetry={again} />;
   if (value === undefined) return <Skeleton label="Reading the log" lines={3} />;
+  const log = wasAnyOn(value.log) ? value.log : [];
   return (
     <div class="stack">
-      {value.log.length === 0 && <p class="muted">There were none yet.</p>}
-      <ul role="list" aria-label="Last notifications">
-        {value.log.slice(0, SHOWN).map((entry) => (
+      {log.length === 0 && <p class="muted">There were none yet. A browser gets them when they are turned on in it.</p>}
+      <ul role="list" aria-label="Recent notifications">
+        {log.slice(0, SHOWN).map((entry) => (
           <li key={`${entry.at} ${entry.sessionId} ${entry.requestId}`}>
             <div class="spread">
               <a class="ellipsis" href={`/sessions/${entry.sessionId}`}>
@@ -95,12 +80,11 @@ function Entries() {
               </time>
             </div>
             <p class="small">
-              {entry.title}: {outcome(entry)}
+              {entry.title}: {outcomeOf(entry)}
             </p>
-            {[...entry.failures, ...entry.retries].map(({ service, status, reason }, at) => (
+            {[...entry.failures, ...entry.retries].map((one, at) => (
               <p key={at} class="small muted">
-                {service}: {reason}
-                {status !== undefined && ` (${status})`}
+                {failureOf(one)} ({[one.service, one.status].filter(Boolean).join(', ')})
               </p>
             ))}
           </li>
@@ -113,11 +97,4 @@ function Entries() {
       </div>
     </div>
   );
-}
-
-/** An entry's outcome in words. */
-function outcome({ outcome: word, sent }: PushLogEntry): string {
-  // A newer hub may know more of them than this page.
-  const text = OUTCOMES[word] ?? word;
-  return word === 'sent' ? `${text} to ${sent} ${sent === 1 ? 'browser' : 'browsers'}` : text;
 }

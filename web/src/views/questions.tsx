@@ -1,18 +1,19 @@
 /** The agent's questions, each with choices or a line to write. */
 
-import { useId, useState } from 'preact/hooks';
+import { useId } from 'preact/hooks';
 import type { Question } from '../content/tools.ts';
+import type { AnswerDraft } from '../state/drafts.ts';
 
 interface Props {
   questions: Question[];
+  draft: AnswerDraft;
+  onDraft: (changes: Partial<AnswerDraft>) => void;
   onAnswer: (answers: Record<string, string[]>) => void;
   onSkip: () => void;
 }
 
 /** A form with all questions of one request. */
-export function Questions({ questions, onAnswer, onSkip }: Props) {
-  const [chosen, setChosen] = useState<Record<string, string[]>>({});
-  const [written, setWritten] = useState<Record<string, string>>({});
+export function Questions({ questions, draft: { chosen, written }, onDraft, onAnswer, onSkip }: Props) {
   const answerOf = ({ key }: Question) => {
     const own = written[key]?.trim();
     return [...(chosen[key] ?? []), ...(own ? [own] : [])];
@@ -25,13 +26,13 @@ export function Questions({ questions, onAnswer, onSkip }: Props) {
   const choose = ({ key, isMultiple }: Question, label: string) => {
     const before = chosen[key] ?? [];
     const added = isMultiple ? [...before, label] : [label];
-    setChosen({ ...chosen, [key]: before.includes(label) ? before.filter((one) => one !== label) : added });
+    const all = { ...chosen, [key]: before.includes(label) ? before.filter((one) => one !== label) : added };
     // One answer to a question of one: what was written is none then.
-    if (!isMultiple) setWritten({ ...written, [key]: '' });
+    onDraft(isMultiple ? { chosen: all } : { chosen: all, written: { ...written, [key]: '' } });
   };
   const write = ({ key, isMultiple }: Question, text: string) => {
-    setWritten({ ...written, [key]: text });
-    if (!isMultiple && text !== '') setChosen({ ...chosen, [key]: [] });
+    const all = { ...written, [key]: text };
+    onDraft(isMultiple || text === '' ? { written: all } : { written: all, chosen: { ...chosen, [key]: [] } });
   };
   return (
     <form onSubmit={submit}>

@@ -8,6 +8,7 @@ import type { PendingRequest, Session } from '../api/types.ts';
 import { requestsOf } from '../content/permissions.ts';
 import { editsOf, questionsOf, summarize } from '../content/tools.ts';
 import * as actions from '../state/actions.ts';
+import { draftOf, dropDraft, keepDraft } from '../state/drafts.ts';
 import { editMode, modeLabel } from '../state/modes.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { ask, isAsking } from '../ui/dialog.tsx';
@@ -54,7 +55,7 @@ function useFocusAfterAnswer(count: number, place: RefObject<HTMLElement>): () =
     if (!isDue.current || isAway || document.activeElement !== document.body) return;
     isDue.current = false;
     const next = place.current?.querySelector<HTMLElement>('.request :is(button, input)');
-    (next ?? document.getElementById(hasKeyboard ? 'composer' : 'main'))?.focus({ preventScroll: true });
+    (next ?? document.getElementById(hasKeyboard.value ? 'composer' : 'main'))?.focus({ preventScroll: true });
   }, [count, isAway]);
   return () => {
     isDue.current = true;
@@ -93,18 +94,27 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
     setBusy(true);
     onAnswer();
     // What was answered leaves the session's state, and with it this card.
-    if (!(await attempt('Not answered', work))) setBusy(false);
+    if (await attempt('Not answered', work)) dropDraft(session.id, id);
+    else setBusy(false);
   };
   const approve = (approval: actions.Approval) => void answer(() => actions.approve(session.id, id, approval));
   const deny = (decision: 'denied' | 'abort', reason?: string) => answer(() => actions.deny(session.id, id, decision, reason));
   const denyWithReason = () =>
     ask({
       title: 'Deny',
-      field: { label: 'What should the agent know? (optional)', value: '', maxLength: MAX_REASON, isOptional: true },
+      field: {
+        label: 'What should the agent know? (optional)',
+        value: draftOf(session.id, id).reason,
+        maxLength: MAX_REASON,
+        isOptional: true,
+        onWrite: (reason) => keepDraft(session.id, id, { reason }),
+      },
       action: 'Deny',
-      onConfirm: (reason) => {
+      isDangerous: true,
+      onConfirm: async (reason) => {
         onAnswer();
-        return actions.deny(session.id, id, 'denied', reason);
+        await actions.deny(session.id, id, 'denied', reason);
+        dropDraft(session.id, id);
       },
     });
   const edits = editMode(session.metadata?.flavor);
@@ -115,7 +125,13 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
         {titleOf(request)}
       </h2>
       {questions.length > 0 ? (
-        <Questions questions={questions} onAnswer={(answers) => approve({ decision: 'approved', answers })} onSkip={() => void deny('denied')} />
+        <Questions
+          questions={questions}
+          draft={draftOf(session.id, id)}
+          onDraft={(changes) => keepDraft(session.id, id, changes)}
+          onAnswer={(answers) => approve({ decision: 'approved', answers })}
+          onSkip={() => void deny('denied')}
+        />
       ) : (
         <>
           <div class="request-input" tabIndex={0} role="region" aria-label="What it would do">

@@ -3,7 +3,7 @@
 import './session.css';
 import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
 import { lazy, Suspense } from 'preact/compat';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { close, open } from '../hub.ts';
@@ -29,13 +29,15 @@ const TABS = [
 
 /** The session of an address. */
 export function SessionView({ id, tab }: { id: string; tab: Tab }) {
-  useEffect(() => {
+  // With its first picture, so that a key that is pressed at once finds it open.
+  useLayoutEffect(() => {
     void open(id);
     return () => close(id);
   }, [id]);
   const session = useSelect(({ sessions }) => sessions[id]);
   const error = useSelect(({ sessionErrors }) => sessionErrors[id]);
-  if (error !== undefined) return <Missing text={error} onRetry={() => void open(id)} />;
+  if (error?.isGone) return <Gone text={error.text} />;
+  if (error) return <Unread text={error.text} onRetry={() => void open(id)} />;
   return (
     <>
       <Head id={id} session={session} tab={tab} />
@@ -57,7 +59,18 @@ function Pending() {
   );
 }
 
-function Missing({ text, onRetry }: { text: string; onRetry: () => void }) {
+function Gone({ text }: { text: string }) {
+  return (
+    <div class="empty" role="alert">
+      <h2>{text}</h2>
+      <Link href="/" class="button primary">
+        To the sessions
+      </Link>
+    </div>
+  );
+}
+
+function Unread({ text, onRetry }: { text: string; onRetry: () => void }) {
   return (
     <div class="page">
       <div class="stack">

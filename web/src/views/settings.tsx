@@ -6,6 +6,7 @@ import { api, auth } from '../hub.ts';
 import { unsubscribe } from '../push.ts';
 import { namespace } from '../state/store.ts';
 import { setTheme, THEMES, theme } from '../state/theme.ts';
+import { hasKeyboard } from '../ui/device.ts';
 import { useRead } from '../ui/use-read.ts';
 import { Notifications } from './notifications.tsx';
 import { KEYS } from './shortcuts.tsx';
@@ -35,10 +36,12 @@ export function Settings() {
           </div>
         </section>
         <Notifications />
-        <section class="card stack" aria-labelledby="keys">
-          <h2 id="keys">Keys</h2>
-          <KeyList />
-        </section>
+        {hasKeyboard.value && (
+          <section class="card stack" aria-labelledby="keys">
+            <h2 id="keys">Keys</h2>
+            <KeyList />
+          </section>
+        )}
         <section class="card stack" aria-labelledby="account">
           <h2 id="account">Account</h2>
           <p>

@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import { grouped, isArchived } from '../state/sessions.ts';
 import { openSession, state } from '../state/store.ts';
+import { isField } from '../ui/device.ts';
 
 /** The keys, for a person to read. */
 export const KEYS = [
@@ -22,9 +23,7 @@ export function Shortcuts() {
   const [, navigate] = useLocation();
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement;
-      const isWriting = target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName);
-      if (isWriting || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
+      if (isField(event.target) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
       if (act(event.key, navigate)) event.preventDefault();
     };
     document.addEventListener('keydown', onKeyDown);

@@ -3,7 +3,7 @@
 import { lazy, Suspense } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import { plain } from '../content/parse.ts';
-import { editsOf } from '../content/tools.ts';
+import { editsOf, plainOutput } from '../content/tools.ts';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
 
@@ -28,9 +28,6 @@ export function Input({ input }: { input: unknown }) {
   return <Output text={plain(input)} />;
 }
 
-/** Colours and the like of a terminal, which a page cannot show. */
-const CONTROLS = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
-
 /** Pictures that came out. */
 export function Pictures({ urls }: { urls: string[] }) {
   return (
@@ -45,7 +42,7 @@ export function Pictures({ urls }: { urls: string[] }) {
 /** What came out, the beginning of it at once. */
 export function Output({ text }: { text: string }) {
   const [all, setAll] = useState(false);
-  const clean = text.replace(CONTROLS, '').trimEnd();
+  const clean = plainOutput(text);
   const lines = clean.split('\n');
   const first = lines.slice(0, FIRST_LINES).join('\n').slice(0, FIRST_LENGTH);
   return (

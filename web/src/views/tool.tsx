@@ -1,9 +1,11 @@
 /** A tool's call: what it is about in one line; what went in and came out below it. */
 
 import { Check, FilePen, FileText, Globe, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { todosOf } from '../content/parse.ts';
 import type { ToolItem } from '../content/timeline.ts';
-import { summarize } from '../content/tools.ts';
+import { previewOf, summarize } from '../content/tools.ts';
 import { Fold } from '../ui/fold.tsx';
 import { Answer, DecisionIcon } from './permission.tsx';
 import { TodoList } from './todos.tsx';
@@ -30,11 +32,45 @@ export function ToolCall({ tool }: { tool: ToolItem }) {
   const todos = name === 'TodoWrite' ? todosOf((input as { todos?: unknown } | null)?.todos) : null;
   const detail = todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : summarize(input);
   return (
-    <Fold id={key} icon={<ToolIcon name={name} />} title={name} detail={detail} isBad={state === 'failed'} end={<ToolEnd tool={tool} />}>
+    <ResultFold
+      id={key}
+      icon={<ToolIcon name={name} />}
+      title={name}
+      detail={detail}
+      isBad={state === 'failed'}
+      end={<ToolEnd tool={tool} />}
+      output={todos ? '' : output}
+      images={images}
+      after={permission && <Answer request={permission} />}
+    >
       {todos ? <TodoList todos={todos} /> : <Input input={input} />}
-      {output.trim() !== '' && <Output text={output} />}
+    </ResultFold>
+  );
+}
+
+interface ResultProps {
+  id: string;
+  icon: ComponentChildren;
+  title: string;
+  detail?: string;
+  isBad: boolean;
+  end?: ComponentChildren;
+  output: string;
+  images: string[];
+  /** What is above and below the result when it is unfolded. */
+  children?: ComponentChildren;
+  after?: ComponentChildren;
+}
+
+/** A result, of which the beginning is seen also while it is folded. */
+export function ResultFold({ output, images, children, after, ...line }: ResultProps) {
+  const { text, more } = useMemo(() => previewOf(output, images.length), [output, images.length]);
+  return (
+    <Fold {...line} preview={text !== '' && <pre class="output preview">{text}</pre>} more={more}>
+      {children}
+      {text !== '' && <Output text={output} />}
       <Pictures urls={images} />
-      {permission && <Answer request={permission} />}
+      {after}
     </Fold>
   );
 }
