@@ -9,6 +9,7 @@ import { outbox } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { commandsOf } from '../state/commands.ts';
 import { hasModels, MODELS, type ModelMode, modeLabel, modelLabel, modeMeaning, modesOf } from '../state/modes.ts';
+import { keep } from '../state/shelf.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { attempt } from '../ui/toasts.tsx';
 import { addFiles, takeAttachments, Uploads, uploadsOf } from './attachments.tsx';
@@ -41,7 +42,7 @@ export function Composer({ session }: { session: Session }) {
     setText(next);
     setChoice(0);
     if (next === '') sessionStorage.removeItem(draftKey(id));
-    else sessionStorage.setItem(draftKey(id), next);
+    else keep(sessionStorage, draftKey(id), next);
   };
   const send = () => {
     if (!isReady) return;
