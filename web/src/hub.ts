@@ -7,7 +7,6 @@ import { HubError, sentence } from './api/errors.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
-import { reduce } from './state/reduce.ts';
 import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
 import { ask } from './ui/dialog.tsx';
@@ -79,9 +78,7 @@ function onEvent(event: HubEvent): void {
   // The hub is there: what could not be sent although the channel has not broken gets another try.
   if (event.type === 'heartbeat') void outbox.flush();
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);
-  const { state: next, needs } = reduce(state.value, event);
-  state.value = next;
-  void sync.meet(needs);
+  void sync.hear(event);
 }
 
 async function onConnected(id: string, missed: Missed): Promise<void> {
