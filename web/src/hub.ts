@@ -4,6 +4,7 @@ import { Auth, namespaceOf, tokenOfFragment } from './api/auth.ts';
 import { Channel, type Missed } from './api/channel.ts';
 import { createApi, data } from './api/client.ts';
 import { HubError, sentence } from './api/errors.ts';
+import { fetchWhole } from './api/fetch.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
@@ -19,7 +20,7 @@ const WHY_KEY = 'signed-out-because';
 export const auth = new Auth({
   storage: localStorage,
   tab: sessionStorage,
-  fetch: (input, init) => fetch(input, init),
+  fetch: fetchWhole,
   now: Date.now,
   onSignedOut: (why) => {
     channel.stop();
