@@ -145,6 +145,37 @@ test('a connection that broke is said to be away until it is back, and what was 
   await page.getByText('The connection broke').waitFor({ state: 'detached' });
 });
 
+test('offline, a part of the console that is missing takes nothing with it; when the hub is there, the page is loaded anew', async (t) => {
+  const { session: one } = await liveSession(t, hub, { namespace: 'parts', ...place });
+  const { page, context } = await openPage(t, browser, hub, { ...DESK, serviceWorkers: 'block' });
+  // The page has been there for a while.
+  await page.addInitScript(() => {
+    const now = performance.now.bind(performance);
+    performance.now = () => now() + 60_000;
+  });
+  await page.goto(linkTo(hub, 'parts', `/sessions/${one.id}`));
+  await new Chat(page).line.waitFor();
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  const isSame = () => page.evaluate(() => window.sameDocument === true);
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('alert').getByText('A part of the console could not be fetched.').waitFor();
+  assert.equal(await isSame(), true);
+  await context.setOffline(false);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  await page.route('**/assets/settings-*.js', (route) => route.fulfill({ status: 404 }), { times: 1 });
+  await Promise.all([page.waitForEvent('load'), page.getByRole('link', { name: 'Settings' }).click()]);
+  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
+  assert.equal(await isSame(), false);
+});
+
 test('after a gap in the events everything is read again, which the page says', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'gap', ...place });
   const { page } = await openPage(t, browser, hub);
