@@ -11,11 +11,12 @@ interface Props {
 
 /** A form with all questions of one request. */
 export function Questions({ questions, onAnswer, onSkip }: Props) {
-  const [chosen, setChosen] = useState<Record<string, string[]>>({});
-  const [written, setWritten] = useState<Record<string, string>>({});
+  // The keys are the agent's words.
+  const [chosen, setChosen] = useState<ReadonlyMap<string, string[]>>(new Map());
+  const [written, setWritten] = useState<ReadonlyMap<string, string>>(new Map());
   const answerOf = ({ key }: Question) => {
-    const own = written[key]?.trim();
-    return [...(chosen[key] ?? []), ...(own ? [own] : [])];
+    const own = written.get(key)?.trim();
+    return [...(chosen.get(key) ?? []), ...(own ? [own] : [])];
   };
   const isComplete = questions.every((one) => answerOf(one).length > 0);
   const submit = (event: Event) => {
@@ -23,15 +24,15 @@ export function Questions({ questions, onAnswer, onSkip }: Props) {
     onAnswer(Object.fromEntries(questions.map((one) => [one.key, answerOf(one)])));
   };
   const choose = ({ key, isMultiple }: Question, label: string) => {
-    const before = chosen[key] ?? [];
+    const before = chosen.get(key) ?? [];
     const added = isMultiple ? [...before, label] : [label];
-    setChosen({ ...chosen, [key]: before.includes(label) ? before.filter((one) => one !== label) : added });
+    setChosen(new Map(chosen).set(key, before.includes(label) ? before.filter((one) => one !== label) : added));
     // One answer to a question of one: what was written is none then.
-    if (!isMultiple) setWritten({ ...written, [key]: '' });
+    if (!isMultiple) setWritten(new Map(written).set(key, ''));
   };
   const write = ({ key, isMultiple }: Question, text: string) => {
-    setWritten({ ...written, [key]: text });
-    if (!isMultiple && text !== '') setChosen({ ...chosen, [key]: [] });
+    setWritten(new Map(written).set(key, text));
+    if (!isMultiple && text !== '') setChosen(new Map(chosen).set(key, []));
   };
   return (
     <form onSubmit={submit}>
@@ -39,8 +40,8 @@ export function Questions({ questions, onAnswer, onSkip }: Props) {
         <Asked
           key={question.key}
           question={question}
-          chosen={chosen[question.key] ?? []}
-          written={written[question.key] ?? ''}
+          chosen={chosen.get(question.key) ?? []}
+          written={written.get(question.key) ?? ''}
           onChoose={(label) => choose(question, label)}
           onWrite={(text) => write(question, text)}
         />
