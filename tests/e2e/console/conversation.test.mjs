@@ -112,6 +112,17 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await page.keyboard.press('Tab');
   assert.equal(await chat.line.inputValue(), '/greet ');
   await chat.line.fill('/');
+  await page.getByRole('option', { name: '/greet' }).waitFor();
+  await page.getByRole('status').getByText(/commands: the arrow keys choose/).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
+  assert.equal(await chat.line.inputValue(), '/');
+  await page.keyboard.type('g');
+  await page.getByRole('option', { name: '/greet' }).waitFor();
+  await page.keyboard.press('Shift+Tab');
+  assert.equal(await page.getByRole('button', { name: 'Attach files' }).evaluate((element) => element === document.activeElement), true);
+  assert.equal(await chat.line.inputValue(), '/g');
+  await chat.line.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
   assert.equal(await chat.line.inputValue(), '/greet ');
   await page.keyboard.press('Enter');
