@@ -8,7 +8,7 @@ import { fetchWhole } from './api/fetch.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
-import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
+import { connection, isCatchingUp, namespace, openSession, show, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
 import { ask } from './ui/dialog.tsx';
 import { toast } from './ui/toasts.tsx';
@@ -107,7 +107,7 @@ async function letGo(id: string | null): Promise<void> {
 
 /** Shows a session: reads it, and hears its messages from now on. */
 export async function open(id: string): Promise<void> {
-  openSession.value = id;
+  show(id);
   void sync.newer(id);
   await sync.session(id);
   followShown();

@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import type { HubEvent } from '../src/api/types.ts';
-import { conversationOf, openSession, state } from '../src/state/store.ts';
+import { unsentOf } from '../src/state/conversation.ts';
+import { changeConversation, conversationOf, openSession, show, state } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
-import { EMPTY } from '../src/state/types.ts';
+import { EMPTY, type Outgoing } from '../src/state/types.ts';
 
 interface Options {
   params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
@@ -51,6 +52,8 @@ function held(hub: { hold: Promise<void> | null }): () => void {
 const updated = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
 const removed = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
 const gone: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
+/** Lets promises that are settled be noticed. */
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 const seqs = () => conversationOf('a').messages.map(({ seq }) => seq);
 
 beforeEach(() => {
@@ -116,6 +119,48 @@ test('a history that was numbered anew is read from its end', async () => {
   hub.count = 90;
   await sync.newer('a');
   assert.deepEqual([seqs()[0], seqs().at(-1), conversationOf('a').messages[0]?.id], [31, 90, 'merged31']);
+});
+
+test('the messages of the sessions that were on the screen last stay, and of the others what is not sent yet', async () => {
+  const { sync } = place(3);
+  const outgoing = (text: string, now: Outgoing['state']): Outgoing => ({ localId: text, text, attachments: [], createdAt: 0, state: now });
+  const loaded = () => Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [id, messages.length, outgoing.map(({ text }) => text).join()]);
+  for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
+    show(id);
+    await sync.newer(id);
+    if (id === 's1') changeConversation(id, (one) => ({ ...one, outgoing: [outgoing('sent', 'sent'), outgoing('waits', 'waiting')] }));
+  }
+  show('s8');
+  assert.deepEqual(loaded(), [['s1', 0, 'waits'], ['s3', 3, ''], ['s4', 3, ''], ['s5', 3, ''], ['s6', 3, ''], ['s7', 3, '']]);
+  show('s1');
+  await sync.newer('s1');
+  assert.deepEqual(loaded()[0], ['s1', 3, 'waits']);
+});
+
+test('a session that leaves the screen while its messages are read is not read to the end of its history', async () => {
+  const { sync, hub, asked } = place(2);
+  await sync.conversation('a');
+  hub.count = 1000;
+  const release = held(hub);
+  const catching = sync.newer('a');
+  await settle();
+  changeConversation('a', unsentOf);
+  asked.length = 0;
+  release();
+  await catching;
+  assert.deepEqual(asked, []);
+});
+
+test('an older page that no longer joins on is not taken', async () => {
+  const { sync, hub } = place(130);
+  await sync.conversation('a');
+  const release = held(hub);
+  const reading = sync.older('a');
+  await settle();
+  changeConversation('a', (one) => ({ ...one, messages: one.messages.slice(-10) }));
+  release();
+  await reading;
+  assert.deepEqual([seqs()[0], seqs().length], [121, 10]);
 });
 
 test('a message that comes while the first page is read is read after it', async () => {

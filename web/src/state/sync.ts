@@ -127,8 +127,8 @@ export class Sync {
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
       const page = await this.#page(id, { limit: PAGE, beforeSeq: oldest }).catch(() => null);
-      // Scrolling on asks again.
-      if (page) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
+      // Scrolling on asks again. Where the page would join on may have gone meanwhile.
+      if (page && conversationOf(id).messages[0]?.seq === oldest) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
     });
   }
 
@@ -159,7 +159,8 @@ export class Sync {
     // The first page begins with the newest message that is here: it shows whether the history is still the same.
     let overlap = 1;
     let hasMore = true;
-    while (hasMore) {
+    // Of a session that left the screen long ago nothing is here any more.
+    while (hasMore && conversationOf(id).reading.status === 'ready') {
       const newest = conversationOf(id).messages.at(-1);
       const query = { limit: LARGEST_PAGE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
       const page = await this.#page(id, query).catch(() => null);
