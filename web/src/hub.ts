@@ -4,11 +4,11 @@ import { Auth, namespaceOf, tokenOfFragment } from './api/auth.ts';
 import { Channel, type Missed } from './api/channel.ts';
 import { createApi, data } from './api/client.ts';
 import { HubError, sentence } from './api/errors.ts';
+import { fetchWhole } from './api/fetch.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { Outbox } from './state/outbox.ts';
-import { reduce } from './state/reduce.ts';
-import { connection, isCatchingUp, namespace, openSession, signedOutBecause, state } from './state/store.ts';
+import { connection, isCatchingUp, namespace, openSession, show, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
 import { ask } from './ui/dialog.tsx';
 import { toast } from './ui/toasts.tsx';
@@ -20,7 +20,7 @@ const WHY_KEY = 'signed-out-because';
 export const auth = new Auth({
   storage: localStorage,
   tab: sessionStorage,
-  fetch: (input, init) => fetch(input, init),
+  fetch: fetchWhole,
   now: Date.now,
   onSignedOut: (why) => {
     channel.stop();
@@ -79,9 +79,7 @@ function onEvent(event: HubEvent): void {
   // The hub is there: what could not be sent although the channel has not broken gets another try.
   if (event.type === 'heartbeat') void outbox.flush();
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);
-  const { state: next, needs } = reduce(state.value, event);
-  state.value = next;
-  void sync.meet(needs);
+  void sync.hear(event);
 }
 
 async function onConnected(id: string, missed: Missed): Promise<void> {
@@ -109,7 +107,7 @@ async function letGo(id: string | null): Promise<void> {
 
 /** Shows a session: reads it, and hears its messages from now on. */
 export async function open(id: string): Promise<void> {
-  openSession.value = id;
+  show(id);
   void sync.newer(id);
   await sync.session(id);
   followShown();

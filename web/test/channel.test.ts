@@ -157,6 +157,30 @@ test('a JWT that has run out is replaced at once', async () => {
   channel.stop();
 });
 
+test('a JWT that may be why no connection begins is replaced after the second that did not', async () => {
+  const { channel, world } = place();
+  channel.start();
+  await settle();
+  const forgotten: number[] = [];
+  for (let time = 0; time < 5; time += 1) {
+    const { last } = Wire;
+    if (last instanceof Stream) last.onerror?.();
+    else last.onclose?.({ code: 1006 });
+    forgotten.push(world.forgotten);
+    await pass(20_000);
+  }
+  assert.deepEqual(forgotten, [0, 1, 1, 2, 2]);
+  Wire.last.greets();
+  // One that had begun says nothing of the JWT.
+  for (let time = 0; time < 3; time += 1) {
+    Wire.last.onclose?.({ code: 1006 });
+    await pass(20_000);
+    Wire.last.greets();
+  }
+  assert.equal(world.forgotten, 2);
+  channel.stop();
+});
+
 test('where no WebSocket gets through it takes a stream, and later tries a WebSocket again', async () => {
   const { channel, events, states } = place();
   channel.start();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { AGENTS, modeLabel, modesOf } from '../src/state/modes.ts';
+import { AGENTS, modeLabel, modelLabel, modeMeaning, modesOf } from '../src/state/modes.ts';
 
 test('each flavor has the modes that the protocol lists, and each mode a name', () => {
   const protocol = readFileSync(new URL('../../docs/PROTOCOL.md', import.meta.url), 'utf8');
@@ -16,4 +16,8 @@ test('each flavor has the modes that the protocol lists, and each mode a name', 
     for (const mode of modes) assert.notEqual(modeLabel(mode), mode);
   }
   assert.deepEqual(modesOf(null), modesOf('alpha'));
+});
+
+test('an agent may name its kind and its modes as it likes', () => {
+  assert.deepEqual([modesOf('constructor'), modeLabel('toString'), modeMeaning('toString'), modelLabel('valueOf')], [['default'], 'toString', '', 'valueOf']);
 });

@@ -1,7 +1,7 @@
 // Messages on their way out.
 
 import assert from 'node:assert/strict';
-import { beforeEach, test } from 'node:test';
+import { afterEach, beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import { unreachable } from '../src/api/errors.ts';
 import { Outbox } from '../src/state/outbox.ts';
@@ -24,14 +24,20 @@ function place() {
   const kept = new Map<string, string>();
   const shelf = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
   const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, shelf, () => 5, () => `l${(next += 1)}`);
-  return { outbox: open(), reloaded: open, hub, sent };
+  return { outbox: open(), reloaded: open, hub, sent, shelf };
 }
 const outgoing = () => conversationOf('a').outgoing;
+/** Lets promises that are settled be noticed. */
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 const states = () => outgoing().map(({ localId, state: one }) => [localId, one]);
+
+const refused = (status: number, code: string) => async () => ({ error: { error: 'Not now.', code }, response: new Response(null, { status }) });
 
 beforeEach(() => {
   state.value = EMPTY;
+  mock.timers.enable({ apis: ['setTimeout'] });
 });
+afterEach(() => mock.timers.reset());
 
 test('a message is shown while it is sent, and afterwards until it comes back', async () => {
   const { outbox, sent } = place();
@@ -93,6 +99,46 @@ test('what waits is not overtaken, neither by the others that wait nor by what i
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent'], ['l3', 'sent']], ['one', 'one', 'two', 'three']]);
 });
 
+test('what the hub has no time for waits as well, in its order, and is tried again by itself ever less often', async () => {
+  for (const answer of [refused(503, 'hub_unavailable'), refused(503, 'overloaded'), refused(429, 'too_many_requests')]) {
+    state.value = EMPTY;
+    const { outbox, hub, sent } = place();
+    hub.answer = answer;
+    await outbox.send('a', 'one', []);
+    await outbox.send('a', 'two', []);
+    assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
+    for (const [wait, tries] of [[1999, 2], [1, 3], [3999, 3], [1, 4]] as const) {
+      mock.timers.tick(wait);
+      await settle();
+      assert.deepEqual(sent.map(({ text }) => text), Array(tries).fill('one'));
+    }
+    hub.answer = async () => STORED;
+    mock.timers.tick(8000);
+    await settle();
+    assert.deepEqual([states(), sent.slice(4).map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
+    mock.timers.tick(100_000);
+    await settle();
+    assert.equal(sent.length, 6);
+  }
+});
+
+test('a browser that has no room for what is not sent yet sends it all the same', async (t) => {
+  const { outbox, hub, sent, shelf } = place();
+  const warned = t.mock.method(console, 'warn', () => {});
+  shelf.setItem = () => {
+    throw new DOMException('Full.', 'QuotaExceededError');
+  };
+  hub.answer = async () => Promise.reject(unreachable());
+  await outbox.send('a', 'one', []);
+  assert.deepEqual(states(), [['l1', 'waiting']]);
+  hub.answer = async () => STORED;
+  await outbox.send('a', 'two', []);
+  assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'one', 'two']]);
+  outbox.discard('a', 'l1');
+  assert.deepEqual(states(), [['l2', 'sent']]);
+  assert.ok(warned.mock.callCount() > 0);
+});
+
 test('messages that are written quickly go out one after another', async () => {
   const { outbox, hub, sent } = place();
   const answers: (() => void)[] = [];
@@ -102,7 +148,7 @@ test('messages that are written quickly go out one after another', async () => {
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sending'], ['l2', 'sending']], ['one', 'three']]);
   while (answers.length > 0) {
     for (const answer of answers.splice(0)) answer();
-    await new Promise((resolve) => setImmediate(resolve));
+    await settle();
   }
   await Promise.all([...both, elsewhere]);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'three', 'two']]);

@@ -23,11 +23,12 @@ test('what was asked is a question, or a tool with what it would do', () => {
 
 test('answers stand with their questions, in both shapes', () => {
   const questions = [{ id: 'shape', question: 'Which shape?' }, { question: 'Name?' }];
-  const answers = { shape: ['Round', 'Flat'], 'Name?': { answers: ['Tile'] }, gone: ['x'] };
+  const answers = { shape: ['Round', 'Flat'], 'Name?': { answers: ['Tile'] }, gone: ['x'], constructor: ['y'] };
   assert.deepEqual(answersOf({ arguments: { questions }, answers } as Parameters<typeof answersOf>[0]), [
     { question: 'Which shape?', answers: ['Round', 'Flat'] },
     { question: 'Name?', answers: ['Tile'] },
     { question: 'gone', answers: ['x'] },
+    { question: 'constructor', answers: ['y'] },
   ]);
   assert.deepEqual(answersOf({ tool: 'Bash' }), []);
 });

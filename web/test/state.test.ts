@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
-import { withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
+import { withMessage, withNewerPage, withNewestPage, withOlderPage, withoutOldest, withOutgoing } from '../src/state/conversation.ts';
 import { reduce } from '../src/state/reduce.ts';
 import { grouped, matches, summaryOf, titleOf } from '../src/state/sessions.ts';
 import { type Conversation, EMPTY, EMPTY_CONVERSATION, type State } from '../src/state/types.ts';
@@ -147,4 +147,14 @@ test('a session is called by its name, its summary, its directory or its id, and
   assert.deepEqual([title({ ...place, name: 'N', summary: { text: 'S' } }), title({ ...place, summary: { text: 'S' } }), title(place), title(null)], ['N', 'S', 'demo', '01234567']);
   const summary = summaryOf(session('a', { metadata: { path: '/code/demo', host: 'laptop', name: 'Fix it' } }));
   assert.deepEqual(['fix', 'DEMO laptop', 'it q', 'phone'].map((query) => matches(summary, query)), [true, true, false, false]);
+});
+
+test('the oldest of very many messages go, and are older ones then', () => {
+  const many = (count: number) => ready(...Array.from({ length: count }, (_, at) => at + 1));
+  assert.equal(withoutOldest(many(400)).messages.length, 400);
+  const trimmed = withoutOldest(many(401));
+  assert.deepEqual([seqs(trimmed)[0], seqs(trimmed).at(-1), trimmed.hasOlder], [202, 401, true]);
+  assert.equal(seqs(withOlderPage(trimmed, [message(201)], true))[0], 201);
+  // An event that tells again of one that has gone changes nothing.
+  assert.deepEqual(withMessage(trimmed, message(5)), { conversation: trimmed });
 });

@@ -3,9 +3,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
-import { conversationOf, openSession, state } from '../src/state/store.ts';
+import type { HubEvent } from '../src/api/types.ts';
+import { unsentOf } from '../src/state/conversation.ts';
+import { changeConversation, conversationOf, openSession, show, state } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
-import { EMPTY } from '../src/state/types.ts';
+import { EMPTY, type Outgoing } from '../src/state/types.ts';
 
 interface Options {
   params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
@@ -39,6 +41,19 @@ function place(count: number) {
   return { sync: new Sync({ GET } as unknown as Api), hub, asked };
 }
 const line = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
+/** Holds the hub's answers back, which are made before, until the result is called. */
+function held(hub: { hold: Promise<void> | null }): () => void {
+  let release = () => {};
+  hub.hold = new Promise((resolve) => {
+    release = resolve;
+  });
+  return release;
+}
+const updated = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+const removed = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
+const gone: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
+/** Lets promises that are settled be noticed. */
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 const seqs = () => conversationOf('a').messages.map(({ seq }) => seq);
 
 beforeEach(() => {
@@ -106,18 +121,130 @@ test('a history that was numbered anew is read from its end', async () => {
   assert.deepEqual([seqs()[0], seqs().at(-1), conversationOf('a').messages[0]?.id], [31, 90, 'merged31']);
 });
 
+test('the messages of the sessions that were on the screen last stay, and of the others what is not sent yet', async () => {
+  const { sync } = place(3);
+  const outgoing = (text: string, now: Outgoing['state']): Outgoing => ({ localId: text, text, attachments: [], createdAt: 0, state: now });
+  const loaded = () => Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [id, messages.length, outgoing.map(({ text }) => text).join()]);
+  for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
+    show(id);
+    await sync.newer(id);
+    if (id === 's1') changeConversation(id, (one) => ({ ...one, outgoing: [outgoing('sent', 'sent'), outgoing('waits', 'waiting')] }));
+  }
+  show('s8');
+  assert.deepEqual(loaded(), [['s1', 0, 'waits'], ['s3', 3, ''], ['s4', 3, ''], ['s5', 3, ''], ['s6', 3, ''], ['s7', 3, '']]);
+  show('s1');
+  await sync.newer('s1');
+  assert.deepEqual(loaded()[0], ['s1', 3, 'waits']);
+});
+
+test('a session that leaves the screen while its messages are read is not read to the end of its history', async () => {
+  const { sync, hub, asked } = place(2);
+  await sync.conversation('a');
+  hub.count = 1000;
+  const release = held(hub);
+  const catching = sync.newer('a');
+  await settle();
+  changeConversation('a', unsentOf);
+  asked.length = 0;
+  release();
+  await catching;
+  assert.deepEqual(asked, []);
+});
+
+test('an older page that no longer joins on is not taken', async () => {
+  const { sync, hub } = place(130);
+  await sync.conversation('a');
+  const release = held(hub);
+  const reading = sync.older('a');
+  await settle();
+  changeConversation('a', (one) => ({ ...one, messages: one.messages.slice(-10) }));
+  release();
+  await reading;
+  assert.deepEqual([seqs()[0], seqs().length], [121, 10]);
+});
+
 test('a message that comes while the first page is read is read after it', async () => {
   const { sync, hub } = place(2);
-  let release = () => {};
-  hub.hold = new Promise((resolve) => {
-    release = resolve;
-  });
+  const release = held(hub);
   const first = sync.conversation('a');
   hub.count = 3;
-  const event = sync.meet([{ kind: 'newer', id: 'a' }]);
+  const event = sync.hear({ type: 'message-received', sessionId: 'a', message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 } });
   release();
   await Promise.all([first, event]);
   assert.deepEqual(seqs(), [1, 2, 3]);
+});
+
+/** What is read, what events tell before the answer is here, and what is to be seen then. */
+const OVERTAKEN: { name: string; read: (sync: Sync) => Promise<void>; events: HubEvent[]; seen: () => unknown; is: unknown }[] = [
+  { name: 'a session that is deleted while the list is read', read: (sync) => sync.list(), events: [removed('a')], seen: () => Object.keys(state.value.summaries), is: [] },
+  {
+    name: 'a session that is added while the list is read',
+    read: (sync) => sync.list(),
+    events: [{ type: 'session-added', sessionId: 'b', data: line('b', 'running') }],
+    seen: () => Object.keys(state.value.summaries),
+    is: ['a', 'b'],
+  },
+  {
+    name: 'a session that changes while the list is read for the first time',
+    read: (sync) => sync.list(),
+    events: [updated('a', { thinking: true })],
+    seen: () => state.value.summaries.a?.thinking,
+    is: true,
+  },
+  {
+    name: 'a session that is resumed while the archive is read',
+    read: (sync) => sync.archive(),
+    events: [updated('old', { metadata: { path: '/old', host: 'h', lifecycleState: 'running' } })],
+    seen: () => state.value.summaries.old?.metadata?.lifecycleState,
+    is: 'running',
+  },
+  { name: 'a machine that goes while the machines are read', read: (sync) => sync.machines(), events: [gone], seen: () => state.value.machines, is: {} },
+  {
+    name: 'a session that is deleted while it is read',
+    read: (sync) => sync.session('a'),
+    events: [removed('a')],
+    seen: () => [state.value.sessions.a, state.value.summaries.a, state.value.sessionErrors.a],
+    is: [undefined, undefined, 'This session was deleted.'],
+  },
+  {
+    name: 'a session that changes while it is read for the first time',
+    read: (sync) => sync.session('a'),
+    events: [updated('a', { thinking: true }), updated('a', { permissionMode: 'plan' })],
+    seen: () => [state.value.sessions.a?.thinking, state.value.sessions.a?.permissionMode, state.value.summaries.a?.permissionMode],
+    is: [true, 'plan', 'plan'],
+  },
+];
+for (const { name, read, events, seen, is } of OVERTAKEN) {
+  test(`${name} is as the event has it, not the answer`, async () => {
+    const { sync, hub } = place(0);
+    for (const isFirst of [true, false]) {
+      const release = held(hub);
+      const reading = read(sync);
+      await Promise.all(events.map((event) => sync.hear(event)));
+      release();
+      await reading;
+      assert.deepEqual(seen(), is, isFirst ? 'read for the first time' : 'read again');
+    }
+  });
+}
+
+test('an answer counts more than what events told before it was asked for', async () => {
+  const { sync } = place(0);
+  await sync.list();
+  await sync.hear(removed('a'));
+  await sync.list();
+  assert.deepEqual(Object.keys(state.value.summaries), ['a']);
+});
+
+test('a large value of which an event tells only the length while its session is read is read once more', async () => {
+  const { sync, hub, asked } = place(0);
+  await sync.session('a');
+  const release = held(hub);
+  const reading = sync.session('a');
+  const told = sync.hear(updated('a', { metadataBytes: 5_000_000 }));
+  release();
+  await Promise.all([reading, told]);
+  assert.equal(asked.length, 3);
 });
 
 test('what is asked for many times while it is read is read once more', async () => {

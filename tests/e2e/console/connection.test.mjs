@@ -68,12 +68,12 @@ test('a message that the hub refuses says why, and is sent again or discarded', 
   await page.route('**/messages', async (route) => {
     if (route.request().method() !== 'POST') return route.fallback();
     localIds.push(route.request().postDataJSON().localId);
-    return refuse ? route.fulfill({ status: 503, json: { error: 'Too much waits.', code: 'overloaded' } }) : route.fallback();
+    return refuse ? route.fulfill({ status: 409, json: { error: 'The agent has ended.', code: 'session_inactive' } }) : route.fallback();
   });
   await chat.send('hello');
-  await page.getByText('Not sent: Too much waits.').waitFor();
+  await page.getByText('Not sent: The agent has ended.').waitFor();
   await chat.send('never mind');
-  await page.getByText('Not sent: Too much waits.').nth(1).waitFor();
+  await page.getByText('Not sent: The agent has ended.').nth(1).waitFor();
   await page.getByRole('button', { name: 'Discard' }).nth(1).click();
   await page.getByText('never mind').waitFor({ state: 'detached' });
   refuse = false;
@@ -81,6 +81,25 @@ test('a message that the hub refuses says why, and is sent again or discarded', 
   assert.equal((await cli.update('new-message')).message.content.content.text, 'hello');
   await page.getByText('Not sent').waitFor({ state: 'detached' });
   assert.equal(localIds[0], localIds.at(-1));
+});
+
+test('a message that the hub has no time for goes out when it has, before what is written later', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'busy', ...place });
+  const { page } = await visit(t, 'busy', { path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  let isBusy = true;
+  await page.route('**/messages', (route) => {
+    if (!isBusy || route.request().method() !== 'POST') return route.fallback();
+    return route.fulfill({ status: 503, json: { error: 'Too much waits.', code: 'overloaded' } });
+  });
+  await chat.send('first');
+  await chat.send('second');
+  await page.getByText('Goes out as soon as the hub can be reached').nth(1).waitFor();
+  isBusy = false;
+  const texts = [];
+  while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
+  assert.deepEqual(texts, ['first', 'second']);
+  assert.equal(await page.getByText('Not sent').count(), 0);
 });
 
 test('after a restart of the hub everything is read again, without a reload', async (t) => {
@@ -124,6 +143,37 @@ test('a connection that broke is said to be away until it is back, and what was 
   isBroken = false;
   await chat.says('Meanwhile.');
   await page.getByText('The connection broke').waitFor({ state: 'detached' });
+});
+
+test('offline, a part of the console that is missing takes nothing with it; when the hub is there, the page is loaded anew', async (t) => {
+  const { session: one } = await liveSession(t, hub, { namespace: 'parts', ...place });
+  const { page, context } = await openPage(t, browser, hub, { ...DESK, serviceWorkers: 'block' });
+  // The page has been there for a while.
+  await page.addInitScript(() => {
+    const now = performance.now.bind(performance);
+    performance.now = () => now() + 60_000;
+  });
+  await page.goto(linkTo(hub, 'parts', `/sessions/${one.id}`));
+  await new Chat(page).line.waitFor();
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  const isSame = () => page.evaluate(() => window.sameDocument === true);
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('alert').getByText('A part of the console could not be fetched.').waitFor();
+  assert.equal(await isSame(), true);
+  await context.setOffline(false);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  await page.route('**/assets/settings-*.js', (route) => route.fulfill({ status: 404 }), { times: 1 });
+  await Promise.all([page.waitForEvent('load'), page.getByRole('link', { name: 'Settings' }).click()]);
+  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
+  assert.equal(await isSame(), false);
 });
 
 test('after a gap in the events everything is read again, which the page says', async (t) => {

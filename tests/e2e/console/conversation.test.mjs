@@ -112,6 +112,17 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await page.keyboard.press('Tab');
   await holds(chat.line, '/greet ');
   await chat.line.fill('/');
+  await page.getByRole('option', { name: '/greet' }).waitFor();
+  await page.getByRole('status').getByText(/commands: the arrow keys choose/).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
+  assert.equal(await chat.line.inputValue(), '/');
+  await page.keyboard.type('g');
+  await page.getByRole('option', { name: '/greet' }).waitFor();
+  await page.keyboard.press('Shift+Tab');
+  assert.equal(await page.getByRole('button', { name: 'Attach files' }).evaluate((element) => element === document.activeElement), true);
+  assert.equal(await chat.line.inputValue(), '/g');
+  await chat.line.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
   await holds(chat.line, '/greet ');
   await page.keyboard.press('Enter');
@@ -209,4 +220,33 @@ test('a long conversation shows its end, reads older messages on the way up, and
   await chat.send('and now?');
   await chat.says('and now?');
   await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
+});
+
+test('of a very long conversation the oldest messages go while one is at its end, and are there again on the way up', async (t) => {
+  const { session: one, cli } = await liveSession(t, hub, { namespace: 'longest', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
+  const say = (text) => cli.say(one.id, { role: 'agent', content: { type: 'text', text } });
+  for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
+  const { page } = await visit(t, 'longest', { ...PHONE, path: `/sessions/${one.id}` });
+  const chat = new Chat(page);
+  await chat.says('Message number 401.');
+  const first = chat.log.getByText('Message number 1.', { exact: true });
+  const toTheTop = async () => {
+    while ((await first.count()) === 0) {
+      await chat.log.evaluate((element) => element.scrollTo(0, 0));
+      await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    }
+  };
+  await toTheTop();
+  await chat.log.getByText('The beginning').waitFor();
+  // Who reads far up keeps everything.
+  await say('Message number 402.');
+  await page.getByRole('button', { name: 'Newest' }).click();
+  await chat.says('Message number 402.');
+  assert.equal(await chat.log.getByText('The beginning').count(), 1);
+  await say('Message number 403.');
+  await chat.log.getByText('Reading older messages').waitFor();
+  await chat.says('Message number 403.');
+  assert.equal(await chat.log.evaluate((element) => element.scrollTop + element.clientHeight >= element.scrollHeight - 1), true);
+  await toTheTop();
+  await chat.log.getByText('The beginning').waitFor();
 });

@@ -50,6 +50,7 @@ test('the questions of an agent are answered with a choice, several, or in own w
     { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
     { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
     { question: 'Its name?' },
+    { id: 'constructor', question: 'Who builds it?' },
   ];
   const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState });
@@ -60,9 +61,10 @@ test('the questions of an agent are answered with a choice, several, or in own w
   await card.getByLabel('red').check();
   await card.getByLabel('blue').check();
   await card.getByLabel('Answer to: Its name?').fill('Tile');
+  await card.getByLabel('Answer to: Who builds it?').fill('Ada');
   await card.getByRole('button', { name: 'Answer', exact: true }).click();
   const { answers, approved } = await answered;
-  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'] }]);
+  assert.deepEqual([approved, answers], [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'], constructor: ['Ada'] }]);
   await card.waitFor({ state: 'detached' });
 });
 

@@ -80,6 +80,14 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
 
 test('keys lead from session to session and through their parts', async (t) => {
   const web = hub.web('keys');
+  const { page: empty } = await visit(t, 'keys');
+  await empty.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await empty.keyboard.press('j');
+  await empty.keyboard.press('?');
+  await empty.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
+  await empty.goBack();
+  assert.equal(new URL(empty.url()).pathname, '/');
+
   for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
   const { page } = await visit(t, 'keys');
   const names = page.getByRole('complementary').locator('.session-title');

@@ -7,10 +7,10 @@ import { test } from 'node:test';
 import { holds, PHONE } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
-const { session } = await startConsole();
+const { hub, session } = await startConsole();
 
 test('changes are shown with their diffs, staged and not, and read again when the agent was at work', async (t) => {
-  const { repository, page, chat, complaints } = await session(t, 'changes', { args: ['--auto-approve'] });
+  const { repository, agent, page, chat, complaints } = await session(t, 'changes', { args: ['--auto-approve'] });
   repository.write('notes.txt', 'one\ntwo\n');
   repository.git('add', 'notes.txt');
   repository.write('src/main.rs', 'fn main() {\n    println!("goodbye");\n}\n');
@@ -31,6 +31,10 @@ test('changes are shown with their diffs, staged and not, and read again when th
   assert.deepEqual(await diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
   await unstaged.locator('summary', { hasText: 'new.txt' }).click();
   await unstaged.getByRole('region', { name: 'Diff of new.txt' }).getByText('fresh').waitFor();
+  // What is open stays open while the agent works, and shows what it did.
+  await hub.web('changes').post(`/api/sessions/${agent.sessionId}/messages`, { text: 'sed -i s/goodbye/farewell/ src/main.rs' });
+  await diff.locator('mark', { hasText: 'farewell' }).waitFor();
+  assert.equal(await unstaged.getByRole('region', { name: 'Diff of new.txt' }).count(), 1);
 
   await page.getByRole('link', { name: 'Chat' }).click();
   await chat.send('git add --all; git -c user.name=A -c user.email=a@example.com commit -qm second');
@@ -52,10 +56,17 @@ test('what is no repository says so, and can be tried again', async (t) => {
 
 test('files are walked by mouse and by keys, searched, and read with their code coloured', async (t) => {
   const { repository, page, complaints } = await session(t, 'files');
+  // A name that every object has.
+  repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
   repository.write('dot.png', Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'));
   await page.getByRole('link', { name: 'Files' }).click();
   const item = (name) => page.getByRole('treeitem', { name });
+  await item('constructor').click();
+  await item('inner.constructor').click();
+  await page.getByRole('article', { name: 'constructor/inner.constructor' }).getByText('inside').waitFor();
+  await item('constructor').first().click();
+  await item('inner.constructor').waitFor({ state: 'detached' });
   await item('src').click();
   await item('main.rs').click();
   const file = page.getByRole('article', { name: 'src/main.rs' });

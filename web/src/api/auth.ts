@@ -29,7 +29,7 @@ export interface AuthEnvironment {
   storage: Shelf;
   /** What lasts as long as the tab: the JWT, so that a reload needs no new one, and whatever else is its person's. */
   tab: Shelf & Pick<Storage, 'clear'>;
-  fetch: typeof fetch;
+  fetch: (input: string, init: RequestInit) => Promise<Response>;
   now: () => number;
   /** The access token is no longer good, or the person signed out. */
   onSignedOut: (why: string | null) => void;

@@ -18,6 +18,8 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 /** So many WebSockets that never opened, one after another, and the next try is a stream. */
 const SOCKET_TRIES = 2;
+/** So many connections that ended before they began, one after another, and the next has a new JWT: an end has no reason. */
+const JWT_TRIES = 2;
 /** The hub closes a WebSocket with this code when its JWT has run out. */
 const TOKEN_EXPIRED = 4401;
 
@@ -52,6 +54,7 @@ export class Channel {
   #generation = 0;
   #failures = 0;
   #unopened = 0;
+  #unbegun = 0;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #watchdog: ReturnType<typeof setTimeout> | undefined;
   #running = false;
@@ -73,7 +76,7 @@ export class Channel {
     this.#running = false;
     this.#drop();
     this.#sessionId = this.#lastEventId = this.#heardOf = null;
-    this.#failures = this.#unopened = 0;
+    this.#failures = this.#unopened = this.#unbegun = 0;
   }
 
   /** Hears the messages of this session from now on, besides what concerns all of them. */
@@ -135,8 +138,7 @@ export class Channel {
       }
       if (event.type === 'connection-changed') {
         hasBegun = true;
-        this.#failures = 0;
-        this.#unopened = 0;
+        this.#failures = this.#unopened = this.#unbegun = 0;
         this.#environment.onState('live');
         const resumed = lastEventId !== null && event.data.resume === 'ok';
         this.#environment.onConnected(event.data.subscriptionId, resumed ? messages : 'anything');
@@ -146,8 +148,14 @@ export class Channel {
     };
     const ended = (expired: boolean) => {
       if (generation !== this.#generation) return;
-      if (expired) this.#environment.forgetToken();
-      if (!hasBegun) this.#environment.onRefused(sessionId);
+      if (!hasBegun) {
+        this.#unbegun += 1;
+        this.#environment.onRefused(sessionId);
+      }
+      if (expired || this.#unbegun === JWT_TRIES) {
+        this.#unbegun = 0;
+        this.#environment.forgetToken();
+      }
       this.#lost(expired);
     };
     this.#watch();

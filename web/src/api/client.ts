@@ -2,7 +2,8 @@
 
 import createClient from 'openapi-fetch';
 import type { Auth } from './auth.ts';
-import { refusal, unreachable } from './errors.ts';
+import { refusal } from './errors.ts';
+import { fetchWhole } from './fetch.ts';
 import type { paths } from '../../types/schema';
 
 /** A typed client that shows the signed-in person's JWT. */
@@ -15,9 +16,7 @@ export function createApi(auth: Auth) {
     const send = async () => {
       const attempt = request.clone();
       attempt.headers.set('authorization', `Bearer ${await auth.token()}`);
-      return fetch(attempt).catch(() => {
-        throw unreachable();
-      });
+      return fetchWhole(attempt);
     };
     const response = await send();
     if (response.status !== 401) return response;

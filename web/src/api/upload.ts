@@ -5,6 +5,9 @@ import { refusal, unreachable } from './errors.ts';
 /** The largest file that the hub takes, in bytes. */
 export const MAX_UPLOAD_BYTES = 50 * 1024 * 1024;
 
+/** An upload that takes longer has failed: 50 MB through 1 Mbit/s, and the answer of the machine. */
+const LONGEST_MS = 15 * 60_000;
+
 /** The content of a file as base64. */
 async function base64(file: Blob): Promise<string> {
   const url = await new Promise<string>((resolve, reject) => {
@@ -31,7 +34,7 @@ export async function upload(
   const request = new XMLHttpRequest();
   const answered = new Promise<string>((resolve, reject) => {
     request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
-    request.onerror = () => reject(unreachable());
+    request.onerror = request.ontimeout = () => reject(unreachable());
     request.onabort = () => reject(new DOMException('The upload was canceled.', 'AbortError'));
     request.onload = () => {
       let body: { success?: boolean; path?: string; error?: string } | null;
@@ -48,6 +51,7 @@ export async function upload(
   signal.throwIfAborted();
   signal.addEventListener('abort', () => request.abort());
   request.open('POST', `/api/sessions/${encodeURIComponent(sessionId)}/upload`);
+  request.timeout = LONGEST_MS;
   request.setRequestHeader('authorization', `Bearer ${token}`);
   request.setRequestHeader('content-type', 'application/json');
   request.send(JSON.stringify({ filename: file.name, mimeType: file.type || 'application/octet-stream', content }));

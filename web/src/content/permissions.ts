@@ -53,6 +53,6 @@ export function askedOf({ tool = 'A tool', arguments: input }: CompletedRequest)
 
 /** The questions of a request with what was answered; none when it was no question. */
 export function answersOf({ arguments: input, answers = {} }: CompletedRequest): { question: string; answers: string[] }[] {
-  const texts = Object.fromEntries(questionsOf(input).map(({ key, text }) => [key, text]));
-  return Object.entries(answers).map(([key, given]) => ({ question: texts[key] ?? key, answers: Array.isArray(given) ? given : given.answers }));
+  const texts = new Map(questionsOf(input).map(({ key, text }) => [key, text]));
+  return Object.entries(answers).map(([key, given]) => ({ question: texts.get(key) ?? key, answers: Array.isArray(given) ? given : given.answers }));
 }

@@ -1,7 +1,12 @@
 /** A session's messages as pages and events bring them, and those of this browser on their way out. */
 
 import type { Message } from '../api/types.ts';
-import type { Conversation, Outgoing } from './types.ts';
+import { type Conversation, EMPTY_CONVERSATION, type Outgoing } from './types.ts';
+
+/** Above this many messages the oldest of a conversation may go, */
+const MANY = 400;
+/** down to this many. */
+const ENOUGH = 200;
 
 /** What comes of taking messages in: the conversation, or what is to be read first. */
 export type Taken = { conversation: Conversation } | { need: 'newer' | 'conversation' };
@@ -35,6 +40,17 @@ export function withOlderPage(conversation: Conversation, page: Message[], hasMo
 export function withNewerPage(conversation: Conversation, page: Message[]): Conversation {
   const newest = conversation.messages.at(-1)?.seq ?? 0;
   return joined(conversation, [...conversation.messages, ...page.filter(({ seq }) => seq > newest)]);
+}
+
+/** Leaves the oldest of very many messages out: scrolling up reads them again. */
+export function withoutOldest(conversation: Conversation): Conversation {
+  if (conversation.messages.length <= MANY) return conversation;
+  return { ...conversation, messages: conversation.messages.slice(-ENOUGH), hasOlder: true };
+}
+
+/** What is left of a conversation that may be read again: what this browser has not sent yet. */
+export function unsentOf({ outgoing }: Conversation): Conversation {
+  return { ...EMPTY_CONVERSATION, outgoing: outgoing.filter((one) => one.state !== 'sent') };
 }
 
 /** Adds an outgoing message, or changes one. */

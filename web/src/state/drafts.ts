@@ -6,13 +6,13 @@ import { signal } from '@preact/signals';
 export interface AnswerDraft {
   /** Why it is denied. */
   reason: string;
-  /** Per question, the choices. */
-  chosen: Record<string, string[]>;
-  /** Per question, the answer in own words. */
-  written: Record<string, string>;
+  /** Per question, by its key, the choices. */
+  chosen: ReadonlyMap<string, string[]>;
+  /** Per question, by its key, the answer in own words. */
+  written: ReadonlyMap<string, string>;
 }
 
-const NOTHING: AnswerDraft = { reason: '', chosen: {}, written: {} };
+const NOTHING: AnswerDraft = { reason: '', chosen: new Map(), written: new Map() };
 
 const drafts = signal<Readonly<Record<string, AnswerDraft>>>({});
 

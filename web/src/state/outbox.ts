@@ -5,12 +5,17 @@ import { HubError, sentence } from '../api/errors.ts';
 import { newId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { withOutgoing, withoutOutgoing } from './conversation.ts';
+import { keep } from './shelf.ts';
 import { changeConversation, conversationOf, state } from './store.ts';
 import type { Outgoing } from './types.ts';
 
 const KEY = 'outbox';
 
-/** Sends messages. What is not sent yet survives a reload of the page. */
+/** The wait before what could not go out is tried again, in milliseconds; it doubles up to the longest. */
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 30_000;
+
+/** Sends messages. What is not sent yet survives a reload of the page, as far as the browser has room for it. */
 export class Outbox {
   #api: Pick<Api, 'POST'>;
   #shelf: Pick<Storage, 'getItem' | 'setItem'>;
@@ -18,6 +23,8 @@ export class Outbox {
   #newId: () => string;
   /** Per session, the sending that is under way: one at a time, so that nothing overtakes. */
   #draining = new Map<string, Promise<void>>();
+  /** Per session in which something waits, the next try. */
+  #retries = new Map<string, { wait: number; timer: ReturnType<typeof setTimeout> }>();
 
   constructor(api: Pick<Api, 'POST'>, shelf: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, makeId = newId) {
     this.#api = api;
@@ -53,10 +60,10 @@ export class Outbox {
 
   #keep(): void {
     const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((one) => one.state !== 'sent')] as const);
-    this.#shelf.setItem(KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
+    keep(this.#shelf, KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
   }
 
-  /** Sends everything that waits for the hub to be reachable, in each session in the order in which it was written. */
+  /** Sends everything that waits for the hub, in each session in the order in which it was written. */
   async flush(): Promise<void> {
     const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ state }) => state === 'waiting'));
     await Promise.all(waiting.map(([id]) => this.#drain(id)));
@@ -67,7 +74,7 @@ export class Outbox {
     return this.#drain(id);
   }
 
-  /** Sends the messages of a session one after another, up to the first for which the hub cannot be reached. */
+  /** Sends the messages of a session one after another, up to the first that the hub cannot take now. */
   #drain(id: string): Promise<void> {
     let running = this.#draining.get(id);
     if (!running) this.#draining.set(id, (running = this.#sendAll(id)));
@@ -84,6 +91,17 @@ export class Outbox {
       break;
     }
     this.#draining.delete(id);
+    this.#retryLater(id, unsent().length > 0);
+  }
+
+  /** Tries again by itself when something waits: a hub that is there and has no time tells nobody when it has. */
+  #retryLater(id: string, isWaiting: boolean): void {
+    const before = this.#retries.get(id);
+    clearTimeout(before?.timer);
+    this.#retries.delete(id);
+    if (!isWaiting) return;
+    const wait = before ? Math.min(2 * before.wait, LONGEST_WAIT_MS) : FIRST_WAIT_MS;
+    this.#retries.set(id, { wait, timer: setTimeout(() => void this.#drain(id), wait) });
   }
 
   async #attempt(id: string, outgoing: Outgoing): Promise<void> {
@@ -97,7 +115,7 @@ export class Outbox {
       if (stored.seq < (conversationOf(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
       else this.#show(id, { ...message, state: 'sent' });
     } catch (error) {
-      const isWaiting = error instanceof HubError && error.status === 0;
+      const isWaiting = error instanceof HubError && error.isPassing;
       this.#show(id, { ...message, state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
     }
   }

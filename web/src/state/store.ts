@@ -2,6 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import type { ConnectionState } from '../api/channel.ts';
+import { unsentOf } from './conversation.ts';
 import { type Conversation, EMPTY, EMPTY_CONVERSATION, type State } from './types.ts';
 
 /** Everything that is known of the hub. */
@@ -21,6 +22,19 @@ export const isCatchingUp = signal(false);
 
 /** The session that is on the screen. */
 export const openSession = signal<string | null>(null);
+
+/** The messages of this many sessions stay while another is on the screen. */
+const KEPT_CONVERSATIONS = 5;
+let shownLast: string[] = [];
+
+/** Puts a session on the screen. The messages of sessions that were there long ago go: they are read again with them. */
+export function show(id: string): void {
+  openSession.value = id;
+  const { conversations } = state.value;
+  const kept = Object.entries(conversations).map(([one, all]) => [one, shownLast.includes(one) ? all : unsentOf(all)] as const);
+  patch({ conversations: Object.fromEntries(kept.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)) });
+  shownLast = [id, ...shownLast.filter((one) => one !== id)].slice(0, KEPT_CONVERSATIONS);
+}
 
 /** Every session that is known, by id. */
 export const summaries = computed(() => state.value.summaries);

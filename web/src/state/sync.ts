@@ -2,10 +2,12 @@
 
 import { type Api, data } from '../api/client.ts';
 import { HubError, sentence } from '../api/errors.ts';
+import type { HubEvent } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
+import { reduce } from './reduce.ts';
 import { isArchived, summaryOf } from './sessions.ts';
 import { changeConversation, conversationOf, openSession, patch, state } from './store.ts';
-import type { Need, Reading } from './types.ts';
+import type { Need, Reading, State } from './types.ts';
 
 /** Messages of a page: enough for two screens. */
 const PAGE = 60;
@@ -19,8 +21,8 @@ const failed = (error: unknown): Reading => ({ status: 'failed', error: sentence
 /** Reads things from the hub into the store. Nothing here throws: what failed is in the store, with its reason. */
 export class Sync {
   #api: Api;
-  /** Per thing, the reading that is under way: one at a time. */
-  #running = new Map<string, Promise<void>>();
+  /** Per thing, the reading that is under way, one at a time, and the events that were heard meanwhile. */
+  #running = new Map<string, { done: Promise<void>; heard: HubEvent[] }>();
   /** Things that were asked for while they were being read. */
   #again = new Set<string>();
 
@@ -33,8 +35,12 @@ export class Sync {
     this.#api = api;
   }
 
-  /** Reads what events asked for. */
-  async meet(needs: Need[]): Promise<void> {
+  /** Applies an event, and reads what has to be read because of it. */
+  async hear(event: HubEvent): Promise<void> {
+    const { state: next, needs } = reduce(state.value, event);
+    state.value = next;
+    // Messages are read in turns of their own.
+    if (event.type !== 'message-received') for (const { heard } of this.#running.values()) heard.push(event);
     await Promise.all(needs.map((need) => this.#meet(need)));
   }
 
@@ -53,14 +59,12 @@ export class Sync {
 
   /** The sessions that are not archived. */
   list(): Promise<void> {
-    return this.#once('list', async () => {
+    return this.#once('list', async (heard) => {
       if (state.value.list.status !== 'ready') patch({ list: READING });
       try {
         const { sessions } = await data(this.#api.GET('/api/sessions'));
         const { summaries } = state.value;
-        // An event may have overtaken this answer.
-        if (sessions.some(({ id, updatedAt }) => (summaries[id]?.updatedAt ?? 0) > updatedAt)) this.#again.add('list');
-        patch({ list: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) });
+        this.#take({ list: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) }, heard);
       } catch (error) {
         if (state.value.list.status !== 'ready') patch({ list: failed(error) });
       }
@@ -69,12 +73,12 @@ export class Sync {
 
   /** The archived sessions. */
   archive(): Promise<void> {
-    return this.#once('archive', async () => {
+    return this.#once('archive', async (heard) => {
       if (state.value.archive.status !== 'ready') patch({ archive: READING });
       try {
         const { sessions } = await data(this.#api.GET('/api/sessions', { params: { query: { archived: 'only' } } }));
         const others = Object.values(state.value.summaries).filter((one) => !isArchived(one));
-        patch({ archive: READY, summaries: byId([...others, ...sessions]) });
+        this.#take({ archive: READY, summaries: byId([...others, ...sessions]) }, heard);
       } catch (error) {
         if (state.value.archive.status !== 'ready') patch({ archive: failed(error) });
       }
@@ -83,11 +87,11 @@ export class Sync {
 
   /** The machines that are online. */
   machines(): Promise<void> {
-    return this.#once('machines', async () => {
+    return this.#once('machines', async (heard) => {
       if (state.value.machinesRead.status !== 'ready') patch({ machinesRead: READING });
       try {
         const { machines } = await data(this.#api.GET('/api/machines'));
-        patch({ machinesRead: READY, machines: byId(machines) });
+        this.#take({ machinesRead: READY, machines: byId(machines) }, heard);
       } catch (error) {
         if (state.value.machinesRead.status !== 'ready') patch({ machinesRead: failed(error) });
       }
@@ -96,18 +100,13 @@ export class Sync {
 
   /** One session, whole. */
   session(id: string): Promise<void> {
-    return this.#once(`session ${id}`, async () => {
+    return this.#once(`session ${id}`, async (heard) => {
       try {
         const { session } = await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }));
-        // An event has overtaken this answer.
-        if ((state.value.sessions[id]?.updatedAt ?? 0) > session.updatedAt) this.#again.add(`session ${id}`);
         const { sessions, summaries, sessionErrors } = state.value;
         const { [id]: _, ...errors } = sessionErrors;
-        patch({
-          sessions: { ...sessions, [id]: session },
-          summaries: { ...summaries, [id]: summaryOf(session) },
-          sessionErrors: errors,
-        });
+        const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: summaryOf(session) }, sessionErrors: errors };
+        this.#take(changes, heard);
       } catch (error) {
         const isKnown = state.value.sessions[id] !== undefined;
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
@@ -128,8 +127,8 @@ export class Sync {
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
       const page = await this.#page(id, { limit: PAGE, beforeSeq: oldest }).catch(() => null);
-      // Scrolling on asks again.
-      if (page) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
+      // Scrolling on asks again. Where the page would join on may have gone meanwhile.
+      if (page && conversationOf(id).messages[0]?.seq === oldest) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
     });
   }
 
@@ -160,7 +159,8 @@ export class Sync {
     // The first page begins with the newest message that is here: it shows whether the history is still the same.
     let overlap = 1;
     let hasMore = true;
-    while (hasMore) {
+    // Of a session that left the screen long ago nothing is here any more.
+    while (hasMore && conversationOf(id).reading.status === 'ready') {
       const newest = conversationOf(id).messages.at(-1);
       const query = { limit: LARGEST_PAGE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
       const page = await this.#page(id, query).catch(() => null);
@@ -200,20 +200,30 @@ export class Sync {
   }
 
   /** Runs one reading of a thing at a time; one that is asked for meanwhile is done once more afterwards. */
-  #once(thing: string, read: () => Promise<void>): Promise<void> {
+  #once(thing: string, read: (heard: HubEvent[]) => Promise<void>): Promise<void> {
     const running = this.#running.get(thing);
     if (running) {
       this.#again.add(thing);
-      return running;
+      return running.done;
     }
-    const mine = (async () => {
+    const heard: HubEvent[] = [];
+    const done = (async () => {
       do {
         this.#again.delete(thing);
-        await read();
+        heard.length = 0;
+        await read(heard);
       } while (this.#again.has(thing));
     })().finally(() => this.#running.delete(thing));
-    this.#running.set(thing, mine);
-    return mine;
+    this.#running.set(thing, { done, heard });
+    return done;
+  }
+
+  /**
+   * Takes an answer in, and applies to it what events told while it was on its way: it may be from before them. When it is
+   * not, what came after them is told by later events.
+   */
+  #take(answer: Partial<State>, heard: HubEvent[]): void {
+    state.value = heard.reduce((before, event) => reduce(before, event).state, { ...state.value, ...answer });
   }
 }
 

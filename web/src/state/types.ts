@@ -11,7 +11,7 @@ export interface Outgoing {
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** `waiting`: the hub could not be reached, and it goes out by itself. `failed`: a person has to decide. */
+  /** `waiting`: the hub cannot take it now, and it goes out by itself. `failed`: a person has to decide. */
   state: 'sending' | 'sent' | 'waiting' | 'failed';
   error?: string;
 }

@@ -24,7 +24,8 @@ export interface Changes {
   branch: string | null;
   staged: ChangedFile[];
   unstaged: ChangedFile[];
-  numbers: { staged: Record<string, Numbers>; unstaged: Record<string, Numbers> };
+  /** By path. */
+  numbers: { staged: ReadonlyMap<string, Numbers>; unstaged: ReadonlyMap<string, Numbers> };
 }
 
 /** Something in a folder. */
@@ -61,19 +62,19 @@ export async function changesOf(id: string): Promise<Changes> {
   };
 }
 
-async function numbersOf(id: string, staged: boolean): Promise<Record<string, Numbers>> {
+async function numbersOf(id: string, staged: boolean): Promise<ReadonlyMap<string, Numbers>> {
   const params = { path: { id }, query: { staged: staged ? ('true' as const) : ('false' as const) } };
   const { files = [] } = await result<{ files?: Numbers[] }>(api.GET('/api/sessions/{id}/git-diff-numstat', { params }));
-  return Object.fromEntries(files.map((one) => [one.path, one]));
+  return new Map(files.map((one) => [one.path, one]));
 }
 
 /** By git's letters where the CLI tells them, else by whether there are lines. */
-function isStaged({ path, index }: ChangedFile, numbers: Record<string, Numbers>): boolean {
-  return index === undefined ? path in numbers : !'.?'.includes(index);
+function isStaged({ path, index }: ChangedFile, numbers: ReadonlyMap<string, Numbers>): boolean {
+  return index === undefined ? numbers.has(path) : !'.?'.includes(index);
 }
 
-function isUnstaged({ path, status, worktree }: ChangedFile, numbers: Record<string, Numbers>): boolean {
-  return worktree === undefined ? path in numbers || status === 'untracked' : worktree !== '.';
+function isUnstaged({ path, status, worktree }: ChangedFile, numbers: ReadonlyMap<string, Numbers>): boolean {
+  return worktree === undefined ? numbers.has(path) || status === 'untracked' : worktree !== '.';
 }
 
 /** The unified diff of a file. */

@@ -12,8 +12,11 @@ export interface Readable<T> {
   again: () => void;
 }
 
-/** Reads something whenever `key` changes. An answer that comes after the next question is dropped. */
-export function useRead<T>(key: string, read: () => Promise<T>): Readable<T> {
+/**
+ * Reads something whenever `key` changes, and again when `occasion` does: what was read before stays until then. An answer
+ * that comes after the next question is dropped.
+ */
+export function useRead<T>(key: string, read: () => Promise<T>, occasion?: unknown): Readable<T> {
   const [shown, setShown] = useState<{ key: string; value?: T; error: string | null; isReading: boolean }>({ key, error: null, isReading: true });
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -26,7 +29,7 @@ export function useRead<T>(key: string, read: () => Promise<T>): Readable<T> {
     return () => {
       isCurrent = false;
     };
-  }, [key, round]);
+  }, [key, round, occasion]);
   const again = useCallback(() => setRound((before) => before + 1), []);
   const isOld = shown.key !== key;
   return { value: isOld ? undefined : shown.value, error: isOld ? null : shown.error, isReading: isOld || shown.isReading, again };

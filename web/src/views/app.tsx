@@ -1,13 +1,14 @@
 /** The frame around all views, and which of them an address shows. */
 
 import './app.css';
-import { lazy, Suspense } from 'preact/compat';
+import { Suspense } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { namespace, openSession, pendingCount, summaries } from '../state/store.ts';
 import { titleOf } from '../state/sessions.ts';
 import { Boundary } from '../ui/boundary.tsx';
 import { Dialogs } from '../ui/dialog.tsx';
+import { lazy } from '../ui/lazy.tsx';
 import { Skeleton } from '../ui/pieces.tsx';
 import { Toasts } from '../ui/toasts.tsx';
 import { hasKeyboard, isWide } from '../ui/device.ts';

@@ -4,7 +4,7 @@ import './changes.css';
 import { GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
-import { type ChangedFile, changesOf, diffOf, type Numbers } from '../state/workspace.ts';
+import { type ChangedFile, type Changes as AllChanges, changesOf, diffOf } from '../state/workspace.ts';
 import { Failure, Skeleton } from '../ui/pieces.tsx';
 import { useRead } from '../ui/use-read.ts';
 import { Diff } from './diff.tsx';
@@ -12,7 +12,7 @@ import { Diff } from './diff.tsx';
 /** The changes. They are read anew when the agent has done something. */
 export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
-  const { value, error, isReading, again } = useRead(`${id} ${thinking}`, () => changesOf(id));
+  const { value, error, isReading, again } = useRead(id, () => changesOf(id), thinking);
   return (
     <div class="page changes">
       <div class="page-head">
@@ -34,8 +34,8 @@ export function Changes({ session }: { session: Session }) {
       )}
       {value && (
         <>
-          <Section title="Staged" id={id} files={value.staged} numbers={value.numbers.staged} staged />
-          <Section title="Not staged" id={id} files={value.unstaged} numbers={value.numbers.unstaged} staged={false} />
+          <Section title="Staged" id={id} all={value} part="staged" />
+          <Section title="Not staged" id={id} all={value} part="unstaged" />
         </>
       )}
     </div>
@@ -45,12 +45,12 @@ export function Changes({ session }: { session: Session }) {
 interface SectionProps {
   title: string;
   id: string;
-  files: ChangedFile[];
-  numbers: Record<string, Numbers>;
-  staged: boolean;
+  all: AllChanges;
+  part: 'staged' | 'unstaged';
 }
 
-function Section({ title, id, files, numbers, staged }: SectionProps) {
+function Section({ title, id, all, part }: SectionProps) {
+  const files = all[part];
   if (files.length === 0) return null;
   return (
     <section class="change-section">
@@ -58,21 +58,22 @@ function Section({ title, id, files, numbers, staged }: SectionProps) {
         {title} <span class="chip">{files.length}</span>
       </h3>
       {files.map((file) => (
-        <FileChange key={file.path} id={id} file={file} numbers={numbers[file.path]} staged={staged} />
+        <FileChange key={file.path} id={id} all={all} part={part} file={file} />
       ))}
     </section>
   );
 }
 
-const LETTERS: Record<string, string> = { modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' };
+const LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
 
-function FileChange({ id, file, numbers, staged }: { id: string; file: ChangedFile; numbers: Numbers | undefined; staged: boolean }) {
+function FileChange({ id, all, part, file }: Omit<SectionProps, 'title'> & { file: ChangedFile }) {
+  const numbers = all.numbers[part].get(file.path);
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
         <span class="status" data-status={file.status} title={file.status} aria-label={file.status} role="img">
-          {LETTERS[file.status] ?? '?'}
+          {LETTERS.get(file.status) ?? '?'}
         </span>
         <span class="mono change-path">
           {file.oldPath && `${file.oldPath} → `}
@@ -84,13 +85,14 @@ function FileChange({ id, file, numbers, staged }: { id: string; file: ChangedFi
           </span>
         )}
       </summary>
-      {isOpen && <FileDiff id={id} path={file.path} staged={staged} />}
+      {isOpen && <FileDiff id={id} all={all} part={part} path={file.path} />}
     </details>
   );
 }
 
-function FileDiff({ id, path, staged }: { id: string; path: string; staged: boolean }) {
-  const { value, error, again } = useRead(`${id} ${path} ${staged}`, () => diffOf(id, path, staged));
+function FileDiff({ id, all, part, path }: Omit<SectionProps, 'title'> & { path: string }) {
+  // It may have changed whenever the list was read again.
+  const { value, error, again } = useRead(`${id} ${part} ${path}`, () => diffOf(id, path, part === 'staged'), all);
   if (error) return <Failure text={error} onRetry={again} />;
   return value === undefined ? <Skeleton label="Reading the diff" /> : <Diff patch={value} label={`Diff of ${path}`} />;
 }

@@ -9,9 +9,11 @@ import { outbox } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { commandsOf } from '../state/commands.ts';
 import { hasModels, MODELS, type ModelMode, modeLabel, modelLabel, modeMeaning, modesOf } from '../state/modes.ts';
+import { keep } from '../state/shelf.ts';
+import { addFiles, takeAttachments, uploadsOf } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { attempt } from '../ui/toasts.tsx';
-import { addFiles, takeAttachments, Uploads, uploadsOf } from './attachments.tsx';
+import { Uploads } from './attachments.tsx';
 
 const draftKey = (id: string) => `draft ${id}`;
 
@@ -24,11 +26,12 @@ export function Composer({ session }: { session: Session }) {
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(id)) ?? '');
   const [commands, setCommands] = useState<Command[]>([]);
   const [choice, setChoice] = useState(0);
+  const [isRefused, setRefused] = useState(false);
   const [isDropping, setDropping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const files = uploadsOf(id);
-  const offered = completions(commands, text);
+  const offered = isRefused ? [] : completions(commands, text);
   // No message goes out without a file that was meant to go with it.
   const isReady = (text.trim() !== '' || files.length > 0) && files.every(({ state }) => state === 'done');
 
@@ -40,8 +43,9 @@ export function Composer({ session }: { session: Session }) {
   const write = (next: string) => {
     setText(next);
     setChoice(0);
+    setRefused(false);
     if (next === '') sessionStorage.removeItem(draftKey(id));
-    else sessionStorage.setItem(draftKey(id), next);
+    else keep(sessionStorage, draftKey(id), next);
   };
   const send = () => {
     if (!isReady) return;
@@ -55,9 +59,10 @@ export function Composer({ session }: { session: Session }) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const chosen = offered[choice];
-    if (chosen && (event.key === 'Tab' || (event.key === 'Enter' && `/${chosen.name}` !== text))) complete(chosen);
+    if (chosen && ((event.key === 'Tab' && !event.shiftKey) || (event.key === 'Enter' && `/${chosen.name}` !== text))) complete(chosen);
     else if (chosen && event.key === 'ArrowDown') setChoice((choice + 1) % offered.length);
     else if (chosen && event.key === 'ArrowUp') setChoice((choice - 1 + offered.length) % offered.length);
+    else if (chosen && event.key === 'Escape') setRefused(true);
     // On a phone Enter begins a line, and the button sends.
     else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey)) send();
     else return;
@@ -96,6 +101,10 @@ export function Composer({ session }: { session: Session }) {
           ))}
         </ul>
       )}
+      {/* A field of several lines has no attribute that tells of a list. */}
+      <p class="hidden-visually" role="status">
+        {offered.length > 0 && `${offered.length === 1 ? 'One command' : `${offered.length} commands`}: the arrow keys choose, Tab completes, Escape closes the list.`}
+      </p>
       <Uploads sessionId={id} />
       <div class="composer-line">
         <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => picker.current?.click()}>

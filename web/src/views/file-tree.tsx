@@ -21,6 +21,17 @@ interface Row extends Entry {
   level: number;
 }
 
+/** What is in the folders that are open, by path. */
+type Folders = ReadonlyMap<string, Entry[] | 'reading'>;
+
+/** The folders with one that is open, or without it. */
+function changed(folders: Folders, path: string, content?: Entry[] | 'reading'): Folders {
+  const next = new Map(folders);
+  if (content === undefined) next.delete(path);
+  else next.set(path, content);
+  return next;
+}
+
 /** The tree. */
 export function FileTree({ id, open, onOpen }: Props) {
   const { value, error, again } = useRead(id, () => entriesOf(id, ''));
@@ -31,24 +42,23 @@ export function FileTree({ id, open, onOpen }: Props) {
 }
 
 function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
-  const [folders, setFolders] = useState<Record<string, Entry[] | 'reading'>>({});
+  const [folders, setFolders] = useState<Folders>(new Map());
   const [current, setCurrent] = useState(0);
   const list = useRef<VirtualizerHandle>(null);
   const place = useRef<HTMLDivElement>(null);
   const rows = rowsOf(root, '', 1, folders);
 
   const toggle = async ({ path }: Row) => {
-    if (folders[path] !== undefined) {
-      const { [path]: _, ...others } = folders;
-      setFolders(others);
+    if (folders.has(path)) {
+      setFolders(changed(folders, path));
       return;
     }
-    setFolders((before) => ({ ...before, [path]: 'reading' }));
+    setFolders((before) => changed(before, path, 'reading'));
     try {
       const entries = await entriesOf(id, path);
-      setFolders((before) => (before[path] === undefined ? before : { ...before, [path]: entries }));
+      setFolders((before) => (before.has(path) ? changed(before, path, entries) : before));
     } catch (error) {
-      setFolders(({ [path]: _, ...others }) => others);
+      setFolders((before) => changed(before, path));
       toastError('The folder cannot be read', sentence(error));
     }
   };
@@ -62,7 +72,7 @@ function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[current];
     if (!row) return;
-    const isOpen = folders[row.path] !== undefined;
+    const isOpen = folders.has(row.path);
     const parent = rows.findLastIndex((one, at) => at < current && one.level < row.level);
     if (event.key === 'ArrowDown') goTo(current + 1);
     else if (event.key === 'ArrowUp') goTo(current - 1);
@@ -85,7 +95,7 @@ function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
             data-at={at}
             data-level={Math.min(row.level, 12)}
             aria-level={row.level}
-            aria-expanded={row.type === 'directory' ? folders[row.path] !== undefined : undefined}
+            aria-expanded={row.type === 'directory' ? folders.has(row.path) : undefined}
             aria-selected={row.path === open}
             tabIndex={at === current ? 0 : -1}
             onFocus={() => setCurrent(at)}
@@ -102,10 +112,10 @@ function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
   );
 }
 
-function rowsOf(entries: Entry[], folder: string, level: number, folders: Record<string, Entry[] | 'reading'>): Row[] {
+function rowsOf(entries: Entry[], folder: string, level: number, folders: Folders): Row[] {
   return entries.flatMap((entry) => {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
-    const below = folders[path];
+    const below = folders.get(path);
     const row = { ...entry, path, level };
     return Array.isArray(below) ? [row, ...rowsOf(below, path, level + 1, folders)] : [row];
   });

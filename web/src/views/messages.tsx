@@ -7,6 +7,8 @@ import type { Session } from '../api/types.ts';
 import { wordsOf } from '../content/markup.ts';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
+import { withoutOldest } from '../state/conversation.ts';
+import { changeConversation } from '../state/store.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
 import { Boundary } from '../ui/boundary.tsx';
 import { Read } from '../ui/pieces.tsx';
@@ -17,6 +19,8 @@ import { ItemView } from './item.tsx';
 const NEAR = 48;
 /** So close to the top older messages are read, in pixels. */
 const EARLY = 800;
+/** So far from the top, in pixels, older messages may be let go. */
+const FAR = 8000;
 
 /** So many characters of what the agent says are spoken by a screen reader at once. */
 const SPOKEN = 300;
@@ -41,7 +45,7 @@ export function Messages({ session }: { session: Session }) {
         </div>
       ) : (
         <>
-          <Column sessionId={id} items={items} hasOlder={hasOlder} />
+          <Column sessionId={id} items={items} hasOlder={hasOlder} newest={messages.at(-1)?.seq} />
           <p class="hidden-visually" role="status">
             {spoken}
           </p>
@@ -51,7 +55,15 @@ export function Messages({ session }: { session: Session }) {
   );
 }
 
-function Column({ sessionId, items, hasOlder }: { sessionId: string; items: ReturnType<typeof timeline>; hasOlder: boolean }) {
+interface ColumnProps {
+  sessionId: string;
+  items: ReturnType<typeof timeline>;
+  hasOlder: boolean;
+  /** The number of the newest message. */
+  newest: number | undefined;
+}
+
+function Column({ sessionId, items, hasOlder, newest }: ColumnProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const isAtEnd = useRef(true);
@@ -87,6 +99,12 @@ function Column({ sessionId, items, hasOlder }: { sessionId: string; items: Retu
   };
   // A first page that does not fill the screen cannot be scrolled.
   useEffect(() => void readOlder(), [items, hasOlder]);
+
+  // Who is at the end, far from the oldest, does not see them go. They go only when something new has come: what is read
+  // because the screen has room would otherwise go, and be read, for ever.
+  useEffect(() => {
+    if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > FAR) changeConversation(sessionId, withoutOldest);
+  }, [newest]);
 
   const onScroll = (offset: number) => {
     const element = scroller.current;

@@ -15,8 +15,8 @@ interface Props {
 /** A form with all questions of one request. */
 export function Questions({ questions, draft: { chosen, written }, onDraft, onAnswer, onSkip }: Props) {
   const answerOf = ({ key }: Question) => {
-    const own = written[key]?.trim();
-    return [...(chosen[key] ?? []), ...(own ? [own] : [])];
+    const own = written.get(key)?.trim();
+    return [...(chosen.get(key) ?? []), ...(own ? [own] : [])];
   };
   const isComplete = questions.every((one) => answerOf(one).length > 0);
   const submit = (event: Event) => {
@@ -24,15 +24,15 @@ export function Questions({ questions, draft: { chosen, written }, onDraft, onAn
     onAnswer(Object.fromEntries(questions.map((one) => [one.key, answerOf(one)])));
   };
   const choose = ({ key, isMultiple }: Question, label: string) => {
-    const before = chosen[key] ?? [];
+    const before = chosen.get(key) ?? [];
     const added = isMultiple ? [...before, label] : [label];
-    const all = { ...chosen, [key]: before.includes(label) ? before.filter((one) => one !== label) : added };
+    const all = new Map(chosen).set(key, before.includes(label) ? before.filter((one) => one !== label) : added);
     // One answer to a question of one: what was written is none then.
-    onDraft(isMultiple ? { chosen: all } : { chosen: all, written: { ...written, [key]: '' } });
+    onDraft(isMultiple ? { chosen: all } : { chosen: all, written: new Map(written).set(key, '') });
   };
   const write = ({ key, isMultiple }: Question, text: string) => {
-    const all = { ...written, [key]: text };
-    onDraft(isMultiple || text === '' ? { written: all } : { written: all, chosen: { ...chosen, [key]: [] } });
+    const all = new Map(written).set(key, text);
+    onDraft(isMultiple || text === '' ? { written: all } : { written: all, chosen: new Map(chosen).set(key, []) });
   };
   return (
     <form onSubmit={submit}>
@@ -40,8 +40,8 @@ export function Questions({ questions, draft: { chosen, written }, onDraft, onAn
         <Asked
           key={question.key}
           question={question}
-          chosen={chosen[question.key] ?? []}
-          written={written[question.key] ?? ''}
+          chosen={chosen.get(question.key) ?? []}
+          written={written.get(question.key) ?? ''}
           onChoose={(label) => choose(question, label)}
           onWrite={(text) => write(question, text)}
         />

@@ -2,7 +2,7 @@
 
 import './session.css';
 import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
-import { lazy, Suspense } from 'preact/compat';
+import { Suspense } from 'preact/compat';
 import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
@@ -10,6 +10,7 @@ import { close, open } from '../hub.ts';
 import * as actions from '../state/actions.ts';
 import { isArchived, titleOf } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
+import { lazy } from '../ui/lazy.tsx';
 import { Failure, shortPath, Skeleton } from '../ui/pieces.tsx';
 import { attempt } from '../ui/toasts.tsx';
 import { useSelect } from '../ui/use-select.ts';

@@ -37,11 +37,12 @@ function act(key: string, navigate: (to: string) => void): boolean {
   const here = openSession.value;
   const tabs: Record<string, string> = { 1: '', 2: '/changes', 3: '/files' };
   const tab = tabs[key];
+  const neighbour = key === 'j' ? sessionBeside(1) : key === 'k' ? sessionBeside(-1) : undefined;
   if (key === '/') return focus('search');
   if (key === 'c') return focus('composer');
   if (key === 'n') navigate('/new');
   else if (key === '?') navigate('/settings');
-  else if (key === 'j' || key === 'k') navigate(`/sessions/${neighbour(key === 'j' ? 1 : -1) ?? here ?? ''}`);
+  else if (neighbour !== undefined) navigate(`/sessions/${neighbour}`);
   else if (tab !== undefined && here !== null) navigate(`/sessions/${here}${tab}`);
   else return false;
   return true;
@@ -53,8 +54,8 @@ function focus(id: string): boolean {
   return field !== null;
 }
 
-/** The session that stands so many lines below the open one. */
-function neighbour(step: number): string | undefined {
+/** The session that stands so many lines below the open one; undefined when there is none in the list. */
+function sessionBeside(step: number): string | undefined {
   const shown = grouped(Object.values(state.value.summaries).filter((one) => !isArchived(one))).flatMap(({ sessions }) => sessions);
   const at = shown.findIndex(({ id }) => id === openSession.value);
   return shown[Math.max(0, Math.min(shown.length - 1, at + step))]?.id;

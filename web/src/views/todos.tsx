@@ -11,10 +11,11 @@ const WORDS = { pending: 'to do', in_progress: 'in progress', completed: 'done' 
 export function TodoList({ todos }: { todos: TodoItem[] }) {
   return (
     <ul role="list" class="todos">
-      {todos.map(({ id, content, status, priority }) => {
+      {todos.map(({ content, status, priority }, at) => {
         const Icon = ICONS[status];
         return (
-          <li key={id} data-status={status}>
+          // Their ids are the agent's, which may give one twice.
+          <li key={at} data-status={status}>
             <Icon size={16} aria-hidden />
             <span>{content}</span>
             <span class="hidden-visually">, {WORDS[status]}</span>

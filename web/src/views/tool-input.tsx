@@ -1,9 +1,10 @@
 /** What goes into a tool's call, and what comes out. */
 
-import { lazy, Suspense } from 'preact/compat';
+import { Suspense } from 'preact/compat';
 import { useState } from 'preact/hooks';
 import { plain } from '../content/parse.ts';
 import { editsOf, plainOutput } from '../content/tools.ts';
+import { lazy } from '../ui/lazy.tsx';
 
 const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
 
