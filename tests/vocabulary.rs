@@ -298,8 +298,8 @@ async fn without_a_vocabulary_nobody_knows_the_words() {
     assert_eq!(spawn("zeta-coder").await.refuses(400, "invalid_field")["field"], "agent");
     spawn("alpha").await.refuses(503, "cli_unreachable");
     let ended = world.session_with("/code", json!({"flavor": "zeta-coder", "zeta-coderSessionId": "z"})).await;
-    ask(&world, &ended, "resume", &json!({})).reply().await.refuses(503, "no_machine_online");
-    runner.register("spawnSession").await;
     ask(&world, &ended, "resume", &json!({})).reply().await.refuses(409, "resume_unavailable");
+    let known = world.session_with("/known", json!({"flavor": "alpha", "alphaSessionId": "a"})).await;
+    ask(&world, &known, "resume", &json!({})).reply().await.refuses(503, "no_machine_online");
     runner.socket.heard_nothing().await;
 }
