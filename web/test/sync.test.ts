@@ -204,7 +204,7 @@ const OVERTAKEN: { name: string; read: (sync: Sync) => Promise<void>; events: Hu
     read: (sync) => sync.session('a'),
     events: [removed('a')],
     seen: () => [state.value.sessions.a, state.value.summaries.a, state.value.sessionErrors.a],
-    is: [undefined, undefined, 'This session was deleted.'],
+    is: [undefined, undefined, { text: 'This session was deleted.', isGone: true }],
   },
   {
     name: 'a session that changes while it is read for the first time',
