@@ -176,6 +176,25 @@ test('requests and files of another kind than they should be take nothing with t
   assert.deepEqual(complaints, []);
 });
 
+test('what is deeper than any stack is shown, and takes nothing with it', async (t) => {
+  const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
+  // As a text that holds JSON, which the hub unwraps: the client cannot send it in another way.
+  const holding = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
+  const { page, complaints } = await conversation(t, 'deep', [
+    text('Before.'),
+    holding({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
+    holding({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
+    deep,
+    text('After.'),
+  ]);
+  const log = page.getByRole('log');
+  for (const words of ['Before.', 'After.']) await log.getByText(words).waitFor();
+  for (const words of ['Bash', 'A record of another kind']) await log.locator('summary', { hasText: words }).click();
+  await log.locator('.fold-body .output').nth(2).waitFor();
+  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
 test('what a person wrote says when, at a glance and exactly', async (t) => {
   const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
   const time = page.getByRole('log').locator('time');

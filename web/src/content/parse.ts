@@ -4,6 +4,7 @@
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';
+import { json } from './json.ts';
 
 /** A piece of a message. */
 export type Part =
@@ -157,7 +158,7 @@ export function plain(output: unknown): string {
   if (Array.isArray(output) && output.every((one) => isObject(one) && typeof one.text === 'string')) {
     return output.map((one) => (one as { text: string }).text).join('\n');
   }
-  return JSON.stringify(output, null, 2);
+  return json(output);
 }
 
 const STATUSES = ['pending', 'in_progress', 'completed'] as const;

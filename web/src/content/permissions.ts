@@ -1,7 +1,8 @@
 /** What became of an agent's request, in words. */
 
 import type { CompletedRequest } from '../api/types.ts';
-import { questionsOf, summarize } from './tools.ts';
+import { questionsOf } from './arguments.ts';
+import { summarize } from './tools.ts';
 
 /** How a request ended. */
 export interface Decision {
@@ -41,18 +42,18 @@ const FIELDS: Record<string, (value: unknown) => boolean> = {
 export function decisionOf({ status, decision, arguments: input }: CompletedRequest): Decision {
   if (status === 'denied') return { kind: 'denied', words: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
   if (status !== 'approved') return { kind: 'canceled', words: 'Not answered' };
-  if (questionsOf(input).length > 0) return { kind: 'approved', words: 'Answered' };
+  if (questionsOf(input).questions.length > 0) return { kind: 'approved', words: 'Answered' };
   return { kind: 'approved', words: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
 
 /** What was asked, in one line: a question, or a tool with what it would do. */
 export function askedOf({ tool = 'A tool', arguments: input }: CompletedRequest): string {
-  const [question] = questionsOf(input);
+  const [question] = questionsOf(input).questions;
   return question ? question.text : `${tool} ${summarize(input)}`.trimEnd();
 }
 
 /** The questions of a request with what was answered; none when it was no question. */
 export function answersOf({ arguments: input, answers = {} }: CompletedRequest): { question: string; answers: string[] }[] {
-  const texts = Object.fromEntries(questionsOf(input).map(({ key, text }) => [key, text]));
-  return Object.entries(answers).map(([key, given]) => ({ question: texts[key] ?? key, answers: Array.isArray(given) ? given : given.answers }));
+  const texts = new Map(questionsOf(input).questions.map(({ key, text }) => [key, text]));
+  return Object.entries(answers).map(([key, given]) => ({ question: texts.get(key) ?? key, answers: Array.isArray(given) ? given : given.answers }));
 }
