@@ -3,6 +3,7 @@
  * agent made it look like: a piece is taken out of the arguments, and what nobody took is shown as it is.
  */
 
+import { isObject, isText } from '../checked.ts';
 import { json } from './json.ts';
 
 /** Something that no view of its own shows. */
@@ -70,12 +71,10 @@ class Fields {
   }
 }
 
-const isString = (value: unknown): value is string => typeof value === 'string';
 const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
 const isList = (value: unknown): value is unknown[] => Array.isArray(value);
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const field = (name: string, value: unknown): Field => ({ name, text: isString(value) && value !== '' ? value : json(value) });
+const field = (name: string, value: unknown): Field => ({ name, text: isText(value) && value !== '' ? value : json(value) });
 
 /** The arguments of a call. */
 export function argumentsOf(input: unknown): CallArguments {
@@ -83,7 +82,7 @@ export function argumentsOf(input: unknown): CallArguments {
   if (!isObject(input)) return { command: undefined, edits: [], rest: [field('', input)] };
   const fields = new Fields(input);
   const { edits, rest } = takeEdits(fields);
-  return { command: fields.take('command', isString), edits, rest: [...fields.rest(), ...rest] };
+  return { command: fields.take('command', isText), edits, rest: [...fields.rest(), ...rest] };
 }
 
 /** The names that agents give the file of an edit. */
@@ -91,9 +90,9 @@ const PATHS = ['file_path', 'filePath', 'path'];
 
 /** Takes a replaced text, several of them, or a whole new file. */
 function takeEdits(fields: Fields): { edits: Edit[]; rest: Field[] } {
-  const name = PATHS.find((one) => fields.see(one, isString) !== undefined);
+  const name = PATHS.find((one) => fields.see(one, isText) !== undefined);
   if (name === undefined || !hasEdits(fields)) return { edits: [], rest: [] };
-  const path = fields.take(name, isString) ?? '';
+  const path = fields.take(name, isText) ?? '';
   const whole = takeReplaced(fields);
   if (whole) return { edits: [{ path, ...whole }], rest: [] };
   const edits: Edit[] = [];
@@ -105,24 +104,24 @@ function takeEdits(fields: Fields): { edits: Edit[]; rest: Field[] } {
     rest.push(...(its && replaced ? its.rest(`edits[${at}].`) : [field(`edits[${at}]`, one)]));
   }
   if (edits.length > 0) return { edits, rest };
-  return { edits: [{ path, before: '', after: fields.take('content', isString) ?? '' }], rest };
+  return { edits: [{ path, before: '', after: fields.take('content', isText) ?? '' }], rest };
 }
 
 /** Whether there is an edit to be taken. */
 function hasEdits(fields: Fields): boolean {
-  if (isReplaced(fields) || fields.see('content', isString) !== undefined) return true;
+  if (isReplaced(fields) || fields.see('content', isText) !== undefined) return true;
   return fields.see('edits', isList)?.some((one) => isObject(one) && isReplaced(new Fields(one))) ?? false;
 }
 
-const isReplaced = (fields: Fields) => fields.see('old_string', isString) !== undefined && fields.see('new_string', isString) !== undefined;
+const isReplaced = (fields: Fields) => fields.see('old_string', isText) !== undefined && fields.see('new_string', isText) !== undefined;
 
 function takeReplaced(fields: Fields): Omit<Edit, 'path'> | null {
   if (!isReplaced(fields)) return null;
-  return { before: fields.take('old_string', isString) ?? '', after: fields.take('new_string', isString) ?? '' };
+  return { before: fields.take('old_string', isText) ?? '', after: fields.take('new_string', isText) ?? '' };
 }
 
 /** A name of an answer that says nothing to a person, and need not be shown. */
-const isPlainName = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
+const isPlainName = (value: unknown): value is string => isText(value) && /^[\w.:-]{1,64}$/.test(value);
 
 /**
  * The questions of a permission request; none when it asks for anything else besides, as an answer allows all of it.
@@ -137,15 +136,15 @@ export function questionsOf(input: unknown): { questions: Question[]; rest: Fiel
   for (const [at, one] of asked.entries()) {
     const place = `questions[${at}]`;
     const its = isObject(one) ? new Fields(one) : null;
-    const text = its?.take('question', isString);
+    const text = its?.take('question', isText);
     if (!its || text === undefined) {
       rest.push(field(place, one));
       continue;
     }
     const { options, rest: others } = optionsOf(its.take('options', isList) ?? [], place);
-    const key = its.see('id', isString) ?? text;
+    const key = its.see('id', isText) ?? text;
     its.take('id', isPlainName);
-    questions.push({ key, text, header: its.take('header', isString) ?? '', options, isMultiple: its.take('multiSelect', isBoolean) ?? false });
+    questions.push({ key, text, header: its.take('header', isText) ?? '', options, isMultiple: its.take('multiSelect', isBoolean) ?? false });
     rest.push(...its.rest(`${place}.`), ...others);
   }
   return questions.length > 0 ? { questions, rest } : { questions, rest: [] };
@@ -156,12 +155,12 @@ function optionsOf(all: unknown[], place: string): { options: Question['options'
   const rest: Field[] = [];
   for (const [at, one] of all.entries()) {
     const its = isObject(one) ? new Fields(one) : null;
-    const label = isString(one) ? one : its?.take('label', isString);
+    const label = isText(one) ? one : its?.take('label', isText);
     if (label === undefined) {
       rest.push(field(`${place}.options[${at}]`, one));
       continue;
     }
-    options.push({ label, description: its?.take('description', isString) ?? '' });
+    options.push({ label, description: its?.take('description', isText) ?? '' });
     rest.push(...(its?.rest(`${place}.options[${at}].`) ?? []));
   }
   return { options, rest };

@@ -4,6 +4,7 @@
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';
+import { isObject } from '../checked.ts';
 import { json } from './json.ts';
 
 /** A piece of a message. */
@@ -21,7 +22,6 @@ export type Part =
 
 type Fields = Record<string, unknown>;
 
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value);
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 /** Takes a message's content apart. */

@@ -1,6 +1,7 @@
 /** What became of an agent's request, in words. */
 
 import type { CompletedRequest } from '../api/types.ts';
+import { checked, type Is, isNumber, isObject, isText } from '../checked.ts';
 import { questionsOf } from './arguments.ts';
 import { summarize } from './tools.ts';
 
@@ -13,27 +14,24 @@ export interface Decision {
 /** Requests, answered or not, as the views can show them: agents write them, and what is not of its kind is left out. */
 export function requestsOf(written: Record<string, unknown>): [id: string, request: CompletedRequest][] {
   return Object.entries(written).flatMap(([id, one]): [string, CompletedRequest][] => {
-    if (typeof one !== 'object' || one === null || Array.isArray(one)) return [];
-    const fields = Object.entries(one).filter(([name, value]) => !Object.hasOwn(FIELDS, name) || FIELDS[name]?.(value));
-    return [[id, Object.fromEntries(fields) as CompletedRequest]];
+    if (!isObject(one)) return [];
+    return [[id, checked(one, FIELDS) as CompletedRequest]];
   });
 }
 
-const isString = (value: unknown) => typeof value === 'string';
-const isTime = (value: unknown) => typeof value === 'number';
-const areStrings = (value: unknown) => Array.isArray(value) && value.every(isString);
+const areStrings = (value: unknown) => Array.isArray(value) && value.every(isText);
 const areAnswers = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.values(value).every((one: unknown) => areStrings(one) || areStrings((one as { answers?: unknown } | null)?.answers));
 
 /** What each field of a request has to be. */
-const FIELDS: Record<string, (value: unknown) => boolean> = {
-  tool: isString,
-  createdAt: isTime,
-  completedAt: isTime,
-  status: isString,
-  reason: isString,
-  mode: isString,
-  decision: isString,
+const FIELDS: Record<string, Is> = {
+  tool: isText,
+  createdAt: isNumber,
+  completedAt: isNumber,
+  status: isText,
+  reason: isText,
+  mode: isText,
+  decision: isText,
   allowTools: areStrings,
   answers: areAnswers,
 };

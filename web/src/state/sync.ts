@@ -3,6 +3,7 @@
 import { type Api, data } from '../api/client.ts';
 import { HubError, sentence } from '../api/errors.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
+import { described } from './metadata.ts';
 import { isArchived, summaryOf } from './sessions.ts';
 import { changeConversation, conversationOf, openSession, patch, state } from './store.ts';
 import type { Need, Reading } from './types.ts';
@@ -98,7 +99,7 @@ export class Sync {
   session(id: string): Promise<void> {
     return this.#once(`session ${id}`, async () => {
       try {
-        const { session } = await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }));
+        const session = described((await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
         // An event has overtaken this answer.
         if ((state.value.sessions[id]?.updatedAt ?? 0) > session.updatedAt) this.#again.add(`session ${id}`);
         const { sessions, summaries, sessionErrors } = state.value;
@@ -218,5 +219,5 @@ export class Sync {
 }
 
 function byId<T extends { id: string }>(all: T[]): Record<string, T> {
-  return Object.fromEntries(all.map((one) => [one.id, one]));
+  return Object.fromEntries(all.map((one) => [one.id, described(one)]));
 }
