@@ -149,11 +149,14 @@ test('texts that are made to hold up the page are shown as they were written, an
     quotations: '>'.repeat(2000),
     lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
     lines: 'a\n'.repeat(45_000),
+    headings: '# a\n'.repeat(24_000),
+    tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),
+    'blocks of code': '```x\n1\n```\n'.repeat(8000),
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
   for (const [name, words] of Object.entries(costly)) {
-    const { page, complaints } = await conversation(t, name, [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+    const { page, complaints } = await conversation(t, name.replaceAll(' ', '-'), [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This cannot be shown').count(), 0);
