@@ -120,8 +120,8 @@ test('in a request nothing is left out that a terminal would not show, and nothi
   };
   const { page } = await asking(t, 'unseen', requests);
   const [runs, asks] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
-  await runs.getByText('␛]rm -rf ~ ;␇ echo hello').waitFor();
-  assert.deepEqual(await runs.locator('.unseen').allTextContents(), ['\\u202E', '␛', '␇']);
+  await runs.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
+  assert.deepEqual(await runs.locator('.unseen').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
   await asks.getByRole('button').click();
   await asks.getByText('Run \\u202Ehs|lruc?').waitFor();
   await asks.getByLabel('y\\u200Bes').waitFor();

@@ -12,7 +12,7 @@ export interface VisibleRun {
  */
 const UNSEEN = /\r(?!\n|$)|(?![\n\r\t\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** A text with a mark for each character that would not be seen, such as `␛` or `\u202E`. */
+/** A text with a mark for each character that would not be seen, such as `\u001B` or `\u202E`. */
 export function visible(text: string): VisibleRun[] {
   const runs: VisibleRun[] = [];
   let done = 0;
@@ -30,14 +30,9 @@ export function visible(text: string): VisibleRun[] {
   return runs;
 }
 
-/** Pictures of the first 32 controls, in their order, begin here. */
-const PICTURES = 0x2400;
-const DELETE = 0x7f;
-
+/** Its number, as many languages write it: a font may have no picture of a control. */
 function markOf(character: string): string {
   const code = character.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(PICTURES + code);
-  if (code === DELETE) return '␡';
   const digits = code.toString(16).toUpperCase();
   return code > 0xffff ? `\\u{${digits}}` : `\\u${digits.padStart(4, '0')}`;
 }
