@@ -1,17 +1,18 @@
 /** Puts the console's parts together: signing in, the calls, the event channel and the store behind them. */
 
-import { Auth, namespaceOf, tokenOfFragment } from './api/auth.ts';
+import { Auth, isNamespace, namespaceOf, tokenOfFragment } from './api/auth.ts';
 import { Channel, type Missed } from './api/channel.ts';
 import { createApi, data } from './api/client.ts';
 import { HubError, sentence } from './api/errors.ts';
 import { fetchWhole } from './api/fetch.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
+import { own } from './own.ts';
 import { Outbox } from './state/outbox.ts';
 import { connection, isCatchingUp, namespace, openSession, show, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
 import { ask } from './ui/dialog.tsx';
-import { toast } from './ui/toasts.tsx';
+import { toast, toastError } from './ui/toasts.tsx';
 import * as subscription from './subscription.ts';
 
 /** Where the page that is loaded anew finds why its person has to sign in again. */
@@ -102,7 +103,7 @@ async function onConnected(id: string, missed: Missed): Promise<void> {
 async function letGo(id: string | null): Promise<void> {
   if (id === null) return;
   await sync.session(id);
-  if (state.value.sessionErrors[id] !== undefined) channel.unfollow(id);
+  if (own(state.value.sessionErrors, id) !== undefined) channel.unfollow(id);
 }
 
 /** Shows a session: reads it, and hears its messages from now on. */
@@ -116,7 +117,7 @@ export async function open(id: string): Promise<void> {
 /** Hears the messages of the session on the screen. One that is not there would keep the whole channel from opening. */
 function followShown(): void {
   const id = openSession.value;
-  if (id !== null && state.value.sessions[id] && state.value.sessionErrors[id] === undefined) channel.follow(id);
+  if (id !== null && own(state.value.sessions, id) && own(state.value.sessionErrors, id) === undefined) channel.follow(id);
 }
 
 /** No session is on the screen any more. */
@@ -140,7 +141,11 @@ export async function begin(): Promise<void> {
   sessionStorage.removeItem(WHY_KEY);
   const kept = auth.resume();
   const given = tokenOfFragment(location.hash);
-  if (given !== null && kept !== null && namespaceOf(given) !== kept.namespace) {
+  if (given !== null && !isNamespace(namespaceOf(given))) {
+    // A link's author may write anything there, for a person to read.
+    forgetFragment();
+    toastError('The link did not sign you in', 'It holds no access token.');
+  } else if (given !== null && kept !== null && namespaceOf(given) !== kept.namespace) {
     forgetFragment();
     askToSwitch(given, kept.namespace);
   } else if (given !== null) {

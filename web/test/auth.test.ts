@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Auth, type AuthEnvironment, namespaceOf, tokenOfFragment } from '../src/api/auth.ts';
+import { Auth, type AuthEnvironment, isNamespace, namespaceOf, tokenOfFragment } from '../src/api/auth.ts';
 
 /** A hub that knows one token, and a browser around it. */
 function place() {
@@ -39,6 +39,11 @@ test('a good token is kept, and traded for a JWT', async () => {
   assert.equal(auth.accessToken, 'secret:team');
   await auth.token();
   assert.equal(hub.asked, 1);
+});
+
+test('a namespace is one word', () => {
+  for (const name of ['a', 'Team_1.x-y', 'a'.repeat(64)]) assert.ok(isNamespace(name), name);
+  for (const name of ['', 'a'.repeat(65), 'your own”. Go on', 'a b', '\u202Ea', 'a\n', 'ä']) assert.ok(!isNamespace(name), name);
 });
 
 test('a reload goes on with the JWT of the tab', async () => {

@@ -76,6 +76,26 @@ for (const [name, text] of Object.entries(COSTLY)) {
   });
 }
 
+// Each of these was some ten thousand elements.
+const MANY: Record<string, string> = {
+  tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),
+  'cells of a table': `|h${'|h'.repeat(99)}|\n|-${'|-'.repeat(99)}|\n${`|a${'|a'.repeat(99)}|\n`.repeat(490)}`,
+  'blocks of code': '```x\n1\n```\n'.repeat(8000),
+  items: '- a\n'.repeat(24_000),
+  'words that stand out': `${'**a** '.repeat(80)}\n\n`.repeat(200),
+  lines: 'a\n'.repeat(45_000),
+};
+for (const [name, text] of Object.entries(MANY)) {
+  test(`a text may become so many elements, and what comes after is shown as it was written: many ${name}`, { timeout: 60_000 }, () => {
+    const words = 'This is about them.\n\n';
+    const place = shown(words + text);
+    assert.ok(place.querySelectorAll('*').length <= 5010, String(place.querySelectorAll('*').length));
+    assert.equal(place.querySelector('p')?.textContent, words.trim());
+    const rest = place.querySelector(':scope > .code-place:last-child code')?.textContent ?? '';
+    assert.ok(rest.length > 1000 && text.endsWith(rest.trimEnd() + text.slice(text.trimEnd().length)));
+  });
+}
+
 test('HTML without an end is text from some tag on', { timeout: 60_000 }, () => {
   const place = shown(`${'<b>'.repeat(400)}one\n\n${'<div>\n'.repeat(10_000)}`);
   assert.ok(place.querySelectorAll('b').length >= 400);

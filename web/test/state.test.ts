@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import { withMessage, withNewerPage, withNewestPage, withOlderPage, withoutOldest, withOutgoing } from '../src/state/conversation.ts';
+import { described } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
 import { grouped, matches, summaryOf, titleOf } from '../src/state/sessions.ts';
+import { conversationOf } from '../src/state/store.ts';
 import { type Conversation, EMPTY, EMPTY_CONVERSATION, type State } from '../src/state/types.ts';
 
 const session = (id: string, more: Partial<Session> = {}): Session => ({
@@ -86,6 +88,34 @@ test('machines change, go, and are read when one is new', () => {
   assert.equal(after(state, event('m', true)).machines.m?.activeAt, 5);
   assert.deepEqual(after(state, event('m', false)).machines, {});
   assert.deepEqual(reduce(state, event('x', true)).needs, [{ kind: 'machines' }]);
+});
+
+test('names that every object inherits are ids as all others, and none that is here', () => {
+  for (const id of ['__proto__', 'constructor']) {
+    const event = { type: 'machine-updated', machineId: id, data: { active: true } } as HubEvent;
+    const state: State = { ...EMPTY, list: { status: 'ready' }, machinesRead: { status: 'ready' } };
+    assert.deepEqual(reduce(state, event), { state, needs: [{ kind: 'machines' }] });
+    assert.deepEqual(reduce(state, updated(id, { thinking: true })), { state, needs: [{ kind: 'list' }] });
+    assert.deepEqual(reduce(state, { type: 'message-received', sessionId: id, message: message(1) } as unknown as HubEvent), { state, needs: [] });
+    assert.equal(conversationOf(id), EMPTY_CONVERSATION);
+  }
+});
+
+test('of metadata only what is of its kind is taken, wherever it comes from', () => {
+  const odd = { path: '/code/a', host: 5, name: { a: 1 }, flavor: [], summary: { text: {} }, worktree: 7, lifecycleState: 'running', more: 1 };
+  const shown = { path: '/code/a', lifecycleState: 'running', more: 1 };
+  assert.deepEqual(described({ id: 'a', metadata: odd }), { id: 'a', metadata: shown });
+  assert.deepEqual([null, 'x', []].map((metadata) => described({ metadata }).metadata), [null, null, null]);
+  assert.deepEqual(described({ id: 'a' }), { id: 'a' });
+  const metadata = odd as unknown as Session['metadata'];
+  const state = after(known(session('a')), updated('a', { metadata }));
+  assert.deepEqual(state.sessions.a?.metadata, shown);
+  assert.equal(titleOf(state.summaries.a ?? session('b')), 'a');
+  const added = after(EMPTY, { type: 'session-added', sessionId: 'a', data: session('a', { metadata }) as unknown as Record<string, unknown> });
+  assert.equal(grouped(Object.values(added.summaries))[0]?.host, 'unknown machine');
+  const machine = { ...EMPTY, machines: { m: { id: 'm' } as Machine } };
+  const event = { type: 'machine-updated', machineId: 'm', data: { active: true, metadata: { displayName: 5, host: 'h' } } } as unknown as HubEvent;
+  assert.deepEqual(after(machine, event).machines.m?.metadata, { host: 'h' });
 });
 
 test('an event of a kind that is not known changes nothing', () => {

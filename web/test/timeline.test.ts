@@ -96,3 +96,17 @@ test('pictures of an output stand with their call', () => {
   const [item] = timeline([call('a'), result], WORKING) as ToolItem[];
   assert.deepEqual([item?.output, item?.images], ['seen', ['data:image/png;base64,AAAA']]);
 });
+
+test('a result as deep as no stack is takes nothing with it', () => {
+  const depth = 6000;
+  const deep: unknown = JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`);
+  const result = block({ type: 'tool_result', tool_use_id: 'a', content: deep });
+  const [deepCall, words] = timeline([call('a'), result, said()], WORKING);
+  assert.equal((deepCall as ToolItem).output.replace(/\s/g, ''), `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`);
+  assert.equal(words?.kind, 'text');
+});
+
+test('a message that cannot be taken apart costs its own place alone', () => {
+  const odd = { get role(): string { throw new Error('odd'); } };
+  assert.deepEqual(kinds(timeline([message(odd), said()], WORKING)), ['unknown', 'text']);
+});

@@ -1,9 +1,9 @@
-// What tools are about, edits, questions, completions.
+// What tools are about, completions.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { completions } from '../src/content/completions.ts';
-import { editsOf, previewOf, questionsOf, summarize } from '../src/content/tools.ts';
+import { previewOf, summarize } from '../src/content/tools.ts';
 
 test('a call is summed up by the field that says most, in one line', () => {
   assert.equal(summarize({ description: 'List', command: 'ls' }), 'ls');
@@ -22,30 +22,6 @@ test('of an output the beginning is shown, with what else there is', () => {
   assert.deepEqual(previewOf(lines(46), 2), { text: lines(6), more: '40 more lines, 2 pictures' });
   assert.deepEqual(previewOf('x'.repeat(1000), 0), { text: 'x'.repeat(600), more: '400 more characters' });
   assert.deepEqual(previewOf('\u001b[31mred\u001b[0m\n', 1), { text: 'red', more: '1 picture' });
-});
-
-test('edits are found in a replaced text, in several, and in a new file', () => {
-  assert.deepEqual(editsOf({ file_path: 'a', old_string: 'x', new_string: 'y' }), [{ path: 'a', before: 'x', after: 'y' }]);
-  assert.deepEqual(editsOf({ file_path: 'a', edits: [{ old_string: 'x', new_string: 'y' }, { old_string: '1', new_string: '2' }] }), [
-    { path: 'a', before: 'x', after: 'y' },
-    { path: 'a', before: '1', after: '2' },
-  ]);
-  assert.deepEqual(editsOf({ file_path: 'a', content: 'new' }), [{ path: 'a', before: '', after: 'new' }]);
-  for (const none of [null, 'x', {}, { file_path: 'a' }, { old_string: 'x', new_string: 'y' }, { file_path: 'a', edits: [null] }]) assert.deepEqual(editsOf(none), []);
-});
-
-test('questions come with their choices, and answers go under their id or their text', () => {
-  const options = ['yes', { label: 'no', description: 'not now' }, { nonsense: 1 }];
-  const [first, second] = questionsOf({ questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }, { text: 'none' }] });
-  assert.deepEqual(first, {
-    key: 'q1',
-    text: 'Go on?',
-    header: 'Plan',
-    options: [{ label: 'yes', description: '' }, { label: 'no', description: 'not now' }],
-    isMultiple: true,
-  });
-  assert.deepEqual(second, { key: 'Name?', text: 'Name?', header: '', options: [], isMultiple: false });
-  assert.deepEqual([questionsOf({ command: 'ls' }), questionsOf(null), questionsOf({ questions: 'x' })], [[], [], []]);
 });
 
 test('commands are completed as long as only their name is being written', () => {

@@ -149,11 +149,14 @@ test('texts that are made to hold up the page are shown as they were written, an
     quotations: '>'.repeat(2000),
     lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
     lines: 'a\n'.repeat(45_000),
+    headings: '# a\n'.repeat(24_000),
+    tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),
+    'blocks of code': '```x\n1\n```\n'.repeat(8000),
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
   for (const [name, words] of Object.entries(costly)) {
-    const { page, complaints } = await conversation(t, name, [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+    const { page, complaints } = await conversation(t, name.replaceAll(' ', '-'), [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This cannot be shown').count(), 0);
@@ -173,6 +176,82 @@ test('requests and files of another kind than they should be take nothing with t
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
   await page.getByText('A file', { exact: true }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+test('what is deeper than any stack is shown, and takes nothing with it', async (t) => {
+  const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
+  // As a text that holds JSON, which the hub unwraps: the client cannot send it in another way.
+  const holding = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
+  const { page, complaints } = await conversation(t, 'deep', [
+    text('Before.'),
+    holding({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
+    holding({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
+    deep,
+    text('After.'),
+  ]);
+  const log = page.getByRole('log');
+  for (const words of ['Before.', 'After.']) await log.getByText(words).waitFor();
+  for (const words of ['Bash', 'A record of another kind']) await log.locator('summary', { hasText: words }).click();
+  await log.locator('.fold-body .output').nth(2).waitFor();
+  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('machines and sessions whose CLIs describe them in another way than they should take nothing with them', async (t) => {
+  const namespace = 'described';
+  const odd = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
+  const { page, cli, complaints } = await conversation(t, namespace, [text('Said.')], DESK, odd);
+  const web = hub.web(namespace);
+  for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
+    assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
+    await cli.ask('machine-alive', { machineId: id, time: Date.now() });
+  }
+  await page.getByRole('log').getByText('Said.').waitFor();
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await counted(page.locator('.machine'), 3);
+  assert.deepEqual(await page.locator('.machine h2').allTextContents(), ['construc', 'm2', 'workshop']);
+  for (const path of ['/machines', '/new?machine=__proto__', '/']) {
+    await page.goto(path);
+    await page.getByRole('link', { name: /x.*ready/ }).waitFor();
+  }
+  await page.goto('/new?machine=m2');
+  await page.getByRole('textbox', { name: 'Directory' }).waitFor();
+  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test('an address with a name that every object inherits is that of no session', async (t) => {
+  const { page, complaints } = await visit(t, 'inherited');
+  for (const name of ['__proto__', 'constructor']) {
+    await page.goto(`/sessions/${name}`);
+    await page.getByRole('link', { name: 'To the sessions' }).waitFor();
+    assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  }
+  assert.deepEqual(complaints, []);
+});
+
+test('answers of a CLI that are of another kind than they should be are left out, or said in words', async (t) => {
+  const { page, cli, session, complaints } = await conversation(t, 'answers', [text('Said.')]);
+  const answer = { gitDiffNumstat: { success: true, files: {} } };
+  for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => answer[name]);
+  const shows = async (path, changes, words) => {
+    Object.assign(answer, changes);
+    await page.goto(`/sessions/${session.id}${path}`);
+    await page.getByText(words, { exact: true }).first().waitFor();
+  };
+  const refused = 'The agent could not do that.';
+  await shows('/files', { listDirectory: { success: true, entries: {} } }, 'The directory is empty.');
+  await shows('/files', { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } }, 'a.txt');
+  await counted(page.getByRole('treeitem'), 1);
+  await shows('/files', { listDirectory: { success: false, error: { a: 1 } } }, refused);
+  for (const content of [5, '!no base64!']) await shows('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent’s answer holds no file.');
+  await shows('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'Nothing has changed');
+  await shows('/changes', { gitStatus: { success: 'yes' } }, refused);
+  await shows('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
+  await page.getByLabel('Message to the agent').fill('/');
+  await counted(page.locator('.completions li'), 2);
+  assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
   assert.deepEqual(complaints, []);
 });
 

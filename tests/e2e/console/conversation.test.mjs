@@ -34,6 +34,20 @@ test('a link with a token that is not good says so, and leaves no token in the a
   await page.waitForURL(`${hub.url}/`);
 });
 
+test('a link says nothing in its author’s words', async (t) => {
+  const { page } = await visit(t, 'words');
+  const dialog = page.getByRole('dialog');
+  await page.goto('/#token=x:your own”? Your session has expired');
+  await page.getByText('It holds no access token.').waitFor();
+  await page.waitForURL((url) => url.hash === '');
+  assert.equal(await dialog.count(), 0);
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Access token').waitFor();
+  await page.goto('/#token=x:your own”? Your session has expired');
+  await page.getByText('It holds no access token.').waitFor();
+});
+
 test('a link of another namespace asks before it signs in, and nothing of the one before is left then', async (t) => {
   const { session: mine, cli } = await liveSession(t, hub, { namespace: 'mine', tag: '/code/m', metadata: { path: '/code/m', host: 'h', name: 'Mine' } });
   const theirs = await hub.web('theirs').session({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });

@@ -168,3 +168,8 @@ export function tokenOfFragment(hash: string): string | null {
 export function namespaceOf(accessToken: string): string {
   return /:([^:]*)$/.exec(accessToken)?.[1] || 'default';
 }
+
+/** Whether a name can be one of a namespace (docs/PROTOCOL.md, "Authentication"). */
+export function isNamespace(name: string): boolean {
+  return /^[\w.-]{1,64}$/.test(name);
+}

@@ -1,5 +1,6 @@
 /** Sends a file to the machine of a session. */
 
+import { isObject, isText } from '../checked.ts';
 import { refusal, unreachable } from './errors.ts';
 
 /** The largest file that the hub takes, in bytes. */
@@ -37,15 +38,15 @@ export async function upload(
     request.onerror = request.ontimeout = () => reject(unreachable());
     request.onabort = () => reject(new DOMException('The upload was canceled.', 'AbortError'));
     request.onload = () => {
-      let body: { success?: boolean; path?: string; error?: string } | null;
+      let body: unknown;
       try {
         body = JSON.parse(request.responseText);
       } catch {
         body = null;
       }
       if (request.status !== 200) reject(refusal(request.status, body));
-      else if (body?.success && body.path) resolve(body.path);
-      else reject(new Error(body?.error ?? 'The machine did not take the file.'));
+      else if (isObject(body) && body.success && isText(body.path)) resolve(body.path);
+      else reject(new Error((isObject(body) && isText(body.error) && body.error) || 'The machine did not take the file.'));
     };
   });
   signal.throwIfAborted();

@@ -37,15 +37,22 @@ export function hunksOf(patch: string): Hunk[] | null {
 /** Two texts that differ in more lines than this are not compared: it would hold up the page. */
 const MAX_EDITS = 2000;
 
-/** The hunks between two texts. */
+/** The hunks between two texts: one, with every line of both, as long as they have any. */
 export function hunksBetween(before: string, after: string): Hunk[] {
-  const patch = structuredPatch('', '', before, after, '', '', { context: 3, maxEditLength: MAX_EDITS });
-  return (patch?.hunks ?? [replacing(before, after)]).map(toHunk);
+  const patch = structuredPatch('', '', before, after, '', '', { context: Number.MAX_SAFE_INTEGER, maxEditLength: MAX_EDITS });
+  const hunks = patch?.hunks ?? [replacing(before, after)];
+  return (hunks.length > 0 || before === '' ? hunks : [unchanged(before)]).map(toHunk);
+}
+
+const linesOf = (text: string): string[] => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
+
+function unchanged(text: string): Parsed {
+  const lines = linesOf(text).map((line) => ` ${line}`);
+  return { oldStart: 1, oldLines: lines.length, newStart: 1, newLines: lines.length, lines };
 }
 
 /** All of a text in place of another, where comparing them would take too long. */
 function replacing(before: string, after: string): Parsed {
-  const linesOf = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'));
   const [old, next] = [linesOf(before), linesOf(after)];
   const lines = [...old.map((line) => `-${line}`), ...next.map((line) => `+${line}`)];
   return { oldStart: 1, oldLines: old.length, newStart: 1, newLines: next.length, lines };

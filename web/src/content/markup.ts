@@ -15,6 +15,8 @@ const MAX_DEPTH = 24;
  * markdown take a time that grows with the square. One paragraph of 8,000 characters, or 250 of 500.
  */
 const MAX_COST = 64_000_000;
+/** So many elements a text may become: a page takes its time for each. What comes after them is shown as it was written. */
+const MAX_ELEMENTS = 5000;
 /** So many tags of HTML a text may have; what comes after them is shown as it was written. */
 const MAX_TAGS = 500;
 
@@ -109,7 +111,7 @@ export function wordsOf(text: string, length: number): string {
 }
 
 function cleaned(text: string): DocumentFragment {
-  const tokens = new BoundedLexer(marked.defaults).lex(text);
+  const tokens = bounded(new BoundedLexer(marked.defaults).lex(text));
   let tags = 0;
   marked.walkTokens(tokens, (token) => {
     if (token.type !== 'html') return;
@@ -117,6 +119,32 @@ function cleaned(text: string): DocumentFragment {
     if (tags > MAX_TAGS) Object.assign(token, { type: 'text', text: token.raw, escaped: false });
   });
   return DOMPurify.sanitize(marked.parser(tokens), RULES);
+}
+
+/** Blocks of markdown as long as they are not too many elements; the others as one block, as they were written. */
+function bounded(blocks: Token[]): Token[] {
+  let elements = 0;
+  const end = blocks.findIndex((block) => (elements += elementsOf(block)) > MAX_ELEMENTS);
+  if (end < 0) return blocks;
+  const raw = blocks.slice(end).map((block) => block.raw).join('');
+  return [...blocks.slice(0, end), { type: 'code', raw, text: raw }];
+}
+
+/** Those that are text, or that nothing is made of. HTML is bounded by its tags. */
+const NO_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
+
+/** How many elements become of a token, those that {@link fit} adds among them. */
+function elementsOf(token: Token): number {
+  if (token.type === 'code') return 4;
+  const { tokens = [], items = [], header = [], rows = [] } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
+  const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
+  const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
+  return (NO_ELEMENT.has(token.type) ? 0 : 1) + (token.type === 'table' ? 3 + cells.length : 0) + inner.reduce((sum, one) => sum + elementsOf(one), 0);
+}
+
+/** A cell of a table, or the row that it stands in. */
+interface Cell {
+  tokens: Token[];
 }
 
 /** Makes what was cleaned fit the page. */

@@ -4,6 +4,8 @@
  */
 
 import type { Attachment, TodoItem } from '../api/types.ts';
+import { isObject } from '../checked.ts';
+import { json } from './json.ts';
 
 /** A piece of a message. */
 export type Part =
@@ -20,7 +22,6 @@ export type Part =
 
 type Fields = Record<string, unknown>;
 
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value);
 const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 /** Takes a message's content apart. */
@@ -157,7 +158,7 @@ export function plain(output: unknown): string {
   if (Array.isArray(output) && output.every((one) => isObject(one) && typeof one.text === 'string')) {
     return output.map((one) => (one as { text: string }).text).join('\n');
   }
-  return JSON.stringify(output, null, 2);
+  return json(output);
 }
 
 const STATUSES = ['pending', 'in_progress', 'completed'] as const;

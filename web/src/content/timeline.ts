@@ -33,8 +33,17 @@ const parsed = new WeakMap<Message, Part[]>();
 
 function partsOf(message: Message): Part[] {
   let parts = parsed.get(message);
-  if (!parts) parsed.set(message, (parts = parse(message.content)));
+  if (!parts) parsed.set(message, (parts = takenApart(message.content)));
   return parts;
+}
+
+/** A message that cannot be taken apart costs its own place alone. */
+function takenApart(content: unknown): Part[] {
+  try {
+    return parse(content);
+  } catch {
+    return [{ kind: 'unknown', json: content }];
+  }
 }
 
 /** What a conversation is made of. */

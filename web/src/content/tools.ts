@@ -1,5 +1,6 @@
 /** What a tool's call is about, in one line. */
 
+import { json } from './json.ts';
 import { plain } from './parse.ts';
 
 type Fields = Record<string, unknown>;
@@ -12,7 +13,7 @@ export function summarize(input: unknown): string {
   if (typeof input === 'string') return firstLine(input);
   if (typeof input !== 'object' || input === null) return '';
   const fields = input as Fields;
-  if (Array.isArray(fields.command)) return firstLine(fields.command.join(' '));
+  if (Array.isArray(fields.command)) return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : json(word))).join(' '));
   const named = TELLING.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
   if (typeof named === 'string') return firstLine(named);
   const first = Object.values(fields).find((value) => typeof value === 'string');
@@ -48,53 +49,6 @@ export function previewOf(output: string, pictures: number): { text: string; mor
 }
 
 const count = (number: number, what: string) => `${number} ${what}${number === 1 ? '' : 's'}`;
-
-/** A change of a file that a call would make or has made. */
-export interface Edit {
-  path: string;
-  before: string;
-  after: string;
-}
-
-/** The edits in a call's input: a replaced text, several of them, or a whole new file. */
-export function editsOf(input: unknown): Edit[] {
-  if (typeof input !== 'object' || input === null) return [];
-  const fields = input as Fields;
-  const path = [fields.file_path, fields.filePath, fields.path].find((one) => typeof one === 'string');
-  if (typeof path !== 'string') return [];
-  if (typeof fields.old_string === 'string' && typeof fields.new_string === 'string') {
-    return [{ path, before: fields.old_string, after: fields.new_string }];
-  }
-  if (Array.isArray(fields.edits)) return fields.edits.flatMap((edit: unknown) => editsOf({ ...(edit as object), path }));
-  return typeof fields.content === 'string' ? [{ path, before: '', after: fields.content }] : [];
-}
-
-/** A question that an agent puts to the person. */
-export interface Question {
-  /** The name that its answer goes under. */
-  key: string;
-  text: string;
-  header: string;
-  options: { label: string; description: string }[];
-  isMultiple: boolean;
-}
-
-/** The questions of a permission request; none when it is no question. */
-export function questionsOf(args: unknown): Question[] {
-  const asked = typeof args === 'object' && args !== null ? (args as Fields).questions : undefined;
-  if (!Array.isArray(asked)) return [];
-  return asked.flatMap((one: unknown) => {
-    const { id, question, header, options, multiSelect } = (typeof one === 'object' && one !== null ? one : {}) as Fields;
-    if (typeof question !== 'string') return [];
-    const choices = (Array.isArray(options) ? options : []).flatMap((option: unknown) => {
-      if (typeof option === 'string') return [{ label: option, description: '' }];
-      const { label, description } = (typeof option === 'object' && option !== null ? option : {}) as Fields;
-      return typeof label === 'string' ? [{ label, description: typeof description === 'string' ? description : '' }] : [];
-    });
-    const key = typeof id === 'string' ? id : question;
-    return [{ key, text: question, header: typeof header === 'string' ? header : '', options: choices, isMultiple: multiSelect === true }];
-  });
-}
 
 function firstLine(text: string): string {
   const [line = '', ...rest] = text.trim().split('\n');

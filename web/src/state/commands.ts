@@ -1,6 +1,7 @@
 /** Slash commands and skills of a session, for the composer. */
 
 import type { Command } from '../content/completions.ts';
+import { isObject, isText, listOf } from '../checked.ts';
 import { api } from '../hub.ts';
 
 /** The commands and skills that an agent offers; none when it cannot say. */
@@ -10,12 +11,10 @@ export async function commandsOf(sessionId: string): Promise<Command[]> {
     api.GET('/api/sessions/{id}/slash-commands', params).catch(() => null),
     api.GET('/api/sessions/{id}/skills', params).catch(() => null),
   ]);
-  const names = listOf<string>(commands?.data, 'commands').map((name) => ({ name, description: '' }));
-  return [...names, ...listOf<Command>(skills?.data, 'skills').map((skill) => ({ ...skill, description: skill.description || 'Skill' }))];
+  const names = fieldOf(commands?.data, 'commands');
+  const named = Array.isArray(names) ? names.filter(isText).map((name) => ({ name, description: '' })) : [];
+  const described = listOf<Partial<Command> & { name: string }>(fieldOf(skills?.data, 'skills'), { name: isText, description: isText }, ['name']);
+  return [...named, ...described.map(({ name, description }) => ({ name, description: description || 'Skill' }))];
 }
 
-/** A list out of the result of a CLI, which may be anything. */
-function listOf<T>(result: unknown, name: string): T[] {
-  const found = typeof result === 'object' && result !== null ? (result as Record<string, unknown>)[name] : undefined;
-  return Array.isArray(found) ? (found as T[]) : [];
-}
+const fieldOf = (result: unknown, name: string): unknown => (isObject(result) ? result[name] : undefined);

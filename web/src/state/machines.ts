@@ -2,6 +2,7 @@
 
 import { data } from '../api/client.ts';
 import type { Machine } from '../api/types.ts';
+import { isText } from '../checked.ts';
 import { api } from '../hub.ts';
 
 /** What to call a machine. */
@@ -41,6 +42,6 @@ export async function spawn(machineId: string, { directory, agent, model, yolo, 
     ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree }),
   };
   const { success, sessionId, error } = await data(api.POST('/api/machines/{id}/spawn', { params, body }));
-  if (!success || !sessionId) throw new Error(error ?? 'The machine did not start the session.');
+  if (!success || !isText(sessionId) || sessionId === '') throw new Error((isText(error) && error) || 'The machine did not start the session.');
   return sessionId;
 }

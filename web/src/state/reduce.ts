@@ -1,7 +1,9 @@
 /** What an event of the channel makes of the state. */
 
 import type { HubEvent, Machine, Session } from '../api/types.ts';
+import { own } from '../own.ts';
 import { withMessage } from './conversation.ts';
+import { described } from './metadata.ts';
 import { changedSession, changedSummary, summaryOf } from './sessions.ts';
 import type { Need, State } from './types.ts';
 
@@ -17,15 +19,15 @@ type Received = Extract<HubEvent, { type: 'message-received' }>['message'];
 export function reduce(state: State, event: HubEvent): Reduced {
   switch (event.type) {
     case 'session-added':
-      return { state: added(state, event.sessionId, event.data as Session), needs: isPart(event.data) ? toReadAgain(state, event.sessionId) : [] };
+      return { state: added(state, event.sessionId, described(event.data as Session)), needs: isPart(event.data) ? toReadAgain(state, event.sessionId) : [] };
     case 'session-updated':
-      return updated(state, event.sessionId, event.data as Partial<Session>);
+      return updated(state, event.sessionId, described(event.data as Partial<Session>));
     case 'session-removed':
       return { state: removed(state, event.sessionId), needs: [] };
     case 'message-received':
       return received(state, event.sessionId, event.message);
     case 'machine-updated':
-      return machine(state, event.machineId, event.data as Partial<Machine> & { active: boolean });
+      return machine(state, event.machineId, described(event.data as Partial<Machine> & { active: boolean }));
     case 'connection-changed':
     case 'heartbeat':
     case 'toast':
@@ -42,13 +44,13 @@ function added(state: State, id: string, session: Session): State {
     ...state,
     sessionErrors,
     summaries: { ...state.summaries, [id]: summaryOf(session) },
-    sessions: state.sessions[id] ? { ...state.sessions, [id]: session } : state.sessions,
+    sessions: own(state.sessions, id) ? { ...state.sessions, [id]: session } : state.sessions,
   };
 }
 
 function updated(state: State, id: string, data: Partial<Session>): Reduced {
-  const summary = state.summaries[id];
-  const session = state.sessions[id];
+  const summary = own(state.summaries, id);
+  const session = own(state.sessions, id);
   const needs = isPart(data) ? toReadAgain(state, id) : [];
   const next = { ...state };
   if (summary) next.summaries = { ...state.summaries, [id]: changedSummary(summary, data) };
@@ -65,7 +67,7 @@ function isPart(data: object): boolean {
 
 /** What shows of a session of which an event does not tell all. */
 function toReadAgain(state: State, id: string): Need[] {
-  if (state.sessions[id]) return [{ kind: 'session', id }];
+  if (own(state.sessions, id)) return [{ kind: 'session', id }];
   return state.list.status === 'ready' ? [{ kind: 'list' }] : [];
 }
 
@@ -78,7 +80,7 @@ function removed(state: State, id: string): State {
 }
 
 function received(state: State, id: string, message: Received): Reduced {
-  const conversation = state.conversations[id];
+  const conversation = own(state.conversations, id);
   if (!conversation) return { state, needs: [] };
   // A very large message is told of without its content.
   if (!('content' in message)) return { state, needs: [{ kind: 'newer', id }] };
@@ -88,7 +90,7 @@ function received(state: State, id: string, message: Received): Reduced {
 }
 
 function machine(state: State, id: string, data: Partial<Machine> & { active: boolean }): Reduced {
-  const known = state.machines[id];
+  const known = own(state.machines, id);
   if (!data.active) {
     const { [id]: _, ...machines } = state.machines;
     return { state: { ...state, machines }, needs: [] };

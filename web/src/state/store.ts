@@ -2,6 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import type { ConnectionState } from '../api/channel.ts';
+import { own } from '../own.ts';
 import { unsentOf } from './conversation.ts';
 import { type Conversation, EMPTY, EMPTY_CONVERSATION, type State } from './types.ts';
 
@@ -61,7 +62,7 @@ export function patch(changes: Partial<State>): void {
 
 /** A session's conversation, empty before it was read. */
 export function conversationOf(id: string): Conversation {
-  return state.value.conversations[id] ?? EMPTY_CONVERSATION;
+  return own(state.value.conversations, id) ?? EMPTY_CONVERSATION;
 }
 
 /** Changes a session's conversation. */

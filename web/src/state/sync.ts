@@ -4,6 +4,7 @@ import { type Api, data } from '../api/client.ts';
 import { HubError, sentence } from '../api/errors.ts';
 import type { HubEvent } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
+import { described } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, summaryOf } from './sessions.ts';
 import { changeConversation, conversationOf, openSession, patch, state } from './store.ts';
@@ -102,7 +103,7 @@ export class Sync {
   session(id: string): Promise<void> {
     return this.#once(`session ${id}`, async (heard) => {
       try {
-        const { session } = await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }));
+        const session = described((await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
         const { sessions, summaries, sessionErrors } = state.value;
         const { [id]: _, ...errors } = sessionErrors;
         const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: summaryOf(session) }, sessionErrors: errors };
@@ -228,5 +229,5 @@ export class Sync {
 }
 
 function byId<T extends { id: string }>(all: T[]): Record<string, T> {
-  return Object.fromEntries(all.map((one) => [one.id, one]));
+  return Object.fromEntries(all.map((one) => [one.id, described(one)]));
 }

@@ -4,6 +4,7 @@ import './app.css';
 import { Suspense } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { own } from '../own.ts';
 import { namespace, openSession, pendingCount, summaries } from '../state/store.ts';
 import { titleOf } from '../state/sessions.ts';
 import { Boundary } from '../ui/boundary.tsx';
@@ -143,8 +144,8 @@ const NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archive', 
  */
 function Title({ path }: { path: string }) {
   const count = pendingCount.value;
-  const shown = summaries.value[openSession.value ?? ''];
-  const name = shown ? titleOf(shown) : NAMES[path];
+  const shown = own(summaries.value, openSession.value ?? '');
+  const name = shown ? titleOf(shown) : own(NAMES, path);
   useEffect(() => {
     const title = name === undefined ? 'Session gateway' : `${name} · Session gateway`;
     document.title = count > 0 ? `(${count}) ${title}` : title;

@@ -6,6 +6,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
+import { Boundary } from '../ui/boundary.tsx';
 import { attempt } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
 import { Messages } from './messages.tsx';
@@ -21,8 +22,8 @@ export function Chat({ session }: { session: Session }) {
       <Messages session={session} />
       <div class="dock">
         <div class="dock-above">
-          {session.todos && session.todos.length > 0 && <Todos todos={session.todos} />}
-          {session.active && <Requests session={session} />}
+          <Boundary>{session.todos && session.todos.length > 0 && <Todos todos={session.todos} />}</Boundary>
+          <Boundary>{session.active && <Requests session={session} />}</Boundary>
         </div>
         {!session.active ? <Ended id={session.id} /> : isLocal ? <Local id={session.id} /> : <Composer session={session} />}
       </div>

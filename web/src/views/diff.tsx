@@ -2,8 +2,9 @@
 
 import './diff.css';
 import { useMemo, useState } from 'preact/hooks';
+import type { Edit } from '../content/arguments.ts';
 import { firstLines, type Hunk, hunksBetween, hunksOf, type Line } from '../content/diff.ts';
-import type { Edit } from '../content/tools.ts';
+import { Visible } from '../ui/visible.tsx';
 
 /** A unified diff of one file. */
 export function Diff({ patch, label }: { patch: string; label: string }) {
@@ -27,7 +28,9 @@ export function Edits({ edits }: { edits: Edit[] }) {
     <>
       {edits.map(({ path, before, after }, at) => (
         <figure key={`${path}-${at}`} class="edit">
-          <figcaption class="mono ellipsis">{path}</figcaption>
+          <figcaption class="mono">
+            <Visible text={path} />
+          </figcaption>
           <Hunks hunks={hunksBetween(before, after)} label={`Edit of ${path}`} />
         </figure>
       ))}
@@ -93,7 +96,7 @@ function DiffLine({ line: { kind, before, after, runs } }: { line: Line }) {
         <span class="hidden-visually">{WORDS[kind]}</span>
       </td>
       <td class="text">
-        {runs.map(({ text, isChanged }, at) => (isChanged ? <mark key={at}>{text}</mark> : text))}
+        {runs.map(({ text, isChanged }, at) => (isChanged ? <mark key={at}><Visible text={text} /></mark> : <Visible key={at} text={text} />))}
       </td>
     </tr>
   );

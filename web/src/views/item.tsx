@@ -5,6 +5,7 @@ import { AlertTriangle, Brain, Check, Clock, Paperclip, RotateCw, Terminal, X } 
 import type { ComponentChildren } from 'preact';
 import type { Attachment } from '../api/types.ts';
 import type { Item } from '../content/timeline.ts';
+import { json } from '../content/json.ts';
 import { Markdown } from '../content/markdown.tsx';
 import { isTooLong } from '../content/markup.ts';
 import { outbox } from '../hub.ts';
@@ -52,7 +53,7 @@ export function ItemView({ item, sessionId }: { item: Item; sessionId: string })
     case 'unknown':
       return (
         <Fold id={item.key} icon={<Terminal size={15} aria-hidden />} title="A record of another kind">
-          <Output text={JSON.stringify(item.json, null, 2)} />
+          <Output text={json(item.json)} />
         </Fold>
       );
   }

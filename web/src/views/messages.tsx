@@ -7,6 +7,7 @@ import type { Session } from '../api/types.ts';
 import { wordsOf } from '../content/markup.ts';
 import { timeline } from '../content/timeline.ts';
 import { sync } from '../hub.ts';
+import { own } from '../own.ts';
 import { withoutOldest } from '../state/conversation.ts';
 import { changeConversation } from '../state/store.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
@@ -28,7 +29,7 @@ const SPOKEN = 300;
 /** The column of a session's messages. */
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
-  const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => conversations[id] ?? EMPTY_CONVERSATION);
+  const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => own(conversations, id) ?? EMPTY_CONVERSATION);
   const completed = session.agentState?.completedRequests;
   const items = useMemo(
     () => timeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),

@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
 import { type StartField, type StartProblem, startProblem } from '../content/start-problem.ts';
 import { sync } from '../hub.ts';
+import { own } from '../own.ts';
 import { exists, machineName, type Start, spawn } from '../state/machines.ts';
 import { AGENTS } from '../state/modes.ts';
 import { machines, reading, summaries } from '../state/store.ts';
@@ -43,7 +44,7 @@ function Form() {
   const [isWorktree, setWorktree] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<StartProblem | null>(null);
-  const machine = machines.value[machineId] ?? online[0];
+  const machine = own(machines.value, machineId) ?? online[0];
   const change = (changes: Partial<Start>) => {
     setStart({ ...start, ...changes });
     // It spoke of what stood there before.

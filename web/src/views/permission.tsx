@@ -3,8 +3,8 @@
 import './permission.css';
 import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
 import type { CompletedRequest } from '../api/types.ts';
+import { questionsOf } from '../content/arguments.ts';
 import { answersOf, askedOf, decisionOf } from '../content/permissions.ts';
-import { questionsOf } from '../content/tools.ts';
 import { modeLabel } from '../state/modes.ts';
 import { Fold } from '../ui/fold.tsx';
 import { Input } from './tool-input.tsx';
@@ -24,7 +24,7 @@ export function Permission({ id, request }: { id: string; request: CompletedRequ
   const { reason } = request;
   return (
     <Fold id={id} icon={<DecisionIcon request={request} />} title={words} detail={reason ? `${askedOf(request)} — ${reason}` : askedOf(request)}>
-      {questionsOf(request.arguments).length === 0 && <Input input={request.arguments} />}
+      {questionsOf(request.arguments).questions.length === 0 && <Input input={request.arguments} />}
       <Answer request={request} />
     </Fold>
   );

@@ -1,11 +1,15 @@
 /** The agent's questions, each with choices or a line to write. */
 
+import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import type { Question } from '../content/tools.ts';
+import type { Question } from '../content/arguments.ts';
 import type { AnswerDraft } from '../state/drafts.ts';
+import { Visible } from '../ui/visible.tsx';
 
 interface Props {
   questions: Question[];
+  /** What else there is to see before they are answered. */
+  rest: ComponentChildren;
   draft: AnswerDraft;
   onDraft: (changes: Partial<AnswerDraft>) => void;
   onAnswer: (answers: Record<string, string[]>) => void;
@@ -13,7 +17,7 @@ interface Props {
 }
 
 /** A form with all questions of one request. */
-export function Questions({ questions, draft: { chosen, written }, onDraft, onAnswer, onSkip }: Props) {
+export function Questions({ questions, rest, draft: { chosen, written }, onDraft, onAnswer, onSkip }: Props) {
   const answerOf = ({ key }: Question) => {
     const own = written.get(key)?.trim();
     return [...(chosen.get(key) ?? []), ...(own ? [own] : [])];
@@ -46,6 +50,7 @@ export function Questions({ questions, draft: { chosen, written }, onDraft, onAn
           onWrite={(text) => write(question, text)}
         />
       ))}
+      {rest}
       <div class="request-actions">
         <button type="submit" class="button primary" disabled={!isComplete}>
           Answer
@@ -72,14 +77,24 @@ function Asked({ question, chosen, written, onChoose, onWrite }: AskedProps) {
   return (
     <fieldset class="question">
       <legend>
-        {header && <span class="chip accent">{header}</span>} {text}
+        {header && (
+          <span class="chip accent">
+            <Visible text={header} />
+          </span>
+        )}{' '}
+        <Visible text={text} />
       </legend>
       {options.map(({ label, description }) => (
         <label key={label} class="check">
           <input type={isMultiple ? 'checkbox' : 'radio'} name={name} checked={chosen.includes(label)} onChange={() => onChoose(label)} />
           <span>
-            {label}
-            {description && <span class="muted small"> — {description}</span>}
+            <Visible text={label} />
+            {description && (
+              <span class="muted small">
+                {' '}
+                — <Visible text={description} />
+              </span>
+            )}
           </span>
         </label>
       ))}

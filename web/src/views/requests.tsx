@@ -1,21 +1,24 @@
 /** What the agent asks before it acts: one card a request, answered with one touch. */
 
 import './requests.css';
-import { Ban, Check, ShieldQuestion, X } from 'lucide-preact';
+import { Ban, Check, Eye, ShieldQuestion, X } from 'lucide-preact';
 import type { RefObject } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
+import { argumentsOf, questionsOf } from '../content/arguments.ts';
+import { json } from '../content/json.ts';
 import { requestsOf } from '../content/permissions.ts';
-import { editsOf, questionsOf, summarize } from '../content/tools.ts';
+import { summarize } from '../content/tools.ts';
 import * as actions from '../state/actions.ts';
 import { draftOf, dropDraft, keepDraft } from '../state/drafts.ts';
 import { editMode, modeLabel } from '../state/modes.ts';
 import { hasKeyboard } from '../ui/device.ts';
 import { ask, isAsking } from '../ui/dialog.tsx';
 import { attempt } from '../ui/toasts.tsx';
+import { Visible } from '../ui/visible.tsx';
 import { Questions } from './questions.tsx';
 import { ToolIcon } from './tool.tsx';
-import { Input } from './tool-input.tsx';
+import { Input, Rest } from './tool-input.tsx';
 
 /** The longest reason that the hub takes. */
 const MAX_REASON = 1000;
@@ -25,7 +28,9 @@ export function Requests({ session }: { session: Session }) {
   const requests = requestsOf(session.agentState?.requests ?? {});
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
   const [chosen, setChosen] = useState<string | null>(null);
-  const open = requests.some(([id]) => id === chosen) ? chosen : requests[0]?.[0];
+  const open = (requests.some(([id]) => id === chosen) ? chosen : requests[0]?.[0]) ?? null;
+  // One that comes, or says that it is older, does not take the place under somebody's finger.
+  useEffect(() => setChosen(open), [open]);
   const place = useRef<HTMLDivElement>(null);
   const focusNext = useFocusAfterAnswer(requests.length, place);
   return (
@@ -62,17 +67,21 @@ function useFocusAfterAnswer(count: number, place: RefObject<HTMLElement>): () =
   };
 }
 
-const titleOf = ({ tool = 'A tool', arguments: input }: PendingRequest) => (questionsOf(input).length > 0 ? 'The agent has a question' : `May it use ${tool}?`);
+const titleOf = ({ tool = 'A tool', arguments: input }: PendingRequest) => (questionsOf(input).questions.length > 0 ? 'The agent has a question' : `May it use ${tool}?`);
 
 function RequestLine({ request, onOpen }: { request: PendingRequest; onOpen: () => void }) {
   const { tool = 'A tool', arguments: input } = request;
-  const [question] = questionsOf(input);
+  const [question] = questionsOf(input).questions;
   return (
     <section class="request folded" aria-label={`${tool} asks`}>
       <button type="button" onClick={onOpen}>
         {question ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
-        <span class="ellipsis">{titleOf(request)}</span>
-        <span class="ellipsis muted small">{question?.text ?? summarize(input)}</span>
+        <span class="ellipsis">
+          <Visible text={titleOf(request)} />
+        </span>
+        <span class="ellipsis muted small">
+          <Visible text={question?.text ?? summarize(input)} />
+        </span>
       </button>
     </section>
   );
@@ -87,7 +96,10 @@ interface CardProps {
 
 function RequestCard({ session, id, request, onAnswer }: CardProps) {
   const [busy, setBusy] = useState(false);
-  const questions = questionsOf(request.arguments);
+  const { questions, rest } = useMemo(() => questionsOf(request.arguments), [request]);
+  const { edits } = useMemo(() => argumentsOf(request.arguments), [request]);
+  const content = useMemo(() => json([request.tool, request.arguments]), [request]);
+  const [seen, setSeen] = useState(content);
   const tool = request.tool ?? 'A tool';
   const answer = async (work: () => Promise<unknown>) => {
     if (busy) return;
@@ -117,16 +129,31 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
         dropDraft(session.id, id);
       },
     });
-  const edits = editMode(session.metadata?.flavor);
+  const lookAgain = () => {
+    // What was begun was an answer to something else.
+    dropDraft(session.id, id);
+    setSeen(content);
+  };
+  const mode = editMode(session.metadata?.flavor);
   return (
     <section class="request" aria-label={`${tool} asks`} aria-busy={busy}>
       <h2>
         {questions.length > 0 ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
-        {titleOf(request)}
+        <span>
+          <Visible text={titleOf(request)} />
+        </span>
+        {questions.length > 0 && (
+          <span class="muted small mono">
+            <Visible text={tool} />
+          </span>
+        )}
       </h2>
-      {questions.length > 0 ? (
+      {content !== seen ? (
+        <Changed onLook={lookAgain} />
+      ) : questions.length > 0 ? (
         <Questions
           questions={questions}
+          rest={<Rest fields={rest} />}
           draft={draftOf(session.id, id)}
           onDraft={(changes) => keepDraft(session.id, id, changes)}
           onAnswer={(answers) => approve({ decision: 'approved', answers })}
@@ -144,9 +171,9 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
             <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
               For this session
             </button>
-            {edits && editsOf(request.arguments).length > 0 && (
-              <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode: edits })}>
-                {modeLabel(edits)}
+            {mode && edits.length > 0 && (
+              <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode })}>
+                {modeLabel(mode)}
               </button>
             )}
             <button type="button" class="button danger" onClick={denyWithReason}>
@@ -159,5 +186,17 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
         </>
       )}
     </section>
+  );
+}
+
+/** In place of a request that is another one than was on the screen: an answer names its id, and would be to the new one. */
+function Changed({ onLook }: { onLook: () => void }) {
+  return (
+    <div class="notice" role="alert">
+      <span>The agent has changed this request.</span>
+      <button type="button" class="button" onClick={onLook}>
+        <Eye size={16} aria-hidden /> Look again
+      </button>
+    </div>
   );
 }

@@ -8,6 +8,7 @@ import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import { close, open } from '../hub.ts';
 import * as actions from '../state/actions.ts';
+import { own } from '../own.ts';
 import { isArchived, titleOf } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
 import { lazy } from '../ui/lazy.tsx';
@@ -35,8 +36,8 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
     void open(id);
     return () => close(id);
   }, [id]);
-  const session = useSelect(({ sessions }) => sessions[id]);
-  const error = useSelect(({ sessionErrors }) => sessionErrors[id]);
+  const session = useSelect(({ sessions }) => own(sessions, id));
+  const error = useSelect(({ sessionErrors }) => own(sessionErrors, id));
   if (error?.isGone) return <Gone text={error.text} />;
   if (error) return <Unread text={error.text} onRetry={() => void open(id)} />;
   return (
@@ -83,7 +84,7 @@ function Unread({ text, onRetry }: { text: string; onRetry: () => void }) {
 }
 
 function Head({ id, session, tab }: { id: string; session: Session | undefined; tab: Tab }) {
-  const summary = session ?? summaries.value[id];
+  const summary = session ?? own(summaries.value, id);
   const { metadata } = summary ?? {};
   return (
     <header class="session-head">
