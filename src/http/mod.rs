@@ -85,10 +85,11 @@ pub async fn answer(mut router: Router, request: Request) -> http::Response<Byte
     finish(response).await
 }
 
-/// Every answer of the hub: nothing of it may be stored by anybody on the way.
+/// Every answer of the hub: nothing of it may be stored by anybody on the way, or be taken for what it does not say it is.
 pub async fn finish(response: Response) -> http::Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     http::Response::from_parts(parts, bytes)
 }

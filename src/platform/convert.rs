@@ -89,7 +89,8 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
 }
 
 /// The headers of nearly every answer, as [`response`] hands them over.
-pub const JSON_HEADERS: &str = "content-type\napplication/json\ncache-control\nno-store\n";
+pub const JSON_HEADERS: &str =
+    "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
 /// The largest answer that leaves whole, in bytes.
 const LARGE_ANSWER: usize = 8 * 1024 * 1024;

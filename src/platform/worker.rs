@@ -195,6 +195,7 @@ async fn stream(env: &Env, request: &Request, bearer: &Bearer) -> Result<Respons
     let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
     headers.set("cache-control", "no-store")?;
+    headers.set("x-content-type-options", "nosniff")?;
     headers.set("x-accel-buffering", "no")?;
     let init = ResponseInit::new();
     init.set_headers(&headers);
