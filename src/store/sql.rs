@@ -70,10 +70,38 @@ SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
 
-/// `?1`: session, `?2`: namespace.
-pub const COMPLETED_OF_SESSION: &str = "
-SELECT request_id, completed_at, value FROM completed_requests
-WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+/// The records of sessions: of each entry its row, how many bytes it and all newer ones have (`MAX_RECORD_BYTES` in
+/// `rows.rs` says how they count), and how many the whole record has.
+#[rustfmt::skip]
+macro_rules! weighed_records {
+    ($of:literal) => { concat!(
+        "SELECT entry, sum(bytes) OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest,
+    sum(bytes) OVER (PARTITION BY session_id) AS total
+  FROM (SELECT rowid AS entry, session_id, completed_at, request_id,
+      length(CAST(request_id AS BLOB)) + length(CAST(value AS BLOB)) + 200 AS bytes
+    FROM completed_requests WHERE session_id IN (", $of, "))"
+    ) };
+}
+
+/// The newest completed requests, as many as a record may have, and how many bytes all have. `?1`: session, `?2`: namespace.
+pub const COMPLETED_OF_SESSION: &str = concat!(
+    "
+SELECT request_id, completed_at, value, total FROM completed_requests JOIN (
+  ",
+    weighed_records!("SELECT id FROM sessions WHERE id = ?1 AND namespace = ?2"),
+    ")
+ON completed_requests.rowid = entry WHERE from_newest <= 10000000"
+);
+
+/// The oldest entries of records that became too large go. `?1`: JSON array of session ids, `?2`: namespace.
+pub const TRIM_COMPLETED: &str = concat!(
+    "
+DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
+  ",
+    weighed_records!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2"),
+    ")
+WHERE from_newest > 9000000)"
+);
 
 /// Sessions with their messages and completed requests (by cascade). `?1`: JSON array of ids, `?2`: namespace.
 pub const DELETE_SESSIONS: &str = "
