@@ -123,6 +123,11 @@ pub enum Error {
     /// Too much waits to be written.
     #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
     Overloaded,
+    /// Too many large answers are under way.
+    #[error(
+        "Too many large answers are on their way to clients that have not read them yet. Try again in a few seconds."
+    )]
+    AnswersWait,
     /// There is no room for one more upload; the sentence says where.
     #[error("{0} Try again in a few seconds.")]
     UploadsWait(&'static str),
@@ -168,6 +173,7 @@ impl From<DbError> for Error {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,
+            DbError::NoRoom => Self::AnswersWait,
         }
     }
 }

@@ -10,9 +10,11 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 
 use super::glue;
+use crate::http::LARGE_ANSWER;
 use crate::http::edge::{Head, split_url};
 use crate::http::error::Refusal;
 use crate::http::extract::MAX_BODY;
+use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -50,13 +52,16 @@ pub fn text(text: &JsString) -> String {
     String::from_utf8(copy).unwrap_or_default()
 }
 
-/// The body of a request, or the refusal of one that is too large.
+/// The body of a request, or the refusal of one that is too large, came too slowly or broke off.
 pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, Refusal>> {
-    let bytes = JsFuture::from(glue::body(request, limit)).await?;
-    if bytes.is_undefined() {
-        return Ok(Err(Refusal::body_too_large(limit)));
-    }
-    Ok(Ok(Uint8Array::new(&bytes).to_vec()))
+    let read = JsFuture::from(glue::body(request, limit)).await?;
+    Ok(match read.as_string().as_deref() {
+        None => Ok(Uint8Array::new(&read).to_vec()),
+        Some("too-large") => Err(Refusal::body_too_large(limit)),
+        Some("stalled") => Err(Refusal::body_stalled()),
+        // Its client is gone and hears nothing of it.
+        Some(_) => Err(Error::InvalidBody("It broke off before its end.".into()).into()),
+    })
 }
 
 /// A request for the object's router.
@@ -92,8 +97,6 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
 pub const JSON_HEADERS: &str =
     "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
-/// The largest answer that leaves whole, in bytes.
-const LARGE_ANSWER: usize = 8 * 1024 * 1024;
 /// The size of the parts in which a larger one leaves, in bytes.
 const ANSWER_PART: usize = 1024 * 1024;
 
