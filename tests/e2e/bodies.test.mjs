@@ -117,7 +117,7 @@ describe('a client that hangs up in the midst of a body', () => {
         await closed.promise;
         for (let round = 0; round < 5; round++) assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
       }
-      assert.deepEqual(hub.complaints.items.filter((text) => text.includes('failed')), []);
+      assert.deepEqual(hub.complaints.all.filter((text) => text.includes('failed')), []);
     });
   }
 });
