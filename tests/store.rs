@@ -15,7 +15,8 @@ use session_gateway_hub::store::journal::{Extent, Journal};
 use session_gateway_hub::store::{Database, DbError, Found, machines, secrets, sessions};
 use support::sqlite::Sqlite;
 use support::store::{
-    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, room, seqs, session, team,
+    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, room, seqs,
+    session, team,
 };
 
 #[tokio::test]

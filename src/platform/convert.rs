@@ -111,13 +111,19 @@ pub fn lines(headers: &HeaderMap) -> String {
     lines
 }
 
-/// An answer for the runtime.
+/// An answer for the runtime that is not large.
 pub fn response(answer: &http::Response<Bytes>) -> Response {
-    let headers = lines(answer.headers());
-    let status = answer.status().as_u16();
+    glue::answer(answer.status().as_u16(), &lines(answer.headers()), answer.body())
+}
+
+/// An answer for the runtime, which may be large; `context` is what can wait until it has left, of the worker or the object.
+pub fn any_response(answer: &http::Response<Bytes>, context: &JsValue) -> Response {
     match answer.body() {
-        body if body.len() > LARGE_ANSWER => glue::answer_in_parts(status, &headers, parts(body.clone())),
-        body => glue::answer(status, &headers, body),
+        body if body.len() > LARGE_ANSWER => {
+            let headers = lines(answer.headers());
+            glue::answer_in_parts(answer.status().as_u16(), &headers, parts(body.clone()), context)
+        }
+        _ => response(answer),
     }
 }
 

@@ -117,28 +117,27 @@ const ANSWER_STALL_MS = 60_000;
 
 /**
  * A large answer, which leaves in parts: whole it would be in memory twice, in wasm and here. It breaks off when its client
- * does not read.
+ * is gone or does not read. The stream is one of the runtime's own: of others nobody hears that their client is gone.
  * @param {string} headers lines: names and values in turn
  * @param {(more: boolean) => Uint8Array | undefined} part the next part of the body; without more, the rest is dropped
+ * @param {{waitUntil: (work: Promise<void>) => void}} context outlives the client: in that of its request alone nothing would
+ *   happen any more
  */
-export function answerInParts(status, headers, part) {
-  let timer;
-  const pull = (controller) => {
-    clearTimeout(timer);
-    const next = part(true);
-    if (next === undefined) return controller.close();
-    timer = setTimeout(() => {
-      controller.error(new Error('The client does not read'));
+export function answerInParts(status, headers, part, context) {
+  const { readable, writable } = new IdentityTransformStream();
+  const writer = writable.getWriter();
+  const taken = (work) => within(work, ANSWER_STALL_MS, 'The client does not read');
+  const pass = async () => {
+    try {
+      for (let next = part(true); next !== undefined; next = part(true)) await taken(writer.write(next));
+      await taken(writer.close());
+    } catch (error) {
+      writer.abort(error).catch(() => {});
       part(false);
-    }, ANSWER_STALL_MS);
-    controller.enqueue(next);
+    }
   };
-  const cancel = () => {
-    clearTimeout(timer);
-    part(false);
-  };
-  const body = new ReadableStream({ pull, cancel });
-  return new Response(body, { status, headers: pairs(headers) });
+  context.waitUntil(pass());
+  return new Response(readable, { status, headers: pairs(headers) });
 }
 
 /** Names and values in turn, a line each, as pairs. */
@@ -176,13 +175,18 @@ export async function post(url, headers, body, limit) {
 /** How long D1 may take, in milliseconds: it gives a batch up itself after 30 s. */
 const D1_LIMIT_MS = 35_000;
 
-/** What D1 answers. A hub that waited for ever, when an answer never comes, would write nothing any more. */
-export function inTime(answer) {
+/** What comes of work, or the error that it took longer than `limit` milliseconds. */
+function within(work, limit, message) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('D1 did not answer in time')), D1_LIMIT_MS);
+    timer = setTimeout(() => reject(new Error(message)), limit);
   });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+/** What D1 answers. A hub that waited for ever, when an answer never comes, would write nothing any more. */
+export function inTime(answer) {
+  return within(answer, D1_LIMIT_MS, 'D1 did not answer in time');
 }
 
 /**

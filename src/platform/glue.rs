@@ -28,7 +28,7 @@ extern "C" {
 
     /// A large answer, whose body `part` gives out: see `answerInParts` in `glue.js`.
     #[wasm_bindgen(js_name = answerInParts)]
-    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue) -> web_sys::Response;
+    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue, context: &JsValue) -> web_sys::Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
     #[wasm_bindgen(catch)]

@@ -356,39 +356,48 @@ describe('the body of a request', () => {
   });
 });
 
-/** A large answer of some parts; tells how many were taken, and whether the rest was dropped. */
+/** As far as it goes, the runtime's own stream. */
+globalThis.IdentityTransformStream = TransformStream;
+
+/** A large answer of some parts; tells how many were taken, whether the rest was dropped, and when it is over. */
 function inParts(parts) {
   const seen = { taken: 0, dropped: false };
   const part = (more) => {
     if (!more) seen.dropped = true;
     return more && seen.taken < parts ? new Uint8Array([seen.taken++]) : undefined;
   };
-  return { seen, response: answerInParts(200, '', part) };
+  let over;
+  const response = answerInParts(200, '', part, { waitUntil: (work) => (over = work) });
+  return { seen, response, over };
 }
 
 describe('a large answer', () => {
   test('leaves part by part, as its client reads', async () => {
-    const { seen, response } = inParts(20);
+    const { seen, response, over } = inParts(20);
     assert.ok(seen.taken < 3, `${seen.taken} were taken unread`);
     assert.equal((await response.arrayBuffer()).byteLength, 20);
+    await over;
     assert.deepEqual(seen, { taken: 20, dropped: false });
   });
 
   test('is dropped when its client is gone', async () => {
-    const { seen, response } = inParts(20);
+    const { seen, response, over } = inParts(20);
     await response.body.cancel();
+    await over;
     assert.equal(seen.dropped, true);
   });
 
   test('breaks off when its client does not read', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { seen, response } = inParts(20);
+    const { seen, response, over } = inParts(20);
     const reader = response.body.getReader();
     await reader.read();
     await new Promise((resolve) => setImmediate(resolve));
     t.mock.timers.tick(59_999);
+    await new Promise((resolve) => setImmediate(resolve));
     assert.equal(seen.dropped, false);
     t.mock.timers.tick(1);
+    await over;
     assert.equal(seen.dropped, true);
     await assert.rejects(async () => {
       while (!(await reader.read()).done);

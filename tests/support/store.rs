@@ -118,7 +118,9 @@ pub fn room() -> Arc<Room> {
 
 /// The seqs of a page, and whether there is more.
 pub async fn seqs(db: &Sqlite, session: &str, range: Range, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = page(db, &room(), (&team(), session), range, limit).await.unwrap() else { panic!("no page") };
+    let Found::Owned(page) = page(db, &room(), (&team(), session), range, limit).await.unwrap() else {
+        panic!("no page")
+    };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
     let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
     assert_eq!(page.last_seq, seqs.last().copied());
