@@ -135,3 +135,69 @@ async fn what_others_hear_of_a_long_record_is_what_changed() {
     let newest = refused["agentState"]["completedRequests"].as_object().unwrap();
     assert!(newest.len() < 1_000 && newest.contains_key("r1") && newest.contains_key("q09999"), "{}", newest.len());
 }
+
+/// An entry of nearly the largest size.
+fn large(n: usize) -> (String, Value) {
+    (format!("q{n:05}"), json!({"tool": "Bash", "completedAt": n, "filling": "x".repeat(1_890_000)}))
+}
+
+/// The ids of the completed requests that the database has of a session.
+fn stored(world: &World) -> Vec<String> {
+    let rows = world.db.select("SELECT request_id FROM completed_requests ORDER BY completed_at, request_id");
+    rows.into_iter().map(|row| session_gateway_hub::store::Columns::of(row).text()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_became_too_large_keeps_its_newest_entries() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    let mut told = Map::new();
+    for round in 0..4 {
+        let few: Map<String, Value> = (4 * round..4 * round + 4).map(large).collect();
+        let update = json!({"requests": {}, "completedRequests": few});
+        let answer = cli.state(&session, 2 + round as u64, &update).await;
+        assert_eq!(answer["result"], "success", "{round}");
+        told.extend(few);
+    }
+    quiet().await;
+    let kept: Vec<String> = (12..16).map(|n| large(n).0).collect();
+    assert_eq!(stored(&world), kept);
+    for round in ["before a sleep", "after it"] {
+        let shown = state_of(&world, &session).await;
+        assert_eq!(shown.keys().cloned().collect::<Vec<_>>(), kept, "{round}");
+        assert!(shown.iter().all(|(id, entry)| told[id] == *entry), "{round}");
+        world.sleep_and_wake().await;
+    }
+    // What went does not come back when the CLI, which keeps a record of its own, sends it again.
+    let before = world.db.writes();
+    let again: Map<String, Value> = [0, 1, 12, 13].map(large).into_iter().collect();
+    let mut web = world.web("all=true").await;
+    assert_eq!(cli.state(&session, 6, &json!({"requests": {}, "completedRequests": again})).await["result"], "success");
+    assert_eq!(state_event(&mut web).await["agentState"].get("completedRequests"), None);
+    quiet().await;
+    assert_eq!(written_since(&world, before).0, 0);
+    assert_eq!(stored(&world), kept);
+    assert_eq!(state_of(&world, &session).await.keys().cloned().collect::<Vec<_>>(), kept);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_too_large_before_it_had_a_bound_is_read_as_far_as_it_counts() {
+    let (world, session, mut cli) = asking(&Value::Null).await;
+    world.sleep_and_wake().await;
+    world.db.execute(&format!(
+        "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 29)
+         INSERT INTO completed_requests (session_id, request_id, completed_at, value)
+         SELECT '{session}', printf('q%05d', n), n, json_object('filling', printf('%.*c', 1000000, 'x')) FROM n"
+    ));
+    // A neighbour's record is another one.
+    let other = world.session("/other").await;
+    world.db.execute(&format!(
+        "INSERT INTO completed_requests (session_id, request_id, completed_at, value) VALUES ('{other}', 'old', 0, '{{}}')"
+    ));
+    let newest = |n: usize| (30 - n..30).map(|n| format!("q{n:05}")).collect::<Vec<_>>();
+    assert_eq!(state_of(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
+    // The next change takes the others away.
+    assert_eq!(cli.state(&session, 2, &json!({"requests": {}})).await["result"], "success");
+    quiet().await;
+    let kept: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
+    assert_eq!(stored(&world), kept);
+}

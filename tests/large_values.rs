@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use session_gateway_hub::http::{answer, router};
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use support::cli::Cli;
@@ -427,4 +428,54 @@ async fn a_value_that_a_hub_of_before_set_over_a_large_one_counts() {
     restart(&world).await;
     assert!(world.shown(&session).await["agentState"]["filling"] == filling(2 * MIB));
     assert_eq!(parts(&world), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_waits_for_no_room_and_is_read_when_there_is_some() {
+    let (world, session, mut cli) = live().await;
+    let small = world.session("/small").await;
+    assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
+    quiet().await;
+    let all = world.hub().share_of_answers(72 * MIB).unwrap();
+    let reads = world.db.reads();
+    for path in [format!("/api/sessions/{session}"), format!("/cli/sessions/{session}")] {
+        world.get(&path).await.refuses(503, "overloaded");
+    }
+    let parts_read = world.db.read()[reads..].iter().flatten().any(|read| read.sql.contains("value_parts"));
+    assert!(!parts_read, "what finds no room is not read");
+    world.get(&format!("/api/sessions/{small}")).await.ok();
+    drop(all);
+    let shown = world.get(&format!("/api/sessions/{session}")).await.ok();
+    assert_eq!(shown["session"]["metadata"]["filling"], filling(2 * MIB));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_has_its_share_of_the_room_until_its_body_is_gone() {
+    let (world, session, mut cli) = live().await;
+    cli.register("readFile").await;
+    assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
+    quiet().await;
+    let room_for = |bytes| world.hub().share_of_answers(bytes).is_ok();
+    let ask = async |path: String| {
+        let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        answer(&world.hub(), router(world.hub()), request).await
+    };
+    let first = ask(format!("/api/sessions/{session}")).await;
+    assert!(first.body().len() > 20 * MIB && room_for(50 * MIB) && !room_for(53 * MIB));
+    // So has one that no value of a session makes large: here it is what a CLI answers.
+    let read = ask(format!("/api/sessions/{session}/file?path=a"));
+    let (second, ()) = tokio::join!(read, async {
+        cli.serve("readFile", &json!({"success": true, "content": filling(30 * MIB)})).await;
+    });
+    assert!(second.body().len() > 30 * MIB && room_for(20 * MIB) && !room_for(23 * MIB));
+    let read = ask(format!("/api/sessions/{session}/file?path=a"));
+    let (third, ()) = tokio::join!(read, async {
+        cli.serve("readFile", &json!({"success": true, "content": filling(30 * MIB)})).await;
+    });
+    assert_eq!(third.status(), 503);
+    let kept = first.body().slice(1..2);
+    drop((first, second));
+    assert!(room_for(50 * MIB) && !room_for(53 * MIB), "a part of the body is the body");
+    drop(kept);
+    assert!(room_for(72 * MIB));
 }

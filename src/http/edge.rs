@@ -20,10 +20,17 @@ use crate::auth::jwt::{JwtKey, LIFETIME_SECS, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
 use crate::model::namespace::Namespace;
+use crate::store::room::Room;
 use crate::store::{Database, secrets};
 
 /// The version of the interface, as `GET /health` tells it.
 pub const PROTOCOL_VERSION: u32 = 1;
+
+/// How many bytes of pages with messages larger than a row may be under way at once: two of the largest. The runtime gives
+/// a worker 128 MB for everything.
+const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
+/// How many of one namespace: one of the largest.
+const MAX_NAMESPACE_PAGES_BYTES: usize = 40 * 1024 * 1024;
 
 /// How the object of a CLI's socket is found before its CONNECT packet is read (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,6 +117,8 @@ pub struct Edge {
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
+    /// What is under way of pages with messages larger than a row.
+    pages: Arc<Room>,
     jwt: Mutex<Option<JwtKey>>,
 }
 
@@ -138,7 +147,8 @@ struct User<'a> {
 impl Edge {
     /// An edge. `jwt` is the key of the configured secret; without one the secret kept in the database is used.
     pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        Self { tokens, cors, routing, db, jwt: Mutex::new(jwt) }
+        let pages = Room::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
+        Self { tokens, cors, routing, db, pages, jwt: Mutex::new(jwt) }
     }
 
     /// Sorts a request. `fresh` makes a secret for the case that the hub has none for JWTs yet; none when it cannot.
@@ -181,8 +191,8 @@ impl Edge {
         let id = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
         match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
             Some(id) => {
-                let page = messages(&*self.db, &namespace, asker, id, &head.query).await?;
-                Ok(Action::Respond(JsonText(page).into_response()))
+                let page = messages(&*self.db, &self.pages, asker, (&namespace, id), &head.query).await?;
+                Ok(Action::Respond(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),
         }
@@ -249,7 +259,7 @@ impl Edge {
             let answer = Authenticated { token: &token, user, namespace, expires_at };
             serde_json::to_string(&answer).map_err(|e| Refusal::hub_unavailable(e.to_string()))
         };
-        answer.await.map(JsonText).into_response()
+        answer.await.map(JsonText::of).into_response()
     }
 
     /// A CLI's socket: which way it goes.
@@ -325,7 +335,8 @@ fn bearer(head: &Head) -> Option<&str> {
 
 fn health() -> Response {
     let version = env!("CARGO_PKG_VERSION");
-    JsonText(format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{version}"}}"#)).into_response()
+    JsonText::of(format!(r#"{{"status":"ok","protocolVersion":{PROTOCOL_VERSION},"version":"{version}"}}"#))
+        .into_response()
 }
 
 /// A number for a namespace, the same on every machine and at every time.

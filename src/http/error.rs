@@ -53,6 +53,12 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
+    /// A body that came too slowly.
+    pub fn body_stalled() -> Self {
+        let message = "The request body came too slowly: less than 64 KiB in 15 seconds.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
+    }
+
     /// Too many requests from one address.
     pub fn rate_limited(seconds: u32) -> Self {
         let message = format!("Too many attempts. Try again in {seconds} seconds.");
@@ -113,7 +119,7 @@ impl From<Error> for Refusal {
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
             Error::Unavailable(_) | Error::NotStored => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
-            Error::Overloaded | Error::TooManyMachines(_) | Error::UploadsWait(_) => {
+            Error::Overloaded | Error::TooManyMachines(_) | Error::UploadsWait(_) | Error::AnswersWait => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
         };

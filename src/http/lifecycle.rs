@@ -57,7 +57,7 @@ pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession)
         session_id: String,
     }
     let resumed = Resumed { success: true, session_id: hub.resume(&id).await? };
-    Ok(JsonText(serde_json::to_string(&resumed).map_err(|e| Error::Unavailable(e.to_string()))?))
+    Ok(JsonText::of(serde_json::to_string(&resumed).map_err(|e| Error::Unavailable(e.to_string()))?))
 }
 
 /// `POST /api/sessions/:id/archive`.

@@ -74,7 +74,7 @@ pub async fn spawn(
     };
     let spawned = hub.spawn(&id, &params).await?;
     let text = serde_json::to_string(&spawned).map_err(|e| Error::Unavailable(e.to_string()))?;
-    Ok(JsonText(text))
+    Ok(JsonText::of(text))
 }
 
 /// The body of `POST /api/machines/:id/paths/exists`.
@@ -92,5 +92,5 @@ pub async fn paths_exist(
     if !(1..=MAX_PATHS).contains(&body.paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must name 1 to {MAX_PATHS} paths.")).into());
     }
-    Ok(JsonText(hub.paths_exist(&id, &body.paths).await?))
+    Ok(JsonText::of(hub.paths_exist(&id, &body.paths).await?))
 }

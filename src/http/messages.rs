@@ -102,5 +102,5 @@ pub async fn send(
     let message = hub.send_message(draft).await?;
     let message =
         SentMessage { id: message.id, seq: message.seq, local_id: body.local_id, created_at: message.created_at };
-    Ok(JsonText(Json::of(&Sent { ok: true, message }).text().to_owned()))
+    Ok(JsonText::of(Json::of(&Sent { ok: true, message }).text().to_owned()))
 }

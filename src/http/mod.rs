@@ -32,6 +32,7 @@ use tower_service::Service;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
+use crate::store::room::{Held, Share};
 use error::Refusal;
 
 /// The route table. `GET .../messages` stands here for the sake of the whole; the worker answers it before.
@@ -76,48 +77,99 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .with_state(hub)
 }
 
+/// The largest answer that leaves whole, in bytes: at once it is in the runtime's memory and not in the hub's. A larger one
+/// leaves part by part, as its client takes it, and needs a share of a room meanwhile.
+pub const LARGE_ANSWER: usize = 8 * 1024 * 1024;
+
 /// Answers a request, as headers and a whole body.
-pub async fn answer(mut router: Router, request: Request) -> http::Response<Bytes> {
+pub async fn answer(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
     let response = match router.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
-    finish(response).await
+    let has_share = response.extensions().get::<Arc<Share>>().is_some();
+    let answer = finish(response).await;
+    if has_share || answer.body().len() <= LARGE_ANSWER {
+        return answer;
+    }
+    match hub.share_of_answers(answer.body().len()) {
+        Ok(share) => answer.map(|body| Shared::of(body, share)),
+        Err(error) => finish(Refusal::from(error).into_response()).await,
+    }
 }
 
-/// Every answer of the hub: nothing of it may be stored by anybody on the way.
+/// Every answer of the hub: nothing of it may be stored by anybody on the way, or be taken for what it does not say it is.
 pub async fn finish(response: Response) -> http::Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let bytes = match parts.extensions.remove::<Arc<Share>>() {
+        Some(share) => Shared::of(bytes, share),
+        None => bytes,
+    };
     http::Response::from_parts(parts, bytes)
 }
 
-/// A JSON text as the body of a 200.
-pub struct JsonText(pub String);
+/// A body that gives its share of a room back when it is dropped.
+struct Shared<S> {
+    body: Bytes,
+    _share: S,
+}
+
+impl<S: Send + 'static> Shared<S> {
+    fn of(body: Bytes, share: S) -> Bytes {
+        Bytes::from_owner(Self { body, _share: share })
+    }
+}
+
+impl<S> AsRef<[u8]> for Shared<S> {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// A JSON text as the body of a 200, with its share of a room when it is a large one.
+pub struct JsonText(Held);
+
+impl From<Held> for JsonText {
+    fn from(held: Held) -> Self {
+        Self(held)
+    }
+}
 
 impl IntoResponse for JsonText {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+        let Held { text, share } = self.0;
+        let mut response = ([(header::CONTENT_TYPE, "application/json")], text).into_response();
+        if let Some(share) = share {
+            response.extensions_mut().insert(Arc::new(share));
+        }
+        response
     }
 }
 
 impl JsonText {
+    /// A text that is not large.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self(Held { text: text.into(), share: None })
+    }
+
     /// `{"<name>": <the value>}`.
     pub fn wrapped<T: serde::Serialize>(name: &str, value: &T) -> Result<Self, Error> {
         let text = serde_json::to_string(value).map_err(|e| Error::Unavailable(e.to_string()))?;
-        Ok(Self(format!(r#"{{"{name}":{text}}}"#)))
+        Ok(Self::of(format!(r#"{{"{name}":{text}}}"#)))
     }
 
     /// `{"<name>": <the value>}` around a JSON text, which stays where it is: it may have 60 MB.
-    pub fn around(name: &str, mut text: String) -> Self {
-        text.insert_str(0, &format!(r#"{{"{name}":"#));
-        text.push('}');
-        Self(text)
+    pub fn around(name: &str, mut held: Held) -> Self {
+        held.text.insert_str(0, &format!(r#"{{"{name}":"#));
+        held.text.push('}');
+        Self(held)
     }
 
     /// `{"ok": true}`.
     pub fn ok() -> Self {
-        Self(r#"{"ok":true}"#.into())
+        Self::of(r#"{"ok":true}"#)
     }
 }

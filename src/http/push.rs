@@ -58,5 +58,5 @@ pub async fn unsubscribe(
 
 /// `GET /api/push/log`.
 pub async fn log(State(hub): State<Arc<Hub>>) -> JsonText {
-    JsonText(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
+    JsonText::of(format!(r#"{{"log":[{}]}}"#, hub.push_log().join(",")))
 }

@@ -24,7 +24,7 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
         }
     };
     let list = hub.list_sessions(archived).await?;
-    Ok(JsonText(format!(r#"{{"sessions":{list}}}"#)))
+    Ok(JsonText::of(format!(r#"{{"sessions":{list}}}"#)))
 }
 
 /// `GET /api/sessions/:id`.
@@ -51,7 +51,7 @@ pub async fn rename(
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME} characters.")).into());
     }
     let version = hub.rename(&id, name, body.expected_version).await?;
-    Ok(JsonText(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
+    Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))
 }
 
 /// `DELETE /api/sessions/:id`.

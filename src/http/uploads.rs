@@ -23,7 +23,7 @@ pub async fn upload(
     OwnedSession(id): OwnedSession,
     OutsideBody(body): OutsideBody,
 ) -> Result<JsonText, Refusal> {
-    Ok(JsonText(hub.upload(&id, &*body).await?))
+    Ok(JsonText::of(hub.upload(&id, &*body).await?))
 }
 
 /// `POST /api/sessions/:id/upload/delete`: the CLI's answer as it is.
@@ -32,5 +32,5 @@ pub async fn delete(
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Uploaded>,
 ) -> Result<JsonText, Refusal> {
-    Ok(JsonText(hub.delete_upload(&id, &body.path).await?))
+    Ok(JsonText::of(hub.delete_upload(&id, &body.path).await?))
 }

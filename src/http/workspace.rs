@@ -16,7 +16,7 @@ type Answer = Result<JsonText, Refusal>;
 
 /// `GET /api/sessions/:id/git-status`.
 pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
-    Ok(JsonText(hub.git_status(&w).await))
+    Ok(JsonText::of(hub.git_status(&w).await))
 }
 
 /// `GET /api/sessions/:id/git-diff-numstat?staged`.
@@ -26,7 +26,7 @@ pub async fn git_diff_numstat(
     QueryString(query): QueryString,
 ) -> Answer {
     let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText(hub.git_diff_numstat(&w, staged).await))
+    Ok(JsonText::of(hub.git_diff_numstat(&w, staged).await))
 }
 
 /// `GET /api/sessions/:id/git-diff-file?path&staged`.
@@ -37,7 +37,7 @@ pub async fn git_diff_file(
 ) -> Answer {
     let path = file_path(&query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText(hub.git_diff_file(&w, path, staged).await))
+    Ok(JsonText::of(hub.git_diff_file(&w, path, staged).await))
 }
 
 /// `GET /api/sessions/:id/file?path`.
@@ -47,7 +47,7 @@ pub async fn file(
     QueryString(query): QueryString,
 ) -> Answer {
     let path = file_path(&query)?;
-    Ok(JsonText(hub.read_file(&w, path).await))
+    Ok(JsonText::of(hub.read_file(&w, path).await))
 }
 
 /// `GET /api/sessions/:id/files?query&limit`.
@@ -61,7 +61,7 @@ pub async fn files(
     if pattern.contains('\0') {
         return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
     }
-    Ok(JsonText(hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
+    Ok(JsonText::of(hub.find_files(&w, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
 }
 
 /// `GET /api/sessions/:id/directory?path`.
@@ -72,17 +72,17 @@ pub async fn directory(
 ) -> Answer {
     let path = query.text("path").unwrap_or_default();
     check_path("path", path)?;
-    Ok(JsonText(hub.list_directory(&w, path).await))
+    Ok(JsonText::of(hub.list_directory(&w, path).await))
 }
 
 /// `GET /api/sessions/:id/slash-commands`.
 pub async fn slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
-    Ok(JsonText(hub.slash_commands(&w).await))
+    Ok(JsonText::of(hub.slash_commands(&w).await))
 }
 
 /// `GET /api/sessions/:id/skills`.
 pub async fn skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
-    Ok(JsonText(hub.skills(&w).await))
+    Ok(JsonText::of(hub.skills(&w).await))
 }
 
 /// The `path` of a file: required, not empty, inside the directory.

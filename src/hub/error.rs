@@ -133,6 +133,11 @@ pub enum Error {
         "The namespace has {0} machines, and all of them are online. Stop the runner of one, and try again in a minute."
     )]
     TooManyMachines(usize),
+    /// Too many large answers are under way.
+    #[error(
+        "Too many large answers are on their way to clients that have not read them yet. Try again in a few seconds."
+    )]
+    AnswersWait,
     /// There is no room for one more upload; the sentence says where.
     #[error("{0} Try again in a few seconds.")]
     UploadsWait(&'static str),
@@ -178,6 +183,7 @@ impl From<DbError> for Error {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,
+            DbError::NoRoom => Self::AnswersWait,
         }
     }
 }

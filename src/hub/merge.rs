@@ -133,6 +133,7 @@ impl Hub {
         let entry = memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
+        journal.trim_completed(new);
         entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
         let s = &mut entry.session;
         let noted = s.metadata_large.as_ref().and_then(|large| journal.noted_value(large));

@@ -66,6 +66,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
+use crate::store::room::{self, Share};
 use admission::OPENING_MS;
 use claims::Claims;
 use commit::Outcome;
@@ -110,9 +111,15 @@ pub struct Hub {
     state: Mutex<State>,
     /// Whose turn it is to read large values: of all that ask, one has them in memory.
     large_reads: futures::lock::Mutex<()>,
+    /// What is under way of large answers.
+    answers: Arc<room::Room>,
     /// Itself, for tasks that run beside.
     this: Weak<Self>,
 }
+
+/// How many bytes of large answers may be under way at once: one of the largest, a session with two values of 30 MiB and its
+/// completed requests. The runtime gives an object 128 MB for everything.
+const MAX_ANSWERS_BYTES: usize = 72 * 1024 * 1024;
 
 /// All that the hub holds in memory. Locked for moments only, never across an await.
 struct State {
@@ -217,6 +224,7 @@ impl Hub {
             rt,
             state: Mutex::new(state),
             large_reads: futures::lock::Mutex::default(),
+            answers: room::Room::new(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES),
             this: Weak::clone(this),
         });
         hub.wake_log();
@@ -229,6 +237,16 @@ impl Hub {
     /// The database, for what is read without the hub's live state.
     pub fn database(&self) -> &dyn Database {
         &self.db
+    }
+
+    /// The room for large answers.
+    pub fn answers(&self) -> &Arc<room::Room> {
+        &self.answers
+    }
+
+    /// A share of the room for a large answer of so many bytes.
+    pub fn share_of_answers(&self, bytes: usize) -> Result<Share, error::Error> {
+        self.answers.enter(self.config.namespace.as_ref(), bytes).ok_or(error::Error::AnswersWait)
     }
 
     /// The state. A panic while it was held cannot have left it half-changed in a way that matters more than going on.

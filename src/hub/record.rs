@@ -1,17 +1,15 @@
-//! The completed permission requests of a session: an audit record that only grows.
+//! The completed permission requests of a session: an audit record that only grows, until its oldest entries go.
 
 use std::collections::BTreeMap;
 
 use crate::model::json::Json;
+use crate::store::rows::{COMPLETED_ROW_BYTES, KEPT_COMPLETED_BYTES, MAX_RECORD_BYTES};
 
 /// How many completed requests a CLI gets at most with a state that it did not know: the newest. The record as a whole
 /// can be larger than any frame; `GET /api/sessions/:id` carries it.
 const RECENT: usize = 100;
 /// How many bytes of them at most.
 const RECENT_BYTES: usize = 1_000_000;
-
-/// What an entry costs in memory besides its texts, in bytes.
-const ENTRY_BYTES: usize = 200;
 
 /// Completed requests by id, with the time of their completion in Unix milliseconds.
 #[derive(Debug, Default)]
@@ -33,7 +31,31 @@ impl Record {
 
     /// How much memory it takes, about.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.entries.len() * ENTRY_BYTES
+        self.bytes + self.entries.len() * COMPLETED_ROW_BYTES
+    }
+
+    /// Whether an entry is in the record.
+    pub fn has(&self, id: &str) -> bool {
+        self.entries.contains_key(id)
+    }
+
+    /// Lets the oldest entries go when the record has grown too large; answers whether it had. A good many go at once, so
+    /// that the next ones find room.
+    pub fn trim(&mut self) -> bool {
+        if self.bytes() <= MAX_RECORD_BYTES {
+            return false;
+        }
+        let mut ids: Vec<(u64, String)> = self.entries.iter().map(|(id, (at, _))| (*at, id.clone())).collect();
+        ids.sort_unstable();
+        for (_, id) in ids {
+            if self.bytes() <= KEPT_COMPLETED_BYTES {
+                break;
+            }
+            if let Some((_, entry)) = self.entries.remove(&id) {
+                self.bytes -= id.len() + entry.text().len();
+            }
+        }
+        true
     }
 
     /// Takes up an entry, in the place of an older one of its id.
@@ -111,6 +133,18 @@ mod tests {
     fn a_cli_is_told_a_million_bytes_at_most_and_none_that_comes_after_a_gap() {
         assert_eq!(told(&[1, 600_000, 300_000, 300_000]), ["q0002", "q0003"]);
         assert_eq!(told(&[1, 2_000_000]), [""; 0], "what is older than one left out is left out, too");
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_lets_its_oldest_entries_go() {
+        let mut few = record(&[1_000_000; 9]);
+        assert!(!few.trim() && few.has("q0000"));
+        let mut many = record(&[1_000_000; 12]);
+        assert!(many.trim());
+        assert_eq!((many.in_order().count(), many.in_order().next().map(|(id, _)| id)), (8, Some("q0004")));
+        assert!(many.bytes() <= KEPT_COMPLETED_BYTES && !many.trim());
+        let mut small = record(&[1; 10_000]);
+        assert!(!small.trim(), "a long life of small requests stays whole");
     }
 
     #[test]

@@ -247,7 +247,10 @@ impl Hub {
             if let Some(entry) = state.memory.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
-                    entry.completed = Some(Record::loaded(completed));
+                    entry.completed = Some(Record::loaded(completed.entries));
+                    if completed.is_overfull {
+                        state.journal.trim_completed(id);
+                    }
                     state.make_room();
                 }
             }
@@ -296,11 +299,9 @@ impl Hub {
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
+        let changed = state.record_completed(id, parts.completed, now);
         let State { memory, journal, .. } = state;
-        let entry = memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
-        let changed: Vec<(String, Json)> =
-            parts.completed.into_iter().filter(|(id, value)| entry.differs(id, value)).collect();
-        let s = &mut entry.session;
+        let s = &mut memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
         s.agent_state_version += 1;
         let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
@@ -324,7 +325,6 @@ impl Hub {
         let value = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
-        state.record_completed(id, changed, now);
         self.tell(state, id, from, told.within(&frame, VALUE), event);
         notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
         Ok(version)
@@ -338,17 +338,35 @@ impl Hub {
 }
 
 impl State {
-    /// Takes completed requests into the record, in memory and in the journal.
-    pub(super) fn record_completed(&mut self, session: &str, completed: Vec<(String, Json)>, now: u64) {
-        for (request_id, value) in completed {
-            let completed_at = agent_state::completed_at(&value).unwrap_or(now);
-            let known = self.memory.unlisted_mut(session).and_then(|entry| entry.completed.as_mut());
-            if let Some(known) = known {
-                known.insert(request_id.clone(), completed_at, value.clone());
+    /// Takes completed requests into the record, in memory and in the journal; answers those that are new or say something
+    /// else than before. One that is too old for a record that is full is as one that went already.
+    pub(super) fn record_completed(
+        &mut self,
+        session: &str,
+        mut completed: Vec<(String, Json)>,
+        now: u64,
+    ) -> Vec<(String, Json)> {
+        let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
+        // A record that is not loaded is trimmed when it is: until then whatever comes counts as a change.
+        if let Some(record) = self.memory.unlisted_mut(session).and_then(|entry| entry.completed.as_mut()) {
+            completed.retain(|(id, value)| record.differs(id, value));
+            for (id, value) in &completed {
+                record.insert(id.clone(), completed_at(value), value.clone());
             }
-            let session_id = session.to_owned();
-            self.journal.completed(CompletedRequest { session_id, request_id, completed_at, value });
+            if record.trim() {
+                completed.retain(|(id, _)| record.has(id));
+                self.journal.trim_completed(session);
+            }
         }
+        for (request_id, value) in &completed {
+            self.journal.completed(CompletedRequest {
+                session_id: session.to_owned(),
+                request_id: request_id.clone(),
+                completed_at: completed_at(value),
+                value: value.clone(),
+            });
+        }
+        completed
     }
 }
 
@@ -396,12 +414,6 @@ fn is_large_state(base: Option<&Json>) -> bool {
 }
 
 impl Entry {
-    /// Whether a completed request is new or says something else than before. While the record is not loaded, whatever
-    /// comes counts as a change.
-    fn differs(&self, request_id: &str, value: &Json) -> bool {
-        self.completed.as_ref().is_none_or(|record| record.differs(request_id, value))
-    }
-
     /// The agent state with the newest completed requests.
     fn recent_state(&self, base: Option<Json>) -> Text {
         told_state(base.as_ref(), self.completed.iter().flat_map(Record::recent))

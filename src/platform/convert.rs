@@ -10,9 +10,11 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 
 use super::glue;
+use crate::http::LARGE_ANSWER;
 use crate::http::edge::{Head, split_url};
 use crate::http::error::Refusal;
 use crate::http::extract::MAX_BODY;
+use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -50,13 +52,16 @@ pub fn text(text: &JsString) -> String {
     String::from_utf8(copy).unwrap_or_default()
 }
 
-/// The body of a request, or the refusal of one that is too large.
+/// The body of a request, or the refusal of one that is too large, came too slowly or broke off.
 pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, Refusal>> {
-    let bytes = JsFuture::from(glue::body(request, limit)).await?;
-    if bytes.is_undefined() {
-        return Ok(Err(Refusal::body_too_large(limit)));
-    }
-    Ok(Ok(Uint8Array::new(&bytes).to_vec()))
+    let read = JsFuture::from(glue::body(request, limit)).await?;
+    Ok(match read.as_string().as_deref() {
+        None => Ok(Uint8Array::new(&read).to_vec()),
+        Some("too-large") => Err(Refusal::body_too_large(limit)),
+        Some("stalled") => Err(Refusal::body_stalled()),
+        // Its client is gone and hears nothing of it.
+        Some(_) => Err(Error::InvalidBody("It broke off before its end.".into()).into()),
+    })
 }
 
 /// A request for the object's router.
@@ -89,10 +94,9 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
 }
 
 /// The headers of nearly every answer, as [`response`] hands them over.
-pub const JSON_HEADERS: &str = "content-type\napplication/json\ncache-control\nno-store\n";
+pub const JSON_HEADERS: &str =
+    "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
-/// The largest answer that leaves whole, in bytes.
-const LARGE_ANSWER: usize = 8 * 1024 * 1024;
 /// The size of the parts in which a larger one leaves, in bytes.
 const ANSWER_PART: usize = 1024 * 1024;
 
@@ -107,13 +111,19 @@ pub fn lines(headers: &HeaderMap) -> String {
     lines
 }
 
-/// An answer for the runtime.
+/// An answer for the runtime that is not large.
 pub fn response(answer: &http::Response<Bytes>) -> Response {
-    let headers = lines(answer.headers());
-    let status = answer.status().as_u16();
+    glue::answer(answer.status().as_u16(), &lines(answer.headers()), answer.body())
+}
+
+/// An answer for the runtime, which may be large; `context` is what can wait until it has left, of the worker or the object.
+pub fn any_response(answer: &http::Response<Bytes>, context: &JsValue) -> Response {
     match answer.body() {
-        body if body.len() > LARGE_ANSWER => glue::answer_in_parts(status, &headers, parts(body.clone())),
-        body => glue::answer(status, &headers, body),
+        body if body.len() > LARGE_ANSWER => {
+            let headers = lines(answer.headers());
+            glue::answer_in_parts(answer.status().as_u16(), &headers, parts(body.clone()), context)
+        }
+        _ => response(answer),
     }
 }
 

@@ -12,47 +12,55 @@ export function head(request, names) {
   return lines.join('\n');
 }
 
-/** A body whose length is not told is read in parts of so many bytes. */
-const PART_BYTES = 64 * 1024;
+/** How much of a body the client has to send in the time that it may stand still for, and how much is read at first. */
+const PIECE_BYTES = 64 * 1024;
+
+/** How long a client may take for a piece of a body, in milliseconds. */
+const BODY_STALL_MS = 15_000;
 
 /**
- * The body of a request, read no further than it may be long.
+ * The body of a request, read no further than it may be long. Memory is taken as bytes come: what a client says of its
+ * length costs nothing.
  * @param {number} limit in bytes
- * @returns {Promise<Uint8Array | undefined>} undefined when it is longer
+ * @returns {Promise<Uint8Array | 'too-large' | 'stalled' | 'broken'>} why there is none: it is longer, came too slowly, or
+ *   broke off
  */
 export async function body(request, limit) {
   const told = request.headers.get('content-length');
-  if (Number(told) > limit) return undefined;
+  if (Number(told) > limit) return 'too-large';
   if (request.body === null) return new Uint8Array(0);
+  // A chunked body may come with a length that is not its own: not a byte more is read than was told.
+  const most = told === null ? limit : Number(told);
   const reader = request.body.getReader({ mode: 'byob' });
-  if (told !== null) {
-    // A chunked body may come with a length that is not its own: not a byte more is read than was told.
-    const size = Number(told);
-    const { value } = await reader.readAtLeast(size + 1, new Uint8Array(size + 1));
-    if (value === undefined || value.length <= size) return value ?? new Uint8Array(0);
-    reader.cancel('The body is longer than it said').catch(() => {});
-    return undefined;
-  }
-  const parts = [];
+  let stalled = false;
+  let timer;
+  let buffer = new ArrayBuffer(Math.min(PIECE_BYTES, most + 1));
   let length = 0;
-  for (;;) {
-    const size = Math.min(PART_BYTES, limit + 1 - length);
-    const { value, done } = await reader.readAtLeast(size, new Uint8Array(size));
-    if (done) break;
-    parts.push(value);
-    length += value.length;
-    if (length > limit) {
-      reader.cancel('The body is too large').catch(() => {});
-      return undefined;
+  try {
+    for (;;) {
+      if (length === buffer.byteLength) buffer = buffer.transfer(Math.min(2 * length, most + 1));
+      const room = new Uint8Array(buffer, length);
+      const least = Math.min(PIECE_BYTES, room.length);
+      timer = setTimeout(() => {
+        stalled = true;
+        reader.cancel().catch(() => {});
+      }, BODY_STALL_MS);
+      const { value, done } = await reader.readAtLeast(least, room);
+      clearTimeout(timer);
+      if (stalled) return 'stalled';
+      buffer = value.buffer;
+      length += value.length;
+      if (length > most) {
+        reader.cancel('The body is too long').catch(() => {});
+        return 'too-large';
+      }
+      // Less than was asked for is the end of it.
+      if (done || value.length < least) return new Uint8Array(buffer, 0, length);
     }
+  } catch {
+    clearTimeout(timer);
+    return stalled ? 'stalled' : 'broken';
   }
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 /**
@@ -104,19 +112,32 @@ export function answer(status, headers, body) {
   return new Response(status === 204 ? null : body.slice(), { status, headers: last.headers });
 }
 
+/** How long a client may take for a part of a large answer, in milliseconds: until it has it all, it keeps others out. */
+const ANSWER_STALL_MS = 60_000;
+
 /**
- * A large answer, which leaves in parts: whole it would be in memory twice, in wasm and here.
+ * A large answer, which leaves in parts: whole it would be in memory twice, in wasm and here. It breaks off when its client
+ * is gone or does not read. The stream is one of the runtime's own: of others nobody hears that their client is gone.
  * @param {string} headers lines: names and values in turn
  * @param {(more: boolean) => Uint8Array | undefined} part the next part of the body; without more, the rest is dropped
+ * @param {{waitUntil: (work: Promise<void>) => void}} context outlives the client: in that of its request alone nothing would
+ *   happen any more
  */
-export function answerInParts(status, headers, part) {
-  const pull = (controller) => {
-    const next = part(true);
-    if (next === undefined) controller.close();
-    else controller.enqueue(next);
+export function answerInParts(status, headers, part, context) {
+  const { readable, writable } = new IdentityTransformStream();
+  const writer = writable.getWriter();
+  const taken = (work) => within(work, ANSWER_STALL_MS, 'The client does not read');
+  const pass = async () => {
+    try {
+      for (let next = part(true); next !== undefined; next = part(true)) await taken(writer.write(next));
+      await taken(writer.close());
+    } catch (error) {
+      writer.abort(error).catch(() => {});
+      part(false);
+    }
   };
-  const body = new ReadableStream({ pull, cancel: () => void part(false) });
-  return new Response(body, { status, headers: pairs(headers) });
+  context.waitUntil(pass());
+  return new Response(readable, { status, headers: pairs(headers) });
 }
 
 /** Names and values in turn, a line each, as pairs. */
@@ -154,13 +175,18 @@ export async function post(url, headers, body, limit) {
 /** How long D1 may take, in milliseconds: it gives a batch up itself after 30 s. */
 const D1_LIMIT_MS = 35_000;
 
-/** What D1 answers. A hub that waited for ever, when an answer never comes, would write nothing any more. */
-export function inTime(answer) {
+/** What comes of work, or the error that it took longer than `limit` milliseconds. */
+function within(work, limit, message) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('D1 did not answer in time')), D1_LIMIT_MS);
+    timer = setTimeout(() => reject(new Error(message)), limit);
   });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+/** What D1 answers. A hub that waited for ever, when an answer never comes, would write nothing any more. */
+export function inTime(answer) {
+  return within(answer, D1_LIMIT_MS, 'D1 did not answer in time');
 }
 
 /**

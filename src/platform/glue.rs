@@ -8,7 +8,7 @@ extern "C" {
     /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
-    /// The body of a request as a `Uint8Array`; undefined when it is longer than `limit` bytes.
+    /// The body of a request as a `Uint8Array`, or the word for why there is none; it may have `limit` bytes.
     pub fn body(request: &web_sys::Request, limit: usize) -> js_sys::Promise;
 
     /// Carries a request to a namespace's object, for a socket of this use (see `object::SocketUse`) and of a token that is
@@ -28,7 +28,7 @@ extern "C" {
 
     /// A large answer, whose body `part` gives out: see `answerInParts` in `glue.js`.
     #[wasm_bindgen(js_name = answerInParts)]
-    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue) -> web_sys::Response;
+    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue, context: &JsValue) -> web_sys::Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
     #[wasm_bindgen(catch)]

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
-import { Inbox, answer, carry, inTime, post, smallText, utf8 } from './glue.js';
+import { Inbox, answer, answerInParts, body, carry, inTime, post, smallText, utf8 } from './glue.js';
 
 /** A WebSocket as far as the inbox can tell. */
 class Socket extends EventTarget {
@@ -278,6 +278,130 @@ describe('a request to an object', () => {
     mock.timers.reset();
     const broken = new Error('the object is gone');
     await assert.rejects(carry(binding(Promise.reject(broken)), 'team', '', '', request, 1_000), broken);
+  });
+});
+
+/** A request whose body comes as the pieces of `sent` come; `told` is its length. As far as `body` reads of it. */
+function sending(sent, told) {
+  const rooms = [];
+  let rest = new Uint8Array(0);
+  const readAtLeast = async (least, room) => {
+    rooms.push(room.length);
+    while (rest.length < least) {
+      const { value, done } = await sent.next();
+      if (done) break;
+      rest = Buffer.concat([rest, value]);
+    }
+    // As a real reader does it: the room goes out of the caller's hands.
+    const { byteOffset, length } = room;
+    const view = new Uint8Array(room.buffer.transfer(), byteOffset, Math.min(rest.length, length));
+    view.set(rest.subarray(0, view.length));
+    rest = rest.subarray(view.length);
+    return { value: view, done: view.length === 0 };
+  };
+  const reader = { readAtLeast, cancel: async () => sent.return() };
+  const headers = new Headers(told === undefined ? {} : { 'content-length': String(told) });
+  return { rooms, request: { headers, body: { getReader: () => reader } } };
+}
+
+/** Pieces of a body, and then nothing more until the body is given up. */
+function standingStill(...pieces) {
+  const { promise, resolve } = Promise.withResolvers();
+  return {
+    next: async () => (pieces.length > 0 ? { value: pieces.shift() } : promise),
+    return: () => resolve({ done: true }),
+  };
+}
+
+describe('the body of a request', () => {
+  const KIB = 1024;
+  const LIMIT = 8 * KIB * KIB;
+
+  test('is whole, however it comes and whether or not its length was told', async () => {
+    for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
+      const bytes = new Uint8Array(length).map((_, at) => at);
+      for (const told of [undefined, length]) {
+        const pieces = [bytes.subarray(0, length / 3), bytes.subarray(length / 3)];
+        const { request } = sending(pieces.values(), told);
+        assert.deepEqual(await body(request, LIMIT), bytes, `${length} bytes of ${told}`);
+      }
+    }
+  });
+
+  test('takes memory as it comes, and not as it says it will', async () => {
+    const { promise, resolve } = Promise.withResolvers();
+    const sent = { next: () => promise, return: () => {} };
+    const { rooms, request } = sending(sent, LIMIT);
+    const read = body(request, LIMIT);
+    resolve({ done: true });
+    assert.deepEqual([(await read).length, rooms], [0, [64 * KIB]]);
+  });
+
+  test('is refused when it is longer than its limit, or than it said', async () => {
+    assert.equal(await body(sending([].values(), LIMIT + 1).request, LIMIT), 'too-large');
+    assert.equal(await body(sending([new Uint8Array(LIMIT + 1)].values()).request, LIMIT), 'too-large');
+    assert.equal(await body(sending([new Uint8Array(100)].values(), 99).request, LIMIT), 'too-large');
+  });
+
+  test('is given up when its client stands still, and counts as broken when it goes away', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    for (const told of [undefined, LIMIT]) {
+      const stalled = body(sending(standingStill(new Uint8Array(10)), told).request, LIMIT);
+      await new Promise((resolve) => setImmediate(resolve));
+      t.mock.timers.tick(15_000);
+      assert.equal(await stalled, 'stalled');
+    }
+    const gone = { next: async () => Promise.reject(new Error('Network connection lost.')) };
+    assert.equal(await body(sending(gone, 10).request, LIMIT), 'broken');
+  });
+});
+
+/** As far as it goes, the runtime's own stream. */
+globalThis.IdentityTransformStream = TransformStream;
+
+/** A large answer of some parts; tells how many were taken, whether the rest was dropped, and when it is over. */
+function inParts(parts) {
+  const seen = { taken: 0, dropped: false };
+  const part = (more) => {
+    if (!more) seen.dropped = true;
+    return more && seen.taken < parts ? new Uint8Array([seen.taken++]) : undefined;
+  };
+  let over;
+  const response = answerInParts(200, '', part, { waitUntil: (work) => (over = work) });
+  return { seen, response, over };
+}
+
+describe('a large answer', () => {
+  test('leaves part by part, as its client reads', async () => {
+    const { seen, response, over } = inParts(20);
+    assert.ok(seen.taken < 3, `${seen.taken} were taken unread`);
+    assert.equal((await response.arrayBuffer()).byteLength, 20);
+    await over;
+    assert.deepEqual(seen, { taken: 20, dropped: false });
+  });
+
+  test('is dropped when its client is gone', async () => {
+    const { seen, response, over } = inParts(20);
+    await response.body.cancel();
+    await over;
+    assert.equal(seen.dropped, true);
+  });
+
+  test('breaks off when its client does not read', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { seen, response, over } = inParts(20);
+    const reader = response.body.getReader();
+    await reader.read();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.mock.timers.tick(59_999);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(seen.dropped, false);
+    t.mock.timers.tick(1);
+    await over;
+    assert.equal(seen.dropped, true);
+    await assert.rejects(async () => {
+      while (!(await reader.read()).done);
+    }, /does not read/);
   });
 });
 

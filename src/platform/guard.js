@@ -70,6 +70,7 @@ export function answered(more, work) {
     const headers = new Headers(pairs(more));
     headers.set('content-type', 'application/json');
     headers.set('cache-control', 'no-store');
+    headers.set('x-content-type-options', 'nosniff');
     headers.set('retry-after', '1');
     return new Response(interruption, { status: 503, headers });
   });

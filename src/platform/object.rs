@@ -216,7 +216,10 @@ impl Shell {
             Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
             Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
             None => match self.read(awake, request, &asked).await? {
-                Ok(request) => Ok(convert::response(&answer(awake.router.clone(), request).await)),
+                Ok(request) => {
+                    let answer = answer(&awake.hub, awake.router.clone(), request).await;
+                    Ok(convert::any_response(&answer, &self.js))
+                }
                 Err(refusal) => Ok(refuse(refusal).await),
             },
         }

@@ -96,7 +96,7 @@ async fn serve(
         Err(message) => return Ok(respond(Refusal::not_configured(message).into_response()).await),
     };
     match edge.decide(head, now(), fresh_secret).await {
-        Action::Respond(response) => Ok(respond(response).await),
+        Action::Respond(response) => Ok(convert::any_response(&finish(response).await, context)),
         Action::Authenticate => authenticate(&edge, &env, &request).await,
         Action::WebSocket(Bearer { namespace, expires_at }) => {
             socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await
@@ -196,6 +196,7 @@ async fn stream(env: &Env, request: &Request, bearer: &Bearer) -> Result<Respons
     let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
     headers.set("cache-control", "no-store")?;
+    headers.set("x-content-type-options", "nosniff")?;
     headers.set("x-accel-buffering", "no")?;
     let init = ResponseInit::new();
     init.set_headers(&headers);

@@ -14,8 +14,9 @@ pub const MAX_ENDPOINT: usize = 2_048;
 /// The longest domain name, in bytes (RFC 1035 section 2.3.4).
 const MAX_HOST: usize = 253;
 
-/// Last labels of names that mean something on a private network only (RFC 6761, 6762, 7686, 8375, 9476, and common use).
-const PRIVATE: [&str; 15] = [
+/// Last labels of names that mean something on a private network only (RFC 6761, 6762, 7686, 8375, 9476, and common use;
+/// `svc` and `cluster` are those of services in a cluster, which its resolver completes).
+const PRIVATE: [&str; 17] = [
     "localhost",
     "local",
     "internal",
@@ -31,6 +32,8 @@ const PRIVATE: [&str; 15] = [
     "example",
     "alt",
     "localdomain",
+    "svc",
+    "cluster",
 ];
 
 /// Printable characters that are not as they stand in a URL: those that no URL has (RFC 3986), the sign of a fragment, and
@@ -246,6 +249,10 @@ mod tests {
             "https://router.home.arpa./",
             "https://1.0.0.127.in-addr.arpa",
             "https://a.localdomain",
+            "https://kubernetes.default.svc/",
+            "https://kubernetes.default.SVC./",
+            "https://api.team.cluster",
+            "https://kubernetes.default.svc.cluster.local.",
             "https://service.onion",
             "https://com",
             "https://push.service.com%00.internal",

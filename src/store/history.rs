@@ -1,5 +1,8 @@
 //! Pages of a session's message history, read from the database alone: no live state is needed for them.
 
+use std::sync::Arc;
+
+use super::room::{Room, Share};
 use super::rows::PARTS_AT_ONCE;
 use super::{Columns, Database, DbError, Found, Statement, query, sql};
 use crate::model::json::MAX_SAFE_INTEGER;
@@ -15,7 +18,7 @@ pub enum Range {
 }
 
 /// A page of messages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
@@ -23,13 +26,15 @@ pub struct Page {
     pub has_more: bool,
     /// The seq of the page's last message.
     pub last_seq: Option<u64>,
+    /// The messages' share of the room, when some of them are larger than a row.
+    pub share: Option<Share>,
 }
 
-/// A page of at most `limit` messages.
+/// A page of at most `limit` messages. Those that are larger than a row are read when there is room for them.
 pub async fn page(
     db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
+    room: &Arc<Room>,
+    (namespace, session): (&Namespace, &str),
     range: Range,
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
@@ -42,9 +47,10 @@ pub async fn page(
     let params = [session.into(), namespace.as_ref().into(), bound.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.joined(Statement::new(usual, params.clone()), limit).await?;
     if joined.rows == 0 || joined.in_parts {
-        return unusual(db, namespace, session, Statement::new(bounded, params), limit).await;
+        return unusual(db, room, (namespace, session), Statement::new(bounded, params), limit).await;
     }
-    Ok(Found::Owned(Page { messages: joined.text, has_more: joined.rows > limit, last_seq: joined.last }))
+    let has_more = joined.rows > limit;
+    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last, share: None }))
 }
 
 /// A message of a page that is put together here.
@@ -60,8 +66,8 @@ struct Piece {
 /// The page when it is empty, ends by its bytes, or holds messages larger than a row.
 async fn unusual(
     db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
+    room: &Arc<Room>,
+    (namespace, session): (&Namespace, &str),
     bounded: Statement,
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
@@ -80,26 +86,35 @@ async fn unusual(
         pieces.push(Piece { seq, text, parts, bytes: c.number(), id: c.text(), created_at: c.number() });
         found = c.number();
     }
+    let bytes = bytes_of(&pieces);
+    let in_parts = pieces.iter().any(|piece| piece.parts > 0);
+    let share = in_parts.then(|| room.enter(namespace.as_ref(), bytes).ok_or(DbError::NoRoom)).transpose()?;
     let page = Page {
         has_more: found > pieces.len() as u64,
         last_seq: pieces.last().map(|piece| piece.seq),
-        messages: put_together(db, namespace, session, pieces).await?,
+        messages: put_together(db, namespace, session, pieces, bytes).await?,
+        share,
     };
     Ok(Found::Owned(page))
 }
 
-/// The messages with what they go on with, joined by commas.
+/// How many bytes the messages have at most, and what stands around them.
+fn bytes_of(pieces: &[Piece]) -> usize {
+    let whole =
+        |piece: &Piece| if piece.parts > 0 { usize::try_from(piece.bytes).unwrap_or(0) } else { piece.text.len() };
+    AROUND + pieces.iter().map(|piece| whole(piece) + AROUND).sum::<usize>()
+}
+
+/// The messages with what they go on with, joined by commas; `bytes` is enough for them.
 async fn put_together(
     db: &dyn Database,
     namespace: &Namespace,
     session: &str,
     pieces: Vec<Piece>,
+    bytes: usize,
 ) -> Result<String, DbError> {
-    let whole =
-        |piece: &Piece| if piece.parts > 0 { usize::try_from(piece.bytes).unwrap_or(0) } else { piece.text.len() };
-    let bytes = |piece: &Piece| whole(piece) + AROUND;
     // The whole of it is in memory once: a text that grows would be there twice.
-    let mut joined = String::with_capacity(AROUND + pieces.iter().map(bytes).sum::<usize>());
+    let mut joined = String::with_capacity(bytes);
     for piece in pieces {
         if !joined.is_empty() {
             joined.push(',');

@@ -62,6 +62,8 @@ struct Noted<O> {
     machines: BTreeSet<String>,
     messages: Vec<(String, Message)>,
     completed: Vec<CompletedRequest>,
+    /// Sessions whose record of completed requests became too large.
+    overfull: BTreeSet<String>,
     /// Values larger than a row.
     values: Vec<LargeValue>,
     /// Sessions and machines of which large values come or go.
@@ -149,6 +151,7 @@ impl<O> Default for Noted<O> {
             machines: BTreeSet::new(),
             messages: Vec::new(),
             completed: Vec::new(),
+            overfull: BTreeSet::new(),
             values: Vec::new(),
             outdated: BTreeSet::new(),
             outcomes: Vec::new(),
@@ -190,6 +193,11 @@ impl<O: Weigh> Journal<O> {
         self.noted.completed.push(request);
     }
 
+    /// Notes that the oldest completed requests of a session go; with the next change at the latest.
+    pub fn trim_completed(&mut self, session: &str) {
+        self.noted.overfull.insert(session.to_owned());
+    }
+
     /// Notes a value larger than a row, of a session or machine that is noted too.
     pub fn value(&mut self, value: LargeValue) {
         self.noted.bytes += ROW_BYTES + value.large.bytes;
@@ -213,6 +221,7 @@ impl<O: Weigh> Journal<O> {
         self.noted.sessions.remove(id);
         self.noted.messages.retain(|(session, _)| session != id);
         self.noted.completed.retain(|request| request.session_id != id);
+        self.noted.overfull.remove(id);
         self.noted.values.retain(|value| value.owner != id);
         self.noted.deleted.insert(id.to_owned());
     }
@@ -379,6 +388,7 @@ impl<O> Noted<O> {
         writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
         writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
         writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
+        writer.add(sql::TRIM_COMPLETED, self.overfull.iter().map(|id| IdRow(id)));
         writer.add(sql::DELETE_MACHINES, self.forgotten.iter().map(|id| IdRow(id)));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
         let gone: BTreeSet<&String> = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten).collect();

@@ -38,6 +38,16 @@ pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
 /// written and told.
 pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
 
+/// How large the record of a session's completed requests may become, in bytes: its texts, and [`COMPLETED_ROW_BYTES`] for
+/// each entry. It is read and answered whole, and is in memory several times over meanwhile.
+pub const MAX_RECORD_BYTES: usize = 10_000_000;
+
+/// How much of a record stays when it became too large, in bytes: its newest entries. (The statements of `sql` name both.)
+pub const KEPT_COMPLETED_BYTES: usize = 9_000_000;
+
+/// What an entry of a record counts for besides its id and its text, in bytes.
+pub const COMPLETED_ROW_BYTES: usize = 200;
+
 /// The largest permission request that waits, in bytes: with its answer it fits a row.
 pub const MAX_REQUEST_BYTES: usize = 1_000_000;
 

@@ -1,5 +1,6 @@
 //! Reading sessions, and what a session's local ids stand for.
 
+use super::rows::MAX_RECORD_BYTES;
 use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
@@ -86,19 +87,27 @@ pub async fn todo_candidates(
     Ok(rows.into_iter().map(candidate).collect())
 }
 
-/// The completed permission requests of a session: id, time, entry.
-pub async fn completed(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-) -> Result<Vec<(String, u64, Json)>, DbError> {
+/// The record of a session's completed permission requests.
+pub struct Completed {
+    /// The newest: id, time, entry.
+    pub entries: Vec<(String, u64, Json)>,
+    /// Whether there are older ones, which do not count any more.
+    pub is_overfull: bool,
+}
+
+/// The completed permission requests of a session, as many as a record may have.
+pub async fn completed(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Completed, DbError> {
     let statement = Statement::new(sql::COMPLETED_OF_SESSION, [session.into(), namespace.as_ref().into()]);
     let rows = super::query(db, statement).await?;
+    let mut total = 0;
     let entry = |row: Row| {
         let mut columns = Columns::of(row);
-        Some((columns.text(), columns.number(), columns.json()?))
+        let entry = (columns.text(), columns.number(), columns.json());
+        total = columns.number();
+        Some((entry.0, entry.1, entry.2?))
     };
-    Ok(rows.into_iter().filter_map(entry).collect())
+    let entries = rows.into_iter().filter_map(entry).collect();
+    Ok(Completed { entries, is_overfull: total > MAX_RECORD_BYTES as u64 })
 }
 
 /// Puts the messages and completed requests of `old` in front of `new`'s and removes `old`.

@@ -70,10 +70,48 @@ SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
 
-/// `?1`: session, `?2`: namespace.
-pub const COMPLETED_OF_SESSION: &str = "
-SELECT request_id, completed_at, value FROM completed_requests
-WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+/// What an entry of a record counts for: see `MAX_RECORD_BYTES` in `rows.rs`.
+macro_rules! entry_bytes {
+    () => {
+        "length(CAST(request_id AS BLOB)) + length(CAST(value AS BLOB)) + 200"
+    };
+}
+
+/// The entries of sessions' records as their rows, each with how many bytes it and all newer ones have.
+#[rustfmt::skip]
+macro_rules! weighed_entries {
+    ($of:literal) => { concat!(
+        "SELECT rowid AS entry,
+    sum(", entry_bytes!(), ") OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest
+  FROM completed_requests WHERE session_id IN (", $of, ")"
+    ) };
+}
+
+/// The newest completed requests, as many as a record may have, and how many bytes all have. Nearly every record is not too
+/// large, and is not weighed entry by entry. `?1`: session, `?2`: namespace.
+pub const COMPLETED_OF_SESSION: &str = concat!(
+    "
+SELECT request_id, completed_at, value, total
+FROM completed_requests, (SELECT sum(",
+    entry_bytes!(),
+    ") AS total FROM completed_requests WHERE session_id = ?1)
+WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+  AND (total <= 10000000 OR completed_requests.rowid IN (SELECT entry FROM (
+  ",
+    weighed_entries!("?1"),
+    ")
+WHERE from_newest <= 10000000))"
+);
+
+/// The oldest entries of records that became too large go. `?1`: JSON array of session ids, `?2`: namespace.
+pub const TRIM_COMPLETED: &str = concat!(
+    "
+DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
+  ",
+    weighed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2"),
+    ")
+WHERE from_newest > 9000000)"
+);
 
 /// Sessions with their messages and completed requests (by cascade). `?1`: JSON array of ids, `?2`: namespace.
 pub const DELETE_SESSIONS: &str = "

@@ -97,6 +97,7 @@ function assertRefusal(answer, status, code, field) {
   assert.ok(answer.body.error.length > 10, 'a sentence for a person');
   assert.match(answer.headers['content-type'], /^application\/json/);
   assert.equal(answer.headers['cache-control'], 'no-store');
+  assert.equal(answer.headers['x-content-type-options'], 'nosniff');
 }
 
 describe('a body', () => {

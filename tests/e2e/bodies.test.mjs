@@ -99,3 +99,25 @@ describe('a chunked body that says it is shorter than it is', () => {
     });
   }
 });
+
+describe('a client that hangs up in the midst of a body', () => {
+  for (const [where, { path }] of Object.entries(PLACES)) {
+    test(`is nothing that ${where} complains of`, async () => {
+      const { hostname, port } = new URL(hub.url);
+      for (const size of ['Content-Length: 5000', 'Transfer-Encoding: chunked']) {
+        const socket = net.connect(port, hostname);
+        const head = [`POST ${path} HTTP/1.1`, `Host: ${hostname}`, `Authorization: Bearer ${hub.token('bodies')}`, size];
+        const sent = Promise.withResolvers();
+        socket.write(`${head.join('\r\n')}\r\n\r\n8\r\n{"tag":"\r\n`, sent.resolve);
+        await sent.promise;
+        // An answer on another connection: by then the hub has begun to read the body.
+        assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
+        const closed = Promise.withResolvers();
+        socket.once('close', closed.resolve).destroy();
+        await closed.promise;
+        for (let round = 0; round < 5; round++) assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
+      }
+      assert.deepEqual(hub.complaints.all.filter((text) => text.includes('failed')), []);
+    });
+  }
+});

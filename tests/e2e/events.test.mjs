@@ -36,6 +36,7 @@ for (const channel of Object.keys(CHANNELS)) {
           if (channel === 'stream') {
             assert.match(feed.headers['content-type'], /^text\/event-stream/);
             assert.match(feed.headers['cache-control'], /no-store/);
+            assert.equal(feed.headers['x-content-type-options'], 'nosniff');
           }
         }
       }

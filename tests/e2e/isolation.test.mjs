@@ -256,15 +256,17 @@ describe('authentication', () => {
 });
 
 describe('every answer', () => {
-  test('may not be stored, and health needs no token', async () => {
-    const { status, body, headers } = await hub.web('own', null).get('/health');
+  test('may not be stored, nor be taken for what it is not; and health needs no token', async () => {
+    const guards = ({ headers }) => [headers['cache-control'], headers['x-content-type-options']];
+    const health = await hub.web('own', null).get('/health');
+    const { status, body } = health;
     assert.deepEqual([status, body.status, body.protocolVersion, typeof body.version], [200, 'ok', 1, 'string']);
-    assert.equal(headers['cache-control'], 'no-store');
+    assert.deepEqual(guards(health), ['no-store', 'nosniff']);
     for (const place of ['/api/sessions', '/api/machines', '/nothing', '/api/nothing']) {
-      assert.equal((await hub.web('own').get(place)).headers['cache-control'], 'no-store', place);
+      assert.deepEqual(guards(await hub.web('own').get(place)), ['no-store', 'nosniff'], place);
     }
     const made = await hub.web('own').post('/cli/sessions', { tag: 't', metadata: { path: '/', host: 'h' } });
-    assert.deepEqual([made.status, made.headers['cache-control']], [200, 'no-store']);
+    assert.deepEqual([made.status, ...guards(made)], [200, 'no-store', 'nosniff']);
   });
 
   test('to an unknown route is 404, and to a wrong method 405 with the right ones', async () => {

@@ -19,6 +19,7 @@ after(() => hub.stop());
 const AT_ONCE_MS = 10_000;
 
 function assertInterrupted({ status, headers, body }) {
+  assert.equal(headers['x-content-type-options'], 'nosniff');
   assert.deepEqual([status, headers['retry-after'], body], [503, '1', { error: 'The hub was interrupted. Try again.', code: 'hub_unavailable' }]);
 }
 

@@ -1,7 +1,9 @@
 /** What the largest messages and values cost the wasm memory, which never shrinks. A file of its own: nothing else may use it. */
 
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { test } from 'node:test';
+import { deferred, eventually, within } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { FAULTY, startHub } from './lib/hub.mjs';
 
@@ -69,4 +71,49 @@ test('the largest states, one after the other, take no more than messages do', a
   const both = (await hub.wasmMemory()) - before;
   t.diagnostic(`and by ${(both / MIB).toFixed(1)} MiB`);
   assert.ok(both < 3 * LARGEST, `${both}`);
+});
+
+/**
+ * Asks for a place and reads no more of its answer than the head, until it hangs up.
+ * @returns {Promise<http.IncomingMessage>} which stands still
+ */
+function unread(hub, path) {
+  const { promise, resolve, reject } = deferred();
+  const headers = { authorization: `Bearer ${hub.token()}` };
+  const request = http.request(`${hub.url}${path}`, { headers, agent: false });
+  request.once('error', reject);
+  request.once('response', (response) => {
+    response.on('error', () => {});
+    resolve(response.pause());
+  });
+  request.end();
+  return within(promise, `the head of ${path}`, 60_000);
+}
+
+test('large answers that nobody reads are few, and the others are told so until they are gone', async (t) => {
+  const hub = await startHub({ around: FAULTY });
+  t.after(() => hub.stop());
+  const { session, cli } = await liveSession(t, hub, { tag: 'unread', way: 'header' });
+  const filling = 'x'.repeat(LARGEST - 100);
+  const metadata = { path: '/code', host: 'box', filling };
+  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  assert.equal((await cli.ask('message', { sid: session.id, message: filling }, 60_000)).ok, true);
+  for (const path of [`/api/sessions/${session.id}`, `/api/sessions/${session.id}/messages?limit=1`]) {
+    assert.equal((await hub.web().get(path)).status, 200);
+    const before = await hub.wasmMemory();
+    const answers = await Promise.all(Array.from({ length: 12 }, () => unread(hub, path)));
+    const grown = (await hub.wasmMemory()) - before;
+    t.diagnostic(`of ${path} the wasm memory has grown by ${(grown / MIB).toFixed(1)} MiB`);
+    assert.ok(grown < 2.5 * LARGEST, `${grown}`);
+    assert.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 1);
+    const refused = answers.filter(({ statusCode, headers }) => statusCode === 503 && headers['retry-after'] === '1');
+    assert.equal(refused.length, 11);
+    const { status, body } = await hub.web().get(path);
+    assert.deepEqual([status, body.code], [503, 'overloaded']);
+    // Small ones need no room.
+    assert.equal((await hub.web().get('/api/sessions')).status, 200);
+    for (const answer of answers) answer.destroy();
+    await eventually(async () => (await hub.web().get(path)).status === 200, 'room for the next');
+  }
 });

@@ -41,6 +41,7 @@ impl Reply {
         assert!(body["error"].as_str().is_some_and(|sentence| sentence.len() > 10), "{self:?}");
         assert_eq!(self.headers["content-type"], "application/json");
         assert_eq!(self.headers["cache-control"], "no-store");
+        assert_eq!(self.headers["x-content-type-options"], "nosniff");
         body
     }
 }
@@ -60,6 +61,7 @@ impl Reply {
             && body.as_object().is_some_and(|body| body.len() == 2 + usize::from(!field.is_empty()))
             && header("content-type") == Some("application/json")
             && header("cache-control") == Some("no-store")
+            && header("x-content-type-options") == Some("nosniff")
             && header("www-authenticate") == of_status(401, "Bearer")
             && header("retry-after") == of_status(503, "1")
             && header("allow").is_some() == (status == 405)

@@ -1,6 +1,7 @@
 //! The store without a hub: sessions and messages that a journal writes, and what is read of them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::machine::Machine;
@@ -9,6 +10,7 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{Range, page};
 use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
+use session_gateway_hub::store::room::Room;
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found};
 
@@ -109,9 +111,16 @@ pub async fn held(db: &Sqlite, id: &str) -> Session {
     }
 }
 
+/// Room for any page.
+pub fn room() -> Arc<Room> {
+    Room::new(usize::MAX, usize::MAX)
+}
+
 /// The seqs of a page, and whether there is more.
 pub async fn seqs(db: &Sqlite, session: &str, range: Range, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = page(db, &team(), session, range, limit).await.unwrap() else { panic!("no page") };
+    let Found::Owned(page) = page(db, &room(), (&team(), session), range, limit).await.unwrap() else {
+        panic!("no page")
+    };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
     let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
     assert_eq!(page.last_seq, seqs.last().copied());

@@ -175,7 +175,7 @@ function askToSwitch(accessToken: string, from: string): void {
   });
 }
 
-/** A token must not stay in the history, nor in what a person copies from the address bar. */
+/** A token must not stay in what a person copies from the address bar; the browser's own history has kept it already. */
 function forgetFragment(): void {
   history.replaceState(history.state, '', location.pathname + location.search);
 }
