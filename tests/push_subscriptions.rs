@@ -101,7 +101,9 @@ async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscrib
         let body = Browser::new("https://a.com/1", 1).subscription().to_string();
         let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
         assert_eq!(
-            session_gateway_hub::http::answer(session_gateway_hub::http::router(world.hub()), request).await.status(),
+            session_gateway_hub::http::answer(&world.hub(), session_gateway_hub::http::router(world.hub()), request)
+                .await
+                .status(),
             200
         );
         cli.ready(&session).await;
