@@ -10,7 +10,7 @@ use super::ledger::Part;
 use super::world::World;
 
 /// One world of so many has them.
-const EVERY: u64 = 100;
+const EVERY: u64 = 400;
 /// How many such a world has, besides those at its end.
 const MOST: u64 = 6;
 
