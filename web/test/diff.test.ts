@@ -42,6 +42,11 @@ test('a diff of a new, an empty and a binary file', () => {
   assert.deepEqual(hunksOf('diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n'), []);
 });
 
+test('the head of a hunk is as git writes it, also where one side is empty', () => {
+  const heads = ['@@ -0,0 +1,2 @@\n+a\n+b\n', '@@ -1,2 +0,0 @@\n-a\n-b\n'].map((patch) => hunksOf(`--- a/x\n+++ b/x\n${patch}`)?.[0]?.header);
+  assert.deepEqual(heads, ['@@ -0,0 +1,2 @@', '@@ -1,2 +0,0 @@']);
+});
+
 test('what is no diff is none', () => {
   assert.equal(hunksOf('@@ -1,9 +1,9 @@\n too short\n'), null);
 });

@@ -35,6 +35,8 @@ test('a call runs until it fails, the agent goes on to something else, waits, or
   assert.equal(stateOf(WORKING, begun, piece('a', 'x')), 'running');
   assert.equal(stateOf(WAITING, begun, piece('a', 'x')), 'done');
   assert.equal(stateOf(WORKING, begun, call('b')), 'running');
+  // A person may write meanwhile.
+  assert.equal(stateOf(WORKING, begun, piece('a', 'x'), message({ role: 'user', content: { type: 'text', text: 'and?' } })), 'running');
   for (const next of [call('b'), said(), ready()]) assert.equal(stateOf(WORKING, begun, piece('a', 'x'), next), 'done');
   assert.equal(stateOf(WORKING, begun, ready()), 'done');
   assert.equal(stateOf(WORKING, begun, piece('a', 'x', true), said()), 'failed');

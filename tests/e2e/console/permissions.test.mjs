@@ -239,6 +239,51 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
 });
 
+test('one click or key answers one request: the next one takes none at once, and none of a key that is held', async (t) => {
+  const namespace = 'hasty';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/h', metadata: { path: '/code/h', host: 'h' } });
+  const answered = [];
+  await cli.serve(`${one.id}:permission`, ({ id }) => (answered.push(id), { success: true }));
+  const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
+  const requests = { r1: request('first', 1), r2: request('second', 2), r3: request('third', 3) };
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
+  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const approve = page.getByRole('button', { name: 'Approve' });
+  await approve.waitFor();
+  await page.evaluate(() => {
+    const place = document.querySelector('.requests');
+    new MutationObserver(() => {
+      const card = place.querySelector('fieldset');
+      if (card?.textContent.includes('second')) window.wasReady ??= !card.disabled;
+    }).observe(place, { childList: true, subtree: true });
+  });
+  await approve.focus();
+  await page.keyboard.down('Enter');
+  await page.locator('fieldset:not(:disabled)', { hasText: 'second' }).waitFor();
+  await page.waitForFunction(() => document.activeElement?.textContent.trim() === 'Approve');
+  // Still held: the key comes again.
+  await page.keyboard.down('Enter');
+  await page.keyboard.up('Enter');
+  await approve.click();
+  await page.locator('fieldset', { hasText: 'third' }).waitFor();
+  assert.deepEqual([answered, await page.evaluate(() => window.wasReady)], [['r1', 'r2'], false]);
+});
+
+test('on a phone a request says when a part of it is out of sight', async (t) => {
+  const namespace = 'cut';
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h' } });
+  const fields = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`field${at}`, `value ${at}`]));
+  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
+  const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${one.id}` });
+  const more = page.getByRole('button', { name: 'More of it below' });
+  await more.waitFor();
+  await eventually(async () => {
+    if (await more.isVisible()) await more.tap({ timeout: 1000 }).catch(() => {});
+    return !(await more.isVisible());
+  }, 'the end of the request');
+  await page.getByText('value 29').waitFor();
+});
+
 test('what is half written of a reason or an answer is kept while one looks elsewhere, and goes with the answer', async (t) => {
   const namespace = 'drafts';
   const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/d', metadata: { path: '/code/d', host: 'h', name: 'The one' } });

@@ -83,7 +83,9 @@ function toHunk({ oldStart, oldLines, newStart, newLines, lines }: Parsed): Hunk
     else out.push({ kind: 'same', before: before++, after: after++, runs });
   }
   markWords(out);
-  return { header: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`, lines: out };
+  // The parser has counted the start of an empty side up, to the line after it.
+  const start = (line: number, count: number) => (count === 0 ? line - 1 : line);
+  return { header: `@@ -${start(oldStart, oldLines)},${oldLines} +${start(newStart, newLines)},${newLines} @@`, lines: out };
 }
 
 /** Where as many lines came as went, each is compared with the one in its place. */

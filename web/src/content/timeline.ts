@@ -97,8 +97,8 @@ export function timeline({ messages, outgoing, hasOlder, completed = {} }: Said,
         if (tool) answered.add(addResult(tool, part));
         else items.push({ kind: 'result', key, text, images, isError, createdAt });
       } else {
-        // With a turn ends what was running in it.
-        settle(part.kind === 'event' && part.name === 'ready' ? tools.values() : answered);
+        // With a turn ends what was running in it. What a person says meanwhile ends nothing.
+        if (part.kind !== 'user') settle(part.kind === 'event' && part.name === 'ready' ? tools.values() : answered);
         items.push({ ...part, key, createdAt });
       }
     });

@@ -1,9 +1,9 @@
 /** What the agent asks before it acts: one card a request, answered with one touch. */
 
 import './requests.css';
-import { Ban, Check, Eye, ShieldQuestion, X } from 'lucide-preact';
+import { Ban, Check, ChevronDown, Eye, ShieldQuestion, X } from 'lucide-preact';
 import type { RefObject } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { PendingRequest, Session } from '../api/types.ts';
 import { argumentsOf, questionsOf } from '../content/arguments.ts';
 import { json } from '../content/json.ts';
@@ -22,6 +22,10 @@ import { Input, Rest } from './tool-input.tsx';
 
 /** The longest reason that the hub takes. */
 const MAX_REASON = 1000;
+/** For how long, in milliseconds, the request after an answered one takes no answer: a second click was meant for the first. */
+const SETTLE_MS = 600;
+/** So much, in pixels, may be out of sight at the end of a request without a word. */
+const CUT = 8;
 
 /** The requests of a session that wait, oldest first: one is open, the others are a line each. */
 export function Requests({ session }: { session: Session }) {
@@ -32,15 +36,30 @@ export function Requests({ session }: { session: Session }) {
   // One that comes, or says that it is older, does not take the place under somebody's finger.
   useEffect(() => setChosen(open), [open]);
   const place = useRef<HTMLDivElement>(null);
-  const focusNext = useFocusAfterAnswer(requests.length, place);
+  const [answered, setAnswered] = useState<string | null>(null);
+  const isFresh = answered !== null && open !== null && answered !== open;
+  useEffect(() => {
+    if (!isFresh) return;
+    const timer = setTimeout(() => setAnswered(null), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, [isFresh, open]);
+  const focusNext = useFocusAfterAnswer(requests.length, isFresh, place);
+  const onAnswer = () => {
+    setAnswered(open);
+    focusNext();
+  };
+  // A key that is held down answers one request.
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.repeat && event.key === 'Enter') event.preventDefault();
+  };
   return (
-    <div role="region" aria-label="Requests" class="requests" ref={place}>
+    <div role="region" aria-label="Requests" class="requests" ref={place} onKeyDown={onKeyDown}>
       <p class="hidden-visually" role="status">
         {requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarize(requests[0]?.[1].arguments)}`}
       </p>
       {requests.map(([id, request]) =>
         id === open ? (
-          <RequestCard key={id} session={session} id={id} request={request} onAnswer={focusNext} />
+          <RequestCard key={id} session={session} id={id} request={request} isFresh={isFresh} onAnswer={onAnswer} />
         ) : (
           <RequestLine key={id} request={request} onOpen={() => setChosen(id)} />
         ),
@@ -53,15 +72,15 @@ export function Requests({ session }: { session: Session }) {
  * With an answer its button goes. Who answered by keys goes on with the next request, or with the line to write.
  * @returns to be called with each answer
  */
-function useFocusAfterAnswer(count: number, place: RefObject<HTMLElement>): () => void {
+function useFocusAfterAnswer(count: number, isFresh: boolean, place: RefObject<HTMLElement>): () => void {
   const isDue = useRef(false);
   const isAway = isAsking.value;
   useEffect(() => {
-    if (!isDue.current || isAway || document.activeElement !== document.body) return;
+    if (!isDue.current || isAway || isFresh || document.activeElement !== document.body) return;
     isDue.current = false;
     const next = place.current?.querySelector<HTMLElement>('.request :is(button, input)');
     (next ?? document.getElementById(hasKeyboard.value ? 'composer' : 'main'))?.focus({ preventScroll: true });
-  }, [count, isAway]);
+  }, [count, isAway, isFresh]);
   return () => {
     isDue.current = true;
   };
@@ -91,10 +110,12 @@ interface CardProps {
   session: Session;
   id: string;
   request: PendingRequest;
+  /** Whether it has just taken the place of one that was answered. */
+  isFresh: boolean;
   onAnswer: () => void;
 }
 
-function RequestCard({ session, id, request, onAnswer }: CardProps) {
+function RequestCard({ session, id, request, isFresh, onAnswer }: CardProps) {
   const [busy, setBusy] = useState(false);
   const { questions, rest } = useMemo(() => questionsOf(request.arguments), [request]);
   const { edits } = useMemo(() => argumentsOf(request.arguments), [request]);
@@ -148,44 +169,75 @@ function RequestCard({ session, id, request, onAnswer }: CardProps) {
           </span>
         )}
       </h2>
-      {content !== seen ? (
-        <Changed onLook={lookAgain} />
-      ) : questions.length > 0 ? (
-        <Questions
-          questions={questions}
-          rest={<Rest fields={rest} />}
-          draft={draftOf(session.id, id)}
-          onDraft={(changes) => keepDraft(session.id, id, changes)}
-          onAnswer={(answers) => approve({ decision: 'approved', answers })}
-          onSkip={() => void deny('denied')}
-        />
-      ) : (
-        <>
-          <div class="request-input" tabIndex={0} role="region" aria-label="What it would do">
-            <Input input={request.arguments} />
-          </div>
-          <div class="request-actions">
-            <button type="button" class="button primary" onClick={() => approve({ decision: 'approved' })}>
-              <Check size={18} aria-hidden /> Approve
-            </button>
-            <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
-              For this session
-            </button>
-            {mode && edits.length > 0 && (
-              <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode })}>
-                {modeLabel(mode)}
+      <fieldset class="request-answers" disabled={isFresh}>
+        {content !== seen ? (
+          <Changed onLook={lookAgain} />
+        ) : questions.length > 0 ? (
+          <Questions
+            questions={questions}
+            rest={<Rest fields={rest} />}
+            draft={draftOf(session.id, id)}
+            onDraft={(changes) => keepDraft(session.id, id, changes)}
+            onAnswer={(answers) => approve({ decision: 'approved', answers })}
+            onSkip={() => void deny('denied')}
+          />
+        ) : (
+          <>
+            <Whole input={request.arguments} />
+            <div class="request-actions">
+              <button type="button" class="button primary" onClick={() => approve({ decision: 'approved' })}>
+                <Check size={18} aria-hidden /> Approve
               </button>
-            )}
-            <button type="button" class="button danger" onClick={denyWithReason}>
-              <X size={18} aria-hidden /> Deny
-            </button>
-            <button type="button" class="button danger" onClick={() => void deny('abort')}>
-              <Ban size={16} aria-hidden /> Deny and stop
-            </button>
-          </div>
-        </>
-      )}
+              <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
+                For this session
+              </button>
+              {mode && edits.length > 0 && (
+                <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode })}>
+                  {modeLabel(mode)}
+                </button>
+              )}
+              <button type="button" class="button danger" onClick={denyWithReason}>
+                <X size={18} aria-hidden /> Deny
+              </button>
+              <button type="button" class="button danger" onClick={() => void deny('abort')}>
+                <Ban size={16} aria-hidden /> Deny and stop
+              </button>
+            </div>
+          </>
+        )}
+      </fieldset>
     </section>
+  );
+}
+
+/** All of what a request would do, and a word while a part of it is out of sight: some phones show no scroll bar. */
+function Whole({ input }: { input: unknown }) {
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const [isCut, setCut] = useState(false);
+  const look = () => {
+    const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = box.current ?? {};
+    setCut(scrollHeight - scrollTop - clientHeight > CUT);
+  };
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(look);
+    for (const { current } of [box, content]) if (current) observer.observe(current);
+    return () => observer.disconnect();
+  }, []);
+  const showMore = () => box.current?.scrollBy({ top: box.current.clientHeight * 0.8 });
+  return (
+    <>
+      <div class="request-input" tabIndex={0} role="region" aria-label="What it would do" ref={box} onScroll={look}>
+        <div ref={content}>
+          <Input input={input} />
+        </div>
+      </div>
+      {isCut && (
+        <button type="button" class="button request-more" onClick={showMore}>
+          <ChevronDown size={16} aria-hidden /> More of it below
+        </button>
+      )}
+    </>
   );
 }
 
