@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import { data } from './api/client.ts';
 import { refusal } from './api/errors.ts';
 import { api } from './hub.ts';
-import { existing } from './subscription.ts';
+import { create, existing } from './subscription.ts';
 
 /**
  * Whether this browser gets notifications. `unsupported`: it has none; `install`: it has some once the page is on the home
@@ -67,7 +67,7 @@ async function turnOn(): Promise<void> {
   // One under another key is in the way, and worth nothing: the hub has got new keys.
   const old = await registration.pushManager.getSubscription();
   if (old && !isOf(old, key)) await old.unsubscribe();
-  const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+  const subscription = await create(registration.pushManager, key);
   try {
     await tell(subscription);
   } catch (error) {

@@ -36,6 +36,11 @@ export function Requests({ session }: { session: Session }) {
   // One that comes, or says that it is older, does not take the place under somebody's finger.
   useEffect(() => setChosen(open), [open]);
   const place = useRef<HTMLDivElement>(null);
+  const [opened, setOpened] = useState<string | null>(null);
+  // What was a line has a card now, which may be longer than its place.
+  useEffect(() => {
+    if (opened !== null) place.current?.querySelector('.request:not(.folded)')?.scrollIntoView({ block: 'nearest' });
+  }, [opened]);
   const [answered, setAnswered] = useState<string | null>(null);
   const isFresh = answered !== null && open !== null && answered !== open;
   useEffect(() => {
@@ -47,6 +52,10 @@ export function Requests({ session }: { session: Session }) {
   const onAnswer = () => {
     setAnswered(open);
     focusNext();
+  };
+  const openLine = (id: string) => {
+    setChosen(id);
+    setOpened(id);
   };
   // A key that is held down answers one request.
   const onKeyDown = (event: KeyboardEvent) => {
@@ -61,7 +70,7 @@ export function Requests({ session }: { session: Session }) {
         id === open ? (
           <RequestCard key={id} session={session} id={id} request={request} isFresh={isFresh} onAnswer={onAnswer} />
         ) : (
-          <RequestLine key={id} request={request} onOpen={() => setChosen(id)} />
+          <RequestLine key={id} request={request} onOpen={() => openLine(id)} />
         ),
       )}
     </div>
