@@ -2,6 +2,9 @@
 
 import { eventually } from './await.mjs';
 
+/** How long, in milliseconds, a message may take to be shown before it is brought again. */
+const SHOWN_MS = 3000;
+
 /**
  * Has a browser's push manager give out a subscription, from the next page on. Like the browser's own it is kept over a
  * reload, and goes with its key.
@@ -44,7 +47,13 @@ export async function deliver(page, payload) {
   });
   await client.send('ServiceWorker.enable');
   const registrationId = await registered;
-  await client.send('ServiceWorker.deliverPushMessage', { origin: new URL(page.url()).origin, registrationId, data: JSON.stringify(payload) });
+  const { tag } = payload;
+  const isShown = () => page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
+  // On a busy machine the browser loses one now and then, and says nothing. By its tag it is one, however often it comes.
+  await eventually(async () => {
+    await client.send('ServiceWorker.deliverPushMessage', { origin: new URL(page.url()).origin, registrationId, data: JSON.stringify(payload) });
+    return eventually(isShown, 'the notification', SHOWN_MS).catch(() => false);
+  }, 'the notification');
   await client.detach();
 }
 

@@ -30,7 +30,7 @@ export function FileViewer({ id, path }: { id: string; path: string }) {
       {error && <Failure text={error} onRetry={again} />}
       {!value && !error && <Skeleton label="Reading the file" lines={8} />}
       {content?.kind === 'text' && <Code text={content.text} name={name} />}
-      {content?.kind === 'image' && <img class="file-image" src={url} alt={name} />}
+      {content?.kind === 'image' && url && <img class="file-image" src={url} alt={name} />}
       {content?.kind === 'binary' && <p class="empty">This is no text. You can download it.</p>}
     </article>
   );
@@ -38,15 +38,16 @@ export function FileViewer({ id, path }: { id: string; path: string }) {
 
 /** An address of bytes in this browser, as long as they are shown. */
 function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string): string | undefined {
-  const [url, setUrl] = useState<string>();
+  const [held, setHeld] = useState<{ bytes: Uint8Array; url: string }>();
   useEffect(() => {
     if (!bytes) return undefined;
     const content = contentKind(name, bytes);
     const made = URL.createObjectURL(new Blob([bytes], { type: content.kind === 'image' ? content.type : 'application/octet-stream' }));
-    setUrl(made);
+    setHeld({ bytes, url: made });
     return () => URL.revokeObjectURL(made);
   }, [bytes, name]);
-  return url;
+  // Until the address of these is made, that of others stands here.
+  return held?.bytes === bytes ? held?.url : undefined;
 }
 
 /** Code with the numbers of its lines. In what `highlight` answers everything but the colouring is escaped. */
