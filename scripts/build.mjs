@@ -1,27 +1,24 @@
 // `npm run build`: compiles the crate to wasm and bundles it into build/, and builds the web console into web/dist/. Does
 // nothing when no input changed.
 //
-// worker-build compiles, binds and bundles; its own wasm-opt step is left out, because it keeps the names of
-// functions, a quarter of the size. wasm-opt (npm package binaryen) runs here instead. It takes longer than
-// the compiler, so `npm run dev` goes without it: HUB_BUILD=dev.
-//
+// HUB_BUILD=dev makes the development build in build/dev/: compiled again in seconds after a change, and not optimised.
 // `wrangler deploy` and `wrangler dev` start this too ([build] in wrangler.toml).
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, describeConsole } from './lib/console.mjs';
-import { isMain, main, tell, UserError } from './lib/errors.mjs';
+import { isMain, main, tell } from './lib/errors.mjs';
 import { addFiles } from './lib/inputs.mjs';
 import { withLock } from './lib/lock.mjs';
-import { BUILD_DIR, exe, inProject } from './lib/paths.mjs';
-import { CARGO_PROGRESS, cargoProgress, step } from './lib/progress.mjs';
-import { run } from './lib/run.mjs';
-import { buildTools, setup } from './lib/setup.mjs';
-import { cargoTools } from './lib/versions.mjs';
+import { BUILD_DIR, DEV_BUILD_DIR } from './lib/paths.mjs';
+import { step } from './lib/progress.mjs';
+import { together } from './lib/run.mjs';
+import { bindTool } from './lib/rust.mjs';
+import { needBindTool, needPackages, needToolchain } from './lib/setup.mjs';
+import { bundle, compile } from './lib/worker.mjs';
 
 const USAGE = `Usage: npm run build
 
@@ -30,25 +27,14 @@ needs, and does nothing when no input changed since the last time.
 
   --help  this text
 
-HUB_BUILD=dev leaves the optimiser out, as \`npm run dev\` does: faster to build, and larger.`;
+HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: quicker to make, larger and slower to run.`;
 
 /** Files and folders whose content decides what the build makes. */
-const INPUTS = ['src', 'migrations', '.cargo', 'build.rs', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'scripts/build.mjs'];
+const INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
-const OUTPUTS = ['index.js', 'index_bg.wasm'];
-const STAMP = path.join(BUILD_DIR, 'stamp.json');
-
-// What rustc's wasm32-unknown-unknown uses by itself, and the exceptions of wasm-bindgen's catch wrappers. Named one
-// by one, so that a newer binaryen makes nothing that the runtime does not know yet.
-const WASM_FEATURES = [
-  'mutable-globals',
-  'sign-ext',
-  'nontrapping-float-to-int',
-  'bulk-memory',
-  'multivalue',
-  'reference-types',
-  'exception-handling',
-];
+/** The script last: a reload that sees it finds its wasm. */
+const OUTPUTS = ['index_bg.wasm', 'index.js'];
+const STAMP = 'stamp.json';
 
 /**
  * @typedef {object} Built
@@ -60,40 +46,68 @@ const WASM_FEATURES = [
  */
 
 /**
- * Builds when an input changed.
- * @param {{optimize?: boolean}} [options] an optimised build also serves who asks for none
+ * Builds when an input changed, and sets up what that needs. An optimised build also serves as the development build.
+ * @param {{optimize?: boolean}} [options]
  * @returns {Promise<Built>}
  */
 export async function build({ optimize = true } = {}) {
   const existing = upToDate(optimize);
   if (existing) return existing;
-  return withLock(path.join(BUILD_DIR, '.lock'), 'build', async () => {
+  const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
+  return withLock(path.join(folder, '.lock'), 'build', async () => {
     const made = upToDate(optimize);
     if (made) return made;
-    // Taken before the compiler runs: what is edited meanwhile is built by the next run.
-    const inputs = hashInputs();
-    rmSync(STAMP, { force: true });
-    await step('wasm build', compile);
-    nameSnippetsOnce();
-    if (optimize) await step('wasm-opt', shrink);
-    const wasm = readFileSync(path.join(BUILD_DIR, 'index_bg.wasm'));
-    const built = {
-      inputs,
-      optimized: optimize,
-      wasmBytes: wasm.length,
-      gzipBytes: gzipSync(wasm, { level: 9 }).length,
-    };
-    writeFileSync(STAMP, `${JSON.stringify(built, null, 2)}\n`);
-    return built;
+    mkdirSync(folder, { recursive: true });
+    const optimized = optimize ? undefined : upToDate(true);
+    if (optimized) return copyOptimized(optimized);
+    const [{ inputs, wasm }] = await together(() => compileWorker(optimize), needBindTool, needPackages);
+    rmSync(path.join(folder, STAMP), { force: true });
+    await step(optimize ? 'wasm bindings and optimiser' : 'wasm bindings', () => bundle(wasm, folder, optimize));
+    return stamp(folder, inputs, optimize);
   });
+}
+
+/** @param {boolean} optimize */
+async function compileWorker(optimize) {
+  await needToolchain();
+  // Hashed before the compiler runs, so that the next run sees an edit made during this one.
+  const inputs = hashInputs();
+  return { inputs, wasm: await step('wasm build', (update) => compile(optimize, update)) };
+}
+
+/**
+ * Makes a copy of the optimised build the development build.
+ * @param {Built} built
+ */
+function copyOptimized(built) {
+  rmSync(path.join(DEV_BUILD_DIR, STAMP), { force: true });
+  for (const name of OUTPUTS) cpSync(path.join(BUILD_DIR, name), path.join(DEV_BUILD_DIR, name));
+  const { fresh: _, ...stamped } = built;
+  writeFileSync(path.join(DEV_BUILD_DIR, STAMP), `${JSON.stringify(stamped, null, 2)}\n`);
+  return built;
+}
+
+/**
+ * @param {string} folder
+ * @param {string} inputs
+ * @param {boolean} optimized
+ * @returns {Built}
+ */
+function stamp(folder, inputs, optimized) {
+  const wasm = readFileSync(path.join(folder, 'index_bg.wasm'));
+  // Compressing what nobody uploads would take a second of each change.
+  const gzipBytes = optimized ? gzipSync(wasm, { level: 9 }).length : 0;
+  const built = { inputs, optimized, wasmBytes: wasm.length, gzipBytes };
+  writeFileSync(path.join(folder, STAMP), `${JSON.stringify(built, null, 2)}\n`);
+  return built;
 }
 
 /** @param {Built} built */
 export function describe({ optimized, wasmBytes, gzipBytes, fresh }) {
   const kilobytes = (bytes) => `${Math.round(bytes / 1000)} KB`;
   const state = fresh ? 'is up to date' : 'is built';
-  const kind = optimized ? '' : ', not optimised';
-  return `  The worker ${state}: ${kilobytes(wasmBytes)} of wasm, ${kilobytes(gzipBytes)} gzip${kind}.`;
+  const kind = optimized ? `, ${kilobytes(gzipBytes)} gzip` : ', not optimised';
+  return `  The worker ${state}: ${kilobytes(wasmBytes)} of wasm${kind}.`;
 }
 
 /**
@@ -102,87 +116,22 @@ export function describe({ optimized, wasmBytes, gzipBytes, fresh }) {
  * @returns {Built | undefined}
  */
 export function upToDate(optimize) {
-  if (!OUTPUTS.every((name) => existsSync(path.join(BUILD_DIR, name)))) return undefined;
-  let stamp;
+  const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
+  if (!OUTPUTS.every((name) => existsSync(path.join(folder, name)))) return undefined;
+  let found;
   try {
-    stamp = JSON.parse(readFileSync(STAMP, 'utf8'));
+    found = JSON.parse(readFileSync(path.join(folder, STAMP), 'utf8'));
   } catch {
     return undefined;
   }
-  const good = stamp.inputs === hashInputs() && (stamp.optimized || !optimize);
-  return good ? { ...stamp, fresh: true } : undefined;
+  return found.inputs === hashInputs() ? { ...found, fresh: true } : undefined;
 }
 
 function hashInputs() {
   const hash = createHash('sha256');
-  hash.update(JSON.stringify(cargoTools()));
-  hash.update(process.env.RUSTFLAGS ?? '');
+  hash.update(bindTool());
+  for (const name of ['RUSTFLAGS', 'RUSTUP_TOOLCHAIN']) hash.update(`${process.env[name] ?? ''}\0`);
   return addFiles(hash, INPUTS).digest('hex');
-}
-
-/** @param {(state: string) => void} update */
-async function compile(update) {
-  const { workerBuild, wasmBindgen, wasmOpt } = buildTools();
-  mkdirSync(BUILD_DIR, { recursive: true });
-  // The three variables keep worker-build from fetching programs of its own.
-  const env = {
-    ...CARGO_PROGRESS,
-    CARGO_TERM_COLOR: process.stderr.isTTY ? 'always' : 'never',
-    WASM_BINDGEN_BIN: wasmBindgen,
-    WASM_OPT_BIN: wasmOpt,
-    ESBUILD_BIN: esbuild(),
-    // The compiler's message is the cause; where worker-build noticed it is not.
-    RUST_BACKTRACE: '0',
-    RUST_LIB_BACKTRACE: '0',
-  };
-  const isProgress = cargoProgress(update);
-  await run(workerBuild, ['--release', '--no-opt'], {
-    env,
-    onLine: (line) => isProgress(line) || line.startsWith('[INFO]'),
-  });
-}
-
-/**
- * wasm-bindgen names a file of snippets once for each of its functions that wasm calls without anything between them.
- * wrangler's bundler warns of such an object, whose keys come more than once.
- */
-function nameSnippetsOnce() {
-  const file = path.join(BUILD_DIR, 'index.js');
-  writeFileSync(file, withoutRepeated(readFileSync(file, 'utf8')));
-}
-
-/**
- * @param {string} script
- * @returns {string} the same without the second and later entries of a snippet file
- */
-export function withoutRepeated(script) {
-  const named = new Set();
-  return script.replace(/,"(\.\/snippets\/[^"]+)":[\w$]+/g, (entry, file) => {
-    if (named.has(file)) return '';
-    named.add(file);
-    return entry;
-  });
-}
-
-/** esbuild's own program: the npm package's starter would do the same, one Node start later. */
-function esbuild() {
-  const require = createRequire(inProject('package.json'));
-  const platform = `@esbuild/${process.platform}-${process.arch}`;
-  try {
-    const folder = path.dirname(require.resolve(`${platform}/package.json`));
-    return process.platform === 'win32' ? path.join(folder, exe('esbuild')) : path.join(folder, 'bin', 'esbuild');
-  } catch {
-    throw new UserError(`The npm package ${platform} is missing.`, 'Install it with: npm ci');
-  }
-}
-
-/** Optimises for size and drops the names. */
-async function shrink() {
-  const wasm = path.join(BUILD_DIR, 'index_bg.wasm');
-  const smaller = path.join(BUILD_DIR, 'index_bg.smaller.wasm');
-  const features = WASM_FEATURES.map((name) => `--enable-${name}`);
-  await run(process.execPath, [buildTools().wasmOpt, wasm, '-o', smaller, '-O3', ...features]);
-  renameSync(smaller, wasm);
 }
 
 /** What the command line does. */
@@ -191,16 +140,22 @@ async function buildFromCommandLine() {
     console.log(USAGE);
     return;
   }
-  const forDev = process.env.HUB_BUILD === 'dev';
-  try {
-    await setup();
-    console.log(describe(await build({ optimize: !forDev })));
-    console.log(describeConsole(await buildConsole()));
-  } catch (error) {
-    if (!forDev) throw error;
-    // `wrangler dev` would print this error again, inside an object of its own. It goes on with what was built last.
-    tell(error);
-    console.error('\nThe hub runs on as it was before this change.');
+  if (process.env.HUB_BUILD === 'dev') return rebuildForDev();
+  const [worker, webConsole] = await together(build, buildConsole);
+  console.log(describe(worker));
+  console.log(describeConsole(webConsole));
+}
+
+/** Builds each part on its own: `wrangler dev` continues with the last successful build of one that fails. */
+async function rebuildForDev() {
+  const parts = [build({ optimize: false }).then(describe), buildConsole().then(describeConsole)];
+  for (const { value, reason } of await Promise.allSettled(parts)) {
+    if (reason === undefined) console.log(value);
+    else {
+      // An exit code of 1 would make wrangler print the error again, inside an object of its own.
+      tell(reason);
+      console.error('\nThe hub keeps running the last successful build.');
+    }
   }
 }
 

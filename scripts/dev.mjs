@@ -11,12 +11,12 @@ import { accessToken, devVars, namespaceToken } from './lib/dev-vars.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { startGroup } from './lib/group.mjs';
 import { tryLock } from './lib/lock.mjs';
-import { inProject, ROOT } from './lib/paths.mjs';
+import { DEV_BUILD_DIR, inProject, ROOT } from './lib/paths.mjs';
 import { bold, dim, step } from './lib/progress.mjs';
 import { HubRefuses, waitUntilReady } from './lib/ready.mjs';
-import { environment, readLines } from './lib/run.mjs';
-import { setup } from './lib/setup.mjs';
-import { isStopping, onStop } from './lib/signals.mjs';
+import { environment, readLines, together } from './lib/run.mjs';
+import { needDevVars, needNode, needPackages } from './lib/setup.mjs';
+import { isRunning, isStopping, npmProcess, onStop } from './lib/signals.mjs';
 import { forgetMigrations, migrateLocalDatabase, OFFLINE, wranglerCommand } from './lib/wrangler.mjs';
 
 const DEFAULT_PORT = 8787;
@@ -34,8 +34,8 @@ const START_TIMEOUT_MS = 120_000;
 /** How long the runtime may take to write its state and end. */
 const STOP_TIMEOUT_MS = 5_000;
 
-/** How long what a killed hub leaves behind may take to end: it does so by itself, at once. */
-const LEFT_BEHIND_MS = 6_000;
+/** How long to wait for the previous hub on this folder to end, in milliseconds: it ends by itself within 6 s. */
+const PREVIOUS_HUB_MS = 15_000;
 
 const LOOK_AGAIN_MS = 50;
 
@@ -51,18 +51,22 @@ await main(async () => {
   const lock = await lockFolder(ownAddress(options));
   await requireFreePort(options);
   console.log(bold('Session gateway hub'));
-  await setup();
+  await needDevVars();
   const secret = accessToken();
-  console.log(describe(await build({ optimize: false })));
-  console.log(describeConsole(await buildConsole()));
-  await migrateLocalDatabase();
+  const [worker, webConsole] = await together(() => build({ optimize: false }), buildConsole, migrateLocalDatabase, needPackages, needNode);
+  console.log(describe(worker));
+  console.log(describeConsole(webConsole));
 
   const hub = startWrangler(options);
-  // Should this script be killed outright, the folder is free when what it has started is gone.
-  hub.pids.forEach((pid) => lock.addProcess(pid));
+  // If this script is killed, the lock is held until wrangler has exited.
+  lock.addProcesses(hub.pids);
   onStop(async () => {
     console.log(dim('\nStopping the hub …'));
-    await hub.stop();
+    try {
+      lock.stopping();
+    } finally {
+      await hub.stop();
+    }
     return 0;
   });
   try {
@@ -98,19 +102,21 @@ function readOptions(args) {
 }
 
 /**
- * Takes this folder for a hub.
+ * Takes this folder for a hub. Waits for one that is ending.
  * @param {string} address told to whoever starts a second one
  */
 async function lockFolder(address) {
-  const deadline = Date.now() + LEFT_BEHIND_MS;
-  let found = await tryLock(LOCK, { address });
-  if (found.left) console.log('  The hub that ran on this folder was killed. What it left behind ends first …');
-  while (found.left && Date.now() < deadline) {
+  const npm = npmProcess();
+  const described = npm === undefined ? { address } : { address, npm: String(npm) };
+  const deadline = Date.now() + PREVIOUS_HUB_MS;
+  let found = await tryLock(LOCK, described);
+  if (isEnding(found)) console.log('  The last hub on this folder has not ended yet. This one starts after it …');
+  while (isEnding(found) && Date.now() < deadline) {
     await sleep(LOOK_AGAIN_MS);
-    found = await tryLock(LOCK, { address });
+    found = await tryLock(LOCK, described);
   }
   const { lock, pid, about } = found;
-  if (lock) return lock;
+  if (lock) return { ...lock, stopping: () => lock.describe({ ...described, stopping: 'yes' }) };
   throw new UserError(
     `A hub is already running on this folder: ${about.address} (process ${pid}).`,
     [
@@ -119,6 +125,12 @@ async function lockFolder(address) {
       `(Should process ${pid} be something else, delete ${path.relative(process.cwd(), LOCK)}.)`,
     ].join('\n'),
   );
+}
+
+/** Whether the holder of the folder was killed or is stopping. */
+function isEnding({ lock, left, about }) {
+  if (lock) return false;
+  return left || about.stopping !== undefined || (about.npm !== undefined && !isRunning(Number(about.npm)));
 }
 
 /** The address under which this machine itself reaches the hub. */
@@ -154,6 +166,7 @@ async function requireFreePort(options) {
 function startWrangler({ host, port, verbose }) {
   const [command, args] = wranglerCommand([
     'dev',
+    path.join(DEV_BUILD_DIR, 'index.js'),
     '--local',
     '--ip', host,
     '--port', String(port),

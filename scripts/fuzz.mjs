@@ -1,5 +1,5 @@
 // `npm run fuzz`: lets cargo-fuzz look for inputs that break a property of what the hub parses, and tells what it found.
-// The targets stand in fuzz/src, their seeds in fuzz/seeds; `cargo test --test fuzz` runs these without a fuzzer.
+// The targets stand in fuzz/src, their seeds in fuzz/seeds; `cargo test --test it fuzz` runs these without a fuzzer.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -156,5 +156,5 @@ ${reason}
   Make this line the last of fuzz/seeds/${target}.jsonl:
 ${JSON.stringify(input)}
   Then this fails until the fault is mended, and keeps it away afterwards:
-cargo test --test fuzz`);
+cargo test --test it fuzz`);
 }

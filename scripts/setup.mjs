@@ -7,12 +7,12 @@ import { setup } from './lib/setup.mjs';
 const USAGE = `Usage: npm run setup
 
 Installs what is missing for building, running and testing the hub: the npm packages, the Rust toolchain with its wasm
-target, the two cargo tools of the build, a newer Node for wrangler where this one is too old, and .dev.vars with a
+target, the program that binds the wasm, a newer Node for wrangler where this one is too old, and .dev.vars with a
 random access token. Every other command does this by itself.
 
   --help  this text
 
-HUB_TOOLS_DIR=PATH keeps the cargo tools and the newer Node there and not in .tools, for all clones on this machine.`;
+HUB_TOOLS_DIR=PATH keeps that program and the newer Node there and not in .tools, for all clones on this machine.`;
 
 await main(async () => {
   if (parseCommandLine(process.argv.slice(2), USAGE).help) {

@@ -1,4 +1,4 @@
-// `npm run simulate -- OPTIONS`: the long form of the simulation that is part of `cargo test` (tests/simulation).
+// `npm run simulate -- OPTIONS`: the long form of the simulation that is part of `cargo test` (tests/it/simulation).
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UserError } from './lib/errors.mjs';
@@ -28,7 +28,7 @@ await main(async () => {
   }
   await setup();
   const { env } = options;
-  return handOver('cargo', ['test', '--locked', '--test', 'simulation', '--', '--nocapture', 'whatever_happens'], { env });
+  return handOver('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::whatever_happens'], { env });
 });
 
 /** @param {string[]} args */

@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets: each takes a text as somebody might send it, and panics when a property of the code
 //! that reads it does not hold.
 //!
-//! cargo-fuzz runs them through `main.rs` (`npm run fuzz`); `tests/fuzz.rs` of the hub runs them over their seeds with
+//! cargo-fuzz runs them through `main.rs` (`npm run fuzz`); `tests/it/fuzz.rs` of the hub runs them over their seeds with
 //! the stable toolchain.
 
 mod access_token;

@@ -10,12 +10,20 @@ pub fn run(text: &str) {
     if let Ok(endpoint) = Endpoint::parse(text, false) {
         assert_eq!(endpoint.url(), text);
         assert!(text.len() <= MAX_ENDPOINT && Endpoint::parse(text, true).as_ref() == Ok(&endpoint));
+        callable(&endpoint);
         public(&endpoint);
     } else if let Ok(endpoint) = Endpoint::parse(text, true) {
         let url = Url::parse(endpoint.url()).expect("a URL");
         assert!(matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")), "{text:?}");
         same(&endpoint, &url);
     }
+}
+
+/// As the URI of a request it is allowed, too, and of the same origin.
+fn callable(endpoint: &Endpoint) {
+    let uri: http::Uri = endpoint.url().parse().expect("a URI");
+    let called = Endpoint::parse(&uri.to_string(), false).map(|called| called.origin());
+    assert_eq!(called, Ok(endpoint.origin()));
 }
 
 fn escapes(url: &str) -> usize {

@@ -39,7 +39,7 @@ fn words(text: &str) {
         assert!(vocabulary.agent_words(kind, "written").any(|known| known == word));
     }
     for (word, meaning) in each("models") {
-        assert!(vocabulary.model(word).expect("a word").as_str() == meaning);
+        assert!(vocabulary.model(word).expect("a word").to_string() == *meaning);
     }
     for (word, meaning) in each("methods") {
         assert!(vocabulary.method(word) == meaning);

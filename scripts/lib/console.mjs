@@ -10,6 +10,7 @@ import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { step } from './progress.mjs';
 import { run } from './run.mjs';
+import { needNode, needPackages } from './setup.mjs';
 
 const WEB = inProject('web');
 const STAMP = path.join(WEB, '.stamp.json');
@@ -37,7 +38,7 @@ const TYPES = path.join(WEB, 'types', 'schema.d.ts');
  */
 
 /**
- * Builds when an input changed.
+ * Builds when an input changed, and sets up what that needs.
  * @returns {Promise<BuiltConsole>}
  */
 export async function buildConsole() {
@@ -49,6 +50,7 @@ export async function buildConsole() {
     // Taken before: what is edited meanwhile is built by the next run.
     const inputs = hashInputs();
     rmSync(STAMP, { force: true });
+    await Promise.all([needPackages(), needNode()]);
     await step('web console', () => run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }));
     const built = { inputs, firstLoadBytes: firstLoad() };
     writeFileSync(STAMP, `${JSON.stringify(built, null, 2)}\n`);
@@ -61,11 +63,14 @@ export function describeConsole({ firstLoadBytes, fresh }) {
   return `  The web console ${fresh ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
 }
 
-/** Makes the interface's types of docs/openapi.yaml, and checks the types of all of the console. */
-export async function checkConsoleTypes() {
+/**
+ * Makes the interface's types of docs/openapi.yaml, and checks the types of all of the console.
+ * @param {(line: string) => boolean | void} onLine hears every line of the type checker
+ */
+export async function checkConsoleTypes(onLine) {
   const bin = (...parts) => inProject('node_modules', ...parts);
   await run(nodeBinary(), [bin('openapi-typescript', 'bin', 'cli.js'), inProject('docs', 'openapi.yaml'), '--output', TYPES]);
-  await run(nodeBinary(), [bin('typescript', 'bin', 'tsc'), '--project', WEB], { show: true });
+  await run(nodeBinary(), [bin('typescript', 'bin', 'tsc'), '--project', WEB], { onLine });
 }
 
 /**

@@ -20,12 +20,28 @@ export class UserError extends Error {
 /** The oldest Node that runs the scripts, as package.json says it. */
 const OLDEST_NODE = 20;
 
-/** What npm, cargo and rustup say when they reach nobody. */
-const UNREACHABLE =
-  /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b|[Cc]ould not (?:resolve|connect)|dns error|error sending request|failed to download/;
+/**
+ * Faults of the machine, as npm, cargo, rustup, the compiler and Node report them, and what to do about each.
+ * @type {[RegExp, string][]}
+ */
+const HINTS = [
+  [
+    /\bENOSPC\b|No space left on device|os error 28/,
+    'The disk is full. Free some space and start this again: the packages, the toolchain and the builds take about 4 GB.',
+  ],
+  [
+    /linker `[^`]*` not found|failed to find tool "(?:cc|c\+\+|clang|gcc)"|xcrun: error/,
+    'There is no C compiler, which Rust links with. Install one (Debian: apt-get install build-essential; Fedora: dnf install gcc; macOS: xcode-select --install) and start this again.',
+  ],
+  [
+    /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b|[Cc]ould not (?:resolve|connect)|dns error|error sending request|failed to download/,
+    'The network could not be reached. What is downloaded is kept: start this again when there is a connection (behind a proxy, with HTTPS_PROXY set).',
+  ],
+  [/\bE(?:ACCES|PERM|ROFS)\b|Permission denied|Read-only file system/, 'This user may not write there. Give it the folder, or start this in a folder of its own.'],
+];
 
-const OFFLINE_HINT =
-  'It looks as if the network could not be reached. What is downloaded is kept: try again when there is a connection (behind a proxy, with HTTPS_PROXY set).';
+/** @param {string} text @returns {string | undefined} what to do about the fault of the machine that the text reports */
+const hintFor = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
 
 /** A program that ended with another code than 0. `output` is what it said, unless that was shown already. */
 export class CommandFailed extends UserError {
@@ -37,9 +53,10 @@ export class CommandFailed extends UserError {
    */
   constructor(command, code, signal, output) {
     const how = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
-    super(`\`${command}\` ${how}.`, UNREACHABLE.test(output) ? OFFLINE_HINT : undefined);
+    super(`\`${command}\` ${how}.`, hintFor(output));
     this.name = 'CommandFailed';
     this.code = code;
+    this.signal = signal;
     this.output = output;
   }
 }
@@ -47,7 +64,8 @@ export class CommandFailed extends UserError {
 /** @param {unknown} error */
 export function tell(error) {
   if (!(error instanceof UserError)) {
-    console.error(error);
+    const hint = error instanceof Error && typeof error.code === 'string' ? hintFor(error.code) : undefined;
+    console.error(hint ? `\n${error.message}\n${hint}` : error);
     return;
   }
   const output = error instanceof CommandFailed ? error.output.trim() : '';

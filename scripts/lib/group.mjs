@@ -1,7 +1,6 @@
 // A program with everything that it starts, as one process group. None of it outlives this process, however that ends.
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 
 /**
  * A shell script whose standard input ends when the process at the other end does, also when that one is killed. Then it
@@ -16,15 +15,15 @@ const GUARD = `
 /**
  * @typedef {object} Group
  * @property {import('node:child_process').ChildProcess} child the program itself
- * @property {Promise<unknown>} exited settled when the program has ended; what it has started may still run
- * @property {number[]} pids of the program, and of what ends all of it after this process: when these are gone, so is the
- *   rest
+ * @property {Promise<void>} exited settled when the program has ended; what it has started may still run
+ * @property {number[]} pids of the program and of the guard: when both have exited, so has the whole group
  * @property {() => void} kill ends all of it at once
+ * @property {() => void} release stops watching the group; processes that are left in it continue
  */
 
 /**
- * Starts a program as a group of its own, which a terminal's Ctrl-C does not reach. Where the system has no process
- * groups (Windows), the program alone is meant by it.
+ * Starts a program as a group of its own, which a terminal's Ctrl-C does not reach. On Windows, which has no process
+ * groups, the group is the program alone.
  * @param {string} command
  * @param {string[]} args
  * @param {import('node:child_process').SpawnOptions} options as of `spawn`
@@ -33,10 +32,12 @@ const GUARD = `
 export function startGroup(command, args, options) {
   const grouped = process.platform !== 'win32';
   const child = spawn(command, args, { ...options, detached: grouped });
-  const pids = [child.pid];
-  if (grouped) {
-    // A session of its own: what ends the others with their terminal does not end it before them.
-    const guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
+  const pids = child.pid === undefined ? [] : [child.pid];
+  let guard;
+  // There is no process id when the program could not be started, of which `child` emits an error.
+  if (grouped && child.pid !== undefined) {
+    // The guard has its own session, so that closing the terminal does not end it before the group.
+    guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
     });
@@ -51,6 +52,13 @@ export function startGroup(command, args, options) {
       // It is gone already.
     }
   };
+  const release = () => {
+    process.off('exit', kill);
+    guard?.kill('SIGKILL');
+  };
   process.once('exit', kill);
-  return { child, exited: once(child, 'exit'), pids, kill };
+  const exited = new Promise((resolve) => {
+    child.once('exit', () => resolve());
+  });
+  return { child, exited, pids, kill, release };
 }

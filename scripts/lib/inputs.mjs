@@ -18,15 +18,19 @@ export function addFiles(hash, names) {
   return hash;
 }
 
+/** What builds and tests make below a folder of sources. */
+const MADE = /^(?:\..*|artifacts|corpus|coverage|dist|node_modules|target|types)$/;
+
 /**
  * @param {string} place a file or folder; none when it does not exist
- * @returns {string[]} in a fixed order
+ * @returns {string[]} in a fixed order, without what is made
  */
 function filesBelow(place) {
   const info = statSync(place, { throwIfNoEntry: false });
   if (!info) return [];
   if (!info.isDirectory()) return [place];
   return readdirSync(place)
+    .filter((name) => !MADE.test(name))
     .sort()
     .flatMap((name) => filesBelow(path.join(place, name)));
 }

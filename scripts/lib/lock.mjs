@@ -1,4 +1,4 @@
-// One at a time, also from two terminals: a set-up, a build, a hub on this folder.
+// Lock files: one set-up, build or hub per folder, across processes.
 
 import { spawnSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
@@ -7,6 +7,17 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const LOOK_AGAIN_MS = 250;
+
+/** @type {Set<Lock>} the locks that this process holds */
+const held = new Set();
+
+/**
+ * Adds processes to every held lock, because they may outlive this process if it is killed.
+ * @param {number[]} pids
+ */
+export function holdLocksFor(pids) {
+  for (const lock of held) lock.addProcesses(pids);
+}
 
 /** How long another process may take to clear a lock away whose holder is gone. */
 const CLEARING_MS = 20;
@@ -29,7 +40,8 @@ const CLEARING_MS = 20;
 /**
  * A lock that this process holds.
  * @typedef {object} Lock
- * @property {(pid: number) => void} addProcess holds it also for a process that may outlive this one
+ * @property {(pids: number[]) => void} addProcesses holds it also for processes that may outlive this one
+ * @property {(about: Record<string, string>) => void} describe changes what is told to those who find the lock held
  * @property {() => void} release
  */
 
@@ -82,7 +94,7 @@ export async function tryLock(file, about = {}) {
     if (living !== -1) return { pid: other.processes[living].pid, about: other.about, left: living > 0 };
     if (!(await clear(file, text))) await sleep(CLEARING_MS);
   }
-  return { lock: held(file, holder) };
+  return { lock: lockOf(file, holder) };
 }
 
 /**
@@ -90,21 +102,32 @@ export async function tryLock(file, about = {}) {
  * @param {Holder} holder
  * @returns {Lock}
  */
-function held(file, holder) {
+function lockOf(file, holder) {
   const release = () => {
     process.off('exit', release);
+    held.delete(lock);
     // Whoever deleted the file by hand may have made room for another.
     if (parse(read(file) ?? '').id === holder.id) rmSync(file, { force: true });
   };
   process.once('exit', release);
-  return {
-    addProcess(pid) {
-      holder.processes.push(processOf(pid));
-      const whole = writtenBeside(file, holder);
-      renameSync(whole, file);
+  const rewrite = () => {
+    // If the file was deleted by hand, another process may hold the lock now.
+    if (parse(read(file) ?? '').id === holder.id) renameSync(writtenBeside(file, holder), file);
+  };
+  const lock = {
+    addProcesses(pids) {
+      const [taker, ...others] = holder.processes;
+      holder.processes = [taker, ...others.filter(isAlive), ...pids.map(processOf)];
+      rewrite();
+    },
+    describe(about) {
+      holder.about = about;
+      rewrite();
     },
     release,
   };
+  held.add(lock);
+  return lock;
 }
 
 /**

@@ -10,15 +10,18 @@ export const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\
 export const inProject = (...parts) => path.join(ROOT, ...parts);
 
 /**
- * Where set-up installs what is no npm package: the cargo tools and, for an old Node, a newer one.
+ * Where set-up installs what is no npm package: the host programs in Rust and, for an old Node, a newer one.
  * `HUB_TOOLS_DIR` moves it out of the project, so that a CI machine keeps it from clone to clone.
  */
 export const TOOLS_DIR = process.env.HUB_TOOLS_DIR
   ? path.resolve(process.env.HUB_TOOLS_DIR)
   : inProject('.tools');
 
-/** What worker-build writes: `index.js`, `index_bg.wasm`. */
+/** The optimised build of the worker, which is deployed and tested: `index.js`, `index_bg.wasm`. */
 export const BUILD_DIR = inProject('build');
+
+/** The development build of the worker, which `npm run dev` runs. */
+export const DEV_BUILD_DIR = inProject('build', 'dev');
 
 /** Where `wrangler dev` keeps its local D1 database and Durable Objects. */
 export const LOCAL_STATE_DIR = inProject('.wrangler', 'state');

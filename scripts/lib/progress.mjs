@@ -1,4 +1,4 @@
-// Headings, elapsed times and the one line that moves while a long step runs.
+// Headings, elapsed times, and how far the steps are that run.
 
 const tty = process.stdout.isTTY === true;
 const colour = tty && !process.env.NO_COLOR;
@@ -10,8 +10,12 @@ export const red = paint(31);
 export const green = paint(32);
 export const yellow = paint(33);
 
-/** Without a terminal a long step says how far it is once in this many milliseconds. */
+/** Without a terminal a step first says how far it is after this many milliseconds, and then at longer intervals. */
+const FIRST_REPORT = 5_000;
 const REPORT_EVERY = 15_000;
+
+/** How often the line of running steps is drawn, in milliseconds. */
+const DRAW_EVERY = 250;
 
 /** @param {number} ms */
 export function elapsed(ms) {
@@ -23,7 +27,44 @@ export function elapsed(ms) {
 }
 
 /**
- * Runs a step that says how far it is.
+ * A step that runs.
+ * @typedef {object} Running
+ * @property {string} title
+ * @property {number} started
+ * @property {number} reportAt
+ * @property {string} state what it is doing now
+ */
+
+/** @type {Set<Running>} */
+const running = new Set();
+let timer;
+
+/** @param {Running} one */
+function progressOf({ title, started, state }) {
+  return `${title}, ${elapsed(Date.now() - started)}${state ? `: ${state}` : ''}`;
+}
+
+/** A terminal has one line for all steps that run; elsewhere each of them reports on a line of its own. */
+function draw() {
+  if (tty) {
+    const line = `  … ${[...running].map(progressOf).join(' · ')}`;
+    process.stdout.write(`\r\x1b[2K${dim(line.slice(0, (process.stdout.columns || 80) - 1))}`);
+    return;
+  }
+  for (const one of running) {
+    if (Date.now() < one.reportAt) continue;
+    one.reportAt = Date.now() + REPORT_EVERY;
+    console.log(`  … ${progressOf(one)}`);
+  }
+}
+
+/** Prints a line above that of the running steps. @param {string} text */
+export function printAbove(text) {
+  console.log(`${tty && running.size > 0 ? '\r\x1b[2K' : ''}${text}`);
+}
+
+/**
+ * Runs a step that says how far it is. Steps may run side by side.
  * @template T
  * @param {string} title
  * @param {(update: (state: string) => void) => Promise<T>} work `update` tells what it is doing now
@@ -33,37 +74,27 @@ export function elapsed(ms) {
  */
 export async function step(title, work, { note } = {}) {
   const started = Date.now();
-  let state = '';
-  let reported = started;
-  const line = () => `  … ${title}, ${elapsed(Date.now() - started)}${state ? `: ${state}` : ''}`;
-  const draw = () => {
-    if (tty) {
-      process.stdout.write(`\r\x1b[2K${dim(line().slice(0, (process.stdout.columns || 80) - 1))}`);
-    } else if (Date.now() - reported >= REPORT_EVERY) {
-      reported = Date.now();
-      console.log(line());
-    }
+  const one = { title, started, reportAt: started + FIRST_REPORT, state: '' };
+  if (note) printAbove(`  ${title}: ${note}`);
+  running.add(one);
+  timer ??= setInterval(draw, tty ? DRAW_EVERY : 1000);
+  if (tty) draw();
+  const finish = (mark) => {
+    printAbove(`  ${mark} ${title} ${dim(elapsed(Date.now() - started))}`);
+    running.delete(one);
+    if (running.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
   };
-  const clear = () => {
-    if (tty) process.stdout.write('\r\x1b[2K');
-  };
-
-  if (note) console.log(`  ${title}: ${note}`);
-  draw();
-  const timer = setInterval(draw, tty ? 250 : 1000);
   try {
     const result = await work((text) => {
-      state = text;
+      one.state = text;
     });
-    clear();
-    console.log(`  ${green('✓')} ${title} ${dim(elapsed(Date.now() - started))}`);
+    finish(green('✓'));
     return result;
   } catch (error) {
-    clear();
-    console.log(`  ${red('✗')} ${title} ${dim(elapsed(Date.now() - started))}`);
+    finish(red('✗'));
     throw error;
-  } finally {
-    clearInterval(timer);
   }
 }
 

@@ -1,15 +1,40 @@
-// Child processes: started, listened to, and never left behind.
+// Runs child processes, and ends them when this process ends.
 
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { CommandFailed, UserError } from './errors.mjs';
+import { startGroup } from './group.mjs';
+import { holdLocksFor } from './lock.mjs';
 import { ROOT } from './paths.mjs';
 import { onStop } from './signals.mjs';
 
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
+
+/**
+ * The tasks of one call of {@link together}.
+ * @typedef {object} Scope
+ * @property {Set<import('node:child_process').ChildProcess>} running
+ * @property {boolean} hasFailed
+ * @property {Scope | undefined} outer
+ */
+
+/** @type {AsyncLocalStorage<Scope>} */
+const scopes = new AsyncLocalStorage();
+
+/** The scope of the caller and those around it. @returns {Scope[]} */
+function currentScopes() {
+  const found = [];
+  for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) found.push(scope);
+  return found;
+}
+
+/** How long programs that are told to end may take, in milliseconds. */
+const END_MS = 5_000;
 
 /** The last of a quiet program's output is kept for the report of its failure. */
 const KEPT_OUTPUT = 64 * 1024;
@@ -25,19 +50,24 @@ const KEPT_OUTPUT = 64 * 1024;
  * @param {boolean} [options.show] let it write to this terminal, instead of keeping its output for an error
  * @param {(line: string) => boolean | void} [options.onLine] hears every line (without colours, also those
  *   that a carriage return ends); `true` keeps the line out of an error's output
+ * @param {number} [options.priority] of `os.constants.priority`, for it and what it starts
  * @returns {Promise<string>} its standard output (empty when shown)
  * @throws {CommandFailed} when its exit code is not 0
  * @throws {UserError} when there is no such program
  */
-export async function run(command, args, { cwd = ROOT, env = {}, show = false, onLine } = {}) {
-  if (running.size === 0) onStop(endAll);
-  const child = spawn(command, args, {
-    cwd,
-    env: environment(env),
-    stdio: show ? 'inherit' : ['ignore', 'pipe', 'pipe'],
-    windowsHide: true,
-  });
-  running.add(child);
+export async function run(command, args, { cwd = ROOT, env = {}, show = false, onLine, priority } = {}) {
+  const within = currentScopes();
+  if (within.some(({ hasFailed }) => hasFailed)) throw new UserError(`\`${command}\` is not started, because another step failed.`);
+  if (running.size === 0) onStop(stopAll);
+  const options = { cwd, env: environment(env), windowsHide: true };
+  // What shares this terminal stays in its process group, so that the terminal's keys reach it.
+  const { child, release } = show
+    ? { child: spawn(command, args, { ...options, stdio: 'inherit' }) }
+    : startOwned(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  // Node would send a signal for a program that could not be started to its own process group.
+  const sets = child.pid === undefined ? [] : [running, ...within.map((scope) => scope.running)];
+  sets.forEach((set) => set.add(child));
+  if (priority !== undefined && child.pid !== undefined) setPriority(child.pid, priority);
 
   let stdout = '';
   let kept = '';
@@ -56,7 +86,10 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
   const { code, signal } = await new Promise((resolve, reject) => {
     child.once('error', (error) => reject(notStarted(command, error)));
     child.once('close', (exitCode, exitSignal) => resolve({ code: exitCode, signal: exitSignal }));
-  }).finally(() => running.delete(child));
+  }).finally(() => {
+    sets.forEach((set) => set.delete(child));
+    release?.();
+  });
 
   if (code !== 0) throw new CommandFailed([command, ...args].join(' '), code, signal, kept);
   return stdout;
@@ -127,12 +160,50 @@ function notStarted(command, error) {
   return new UserError(`The program \`${command}\` was not found.`, hint);
 }
 
-/** Ends every program that is still running, and waits until they are gone (5 s at most). */
-async function endAll() {
-  console.log('\nStopped. What was finished is kept.');
-  const gone = [...running].map((child) => {
+/**
+ * Starts a program as a process group that ends with this process. It also holds this process's locks.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {import('node:child_process').SpawnOptions} options
+ */
+function startOwned(command, args, options) {
+  const group = startGroup(command, args, options);
+  holdLocksFor(group.pids);
+  return group;
+}
+
+/**
+ * Runs tasks side by side. When one fails, the programs of the others are ended, and its error is thrown.
+ * @template T
+ * @param {(() => Promise<T>)[]} tasks
+ * @returns {Promise<T[]>}
+ */
+export async function together(...tasks) {
+  const scope = { running: new Set(), hasFailed: false, outer: scopes.getStore() };
+  const started = scopes.run(scope, () => tasks.map((task) => task()));
+  try {
+    return await Promise.all(started);
+  } catch (error) {
+    scope.hasFailed = true;
+    await end(scope.running);
+    await Promise.allSettled(started);
+    throw error;
+  }
+}
+
+/**
+ * Ends programs, and waits until they are gone.
+ * @param {Set<import('node:child_process').ChildProcess>} programs
+ */
+async function end(programs) {
+  const gone = [...programs].map((child) => {
     child.kill('SIGTERM');
     return once(child, 'exit');
   });
-  await Promise.race([Promise.all(gone), sleep(5000)]);
+  await Promise.race([Promise.all(gone), sleep(END_MS, undefined, { ref: false })]);
+}
+
+async function stopAll() {
+  console.log('\nStopped. What was finished is kept.');
+  await end(running);
 }

@@ -1,15 +1,17 @@
-// Rust: the toolchain of rust-toolchain.toml with its wasm target, and the two cargo tools of the build.
+// Rust: the toolchain of rust-toolchain.toml with its wasm target, and the host programs of the build and of the fuzzer.
 
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from './errors.mjs';
+import { addFiles } from './inputs.mjs';
 import { exe, inProject, TOOLS_DIR } from './paths.mjs';
 import { CARGO_PROGRESS, cargoProgress } from './progress.mjs';
 import { ask, run } from './run.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** The toolchain that cargo will use here, what it must have, and whether rustup manages it. */
+/** The channel, components and targets that the build requires. */
 function wantedToolchain() {
   const text = readFileSync(inProject('rust-toolchain.toml'), 'utf8');
   const list = (key) => {
@@ -68,44 +70,43 @@ export async function installToolchain(update) {
   await run('rustup', ['toolchain', 'install', channel, '--profile', 'minimal', '--no-self-update', ...wanted], { onLine });
 }
 
-/**
- * Where a cargo tool is, in the wanted version: on the PATH or in the tools folder.
- * @param {{program: string, version: string}} tool
- * @returns {string | undefined}
- */
-export function findCargoTool({ program, version }) {
-  return [program, path.join(TOOLS_DIR, 'bin', exe(program))].find((candidate) => {
-    // worker-build says `0.8.7`, wasm-bindgen `wasm-bindgen 0.2.129`.
-    return ask(candidate, ['--version'])?.split(/\s+/).at(-1) === version;
-  });
+/** The sources of the program that makes the JavaScript bindings of the wasm. */
+const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
+
+/** The path of the program. Its name contains a hash of its sources. */
+export function bindTool() {
+  const sources = addFiles(createHash('sha256'), BIND_SOURCES).digest('hex').slice(0, 16);
+  return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
 }
 
+/** Whether the program is compiled. */
+export const bindToolIsReady = () => existsSync(bindTool());
+
 /**
- * Compiles a cargo tool into the tools folder.
- * @param {{crate: string, version: string}} tool
+ * Compiles the program.
  * @param {(state: string) => void} update
  */
-export async function installCargoTool({ crate, version }, update) {
-  await run('cargo', ['install', crate, '--version', version, '--locked', '--force', '--root', TOOLS_DIR], {
-    // Away from the project, whose own cargo configuration is not the tools' business.
-    cwd: TOOLS_DIR,
-    env: {
-      ...CARGO_PROGRESS,
-      CARGO_TARGET_DIR: toolsTargetDir,
-      CARGO_BUILD_TARGET: undefined,
-      RUSTFLAGS: undefined,
-      RUSTUP_TOOLCHAIN: wantedToolchain().channel,
-    },
+export async function installBindTool(update) {
+  const target = path.join(TOOLS_DIR, 'bind');
+  const manifest = inProject('tools', 'bind', 'Cargo.toml');
+  await run('cargo', ['build', '--release', '--locked', '--manifest-path', manifest, '--target-dir', target], {
+    env: hostToolEnv(),
     onLine: cargoProgress(update),
   });
+  mkdirSync(path.dirname(bindTool()), { recursive: true });
+  renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool());
+  // The compiled crates are not needed again.
+  rmSync(target, { recursive: true, force: true });
 }
 
-/** The tools share many crates, so they share the directory they are compiled in. */
-const toolsTargetDir = path.join(TOOLS_DIR, 'target');
-
-/** The compiled crates of the tools are not needed again: 1 GB. */
-export function removeToolsTarget() {
-  rmSync(toolsTargetDir, { recursive: true, force: true });
+/** The environment for compiling host programs, without the caller's cargo settings for the hub. */
+function hostToolEnv() {
+  return {
+    ...CARGO_PROGRESS,
+    CARGO_BUILD_TARGET: undefined,
+    RUSTFLAGS: undefined,
+    RUSTUP_TOOLCHAIN: wantedToolchain().channel,
+  };
 }
 
 /** The toolchain of the fuzzer alone: its instrumentation is not in a stable one. */
@@ -114,19 +115,31 @@ export const NIGHTLY = 'nightly';
 /** Whether there is a nightly toolchain. */
 export const nightlyIsReady = () => ask('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
 
-/** Installs it. */
+/** Installs the nightly toolchain. */
 export function installNightly() {
   return run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '--no-self-update']);
 }
 
-const FUZZ_TOOL = { crate: 'cargo-fuzz', program: 'cargo-fuzz', version: '0.13.2' };
+const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
-/** Where cargo-fuzz is, if anywhere. */
-export const fuzzTool = () => findCargoTool(FUZZ_TOOL);
+/** Where cargo-fuzz is in the wanted version, on the PATH or in the tools folder; else `undefined`. */
+export function fuzzTool() {
+  const { crate, version } = FUZZ_TOOL;
+  return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {
+    return ask(candidate, ['--version'])?.split(/\s+/).at(-1) === version;
+  });
+}
 
 /** @param {(state: string) => void} update */
 export async function installFuzzTool(update) {
+  const { crate, version } = FUZZ_TOOL;
+  const target = path.join(TOOLS_DIR, 'target');
   mkdirSync(TOOLS_DIR, { recursive: true });
-  await installCargoTool(FUZZ_TOOL, update);
-  removeToolsTarget();
+  await run('cargo', ['install', crate, '--version', version, '--locked', '--force', '--root', TOOLS_DIR], {
+    // Away from the project, whose own cargo configuration is not the tool's business.
+    cwd: TOOLS_DIR,
+    env: { ...hostToolEnv(), CARGO_TARGET_DIR: target },
+    onLine: cargoProgress(update),
+  });
+  rmSync(target, { recursive: true, force: true });
 }

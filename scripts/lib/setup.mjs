@@ -1,4 +1,5 @@
-// Set-up: everything between a fresh clone and a build. Each step is skipped when there is nothing to do.
+// Set-up: everything between a fresh clone and a build. Each part is installed once, when something first needs it and it is
+// missing; parts that do not depend on each other are installed side by side.
 
 import path from 'node:path';
 import { createDevVars, devVarsExist } from './dev-vars.mjs';
@@ -7,53 +8,68 @@ import { installNode, nodeIsReady, nodeTitle } from './node.mjs';
 import { installPackages, packagesMatchLock } from './npm.mjs';
 import { inProject, TOOLS_DIR } from './paths.mjs';
 import { step } from './progress.mjs';
-import { findCargoTool, installCargoTool, installToolchain, removeToolsTarget, toolchainIsReady, toolchainTitle } from './rust.mjs';
-import { cargoTools } from './versions.mjs';
+import { together } from './run.mjs';
+import { bindToolIsReady, installBindTool, installToolchain, toolchainIsReady, toolchainTitle } from './rust.mjs';
+
+/** The locks of what is installed into the project itself. */
+const PROJECT_LOCKS = inProject('.wrangler');
 
 /**
- * @typedef {object} Step
- * @property {string} title
- * @property {() => boolean} isDone quick, and asked again before `run`
- * @property {(update: (state: string) => void) => unknown} run
+ * @typedef {object} Part
+ * @property {() => string} title
+ * @property {(() => Promise<void>)[]} [after] the parts that must be installed before this one
+ * @property {() => boolean} isReady quick, and asked again before `install`
+ * @property {(update: (state: string) => void) => unknown} install
+ * @property {string} [folder] of its lock; the tools' own by default
  * @property {string} [note] said before it starts
- * @property {() => void} [cleanUp]
  */
 
-/** @returns {Step[]} */
-function steps() {
-  const tools = cargoTools().map((tool) => ({
-    title: `${tool.crate} ${tool.version}`,
-    isDone: () => findCargoTool(tool) !== undefined,
-    run: (update) => installCargoTool(tool, update),
-    note: `is compiled once, which takes about ${tool.about} on two cores.`,
-    cleanUp: removeToolsTarget,
-  }));
-  return [
-    { title: 'npm packages', isDone: packagesMatchLock, run: installPackages },
-    { title: nodeTitle, isDone: nodeIsReady, run: installNode },
-    { title: toolchainTitle(), isDone: toolchainIsReady, run: installToolchain },
-    ...tools,
-    { title: '.dev.vars with a random access token', isDone: devVarsExist, run: createDevVars },
-  ];
+/**
+ * @param {string} name of its lock
+ * @param {Part} part
+ * @returns {() => Promise<void>} installs the part unless it is ready; called again, it waits for the same work
+ */
+function part(name, { title, folder = TOOLS_DIR, after = [], isReady, install, note }) {
+  const prepare = async () => {
+    await Promise.all(after.map((need) => need()));
+    if (isReady()) return;
+    await withLock(path.join(folder, `${name}.lock`), `set-up (${title()})`, async () => {
+      if (!isReady()) await step(title(), async (update) => install(update), { note });
+    });
+  };
+  let prepared;
+  return () => (prepared ??= prepare());
 }
 
-/** Does what is missing and says so; silent when nothing is. */
+export const needPackages = part('packages', {
+  title: () => 'npm packages',
+  folder: PROJECT_LOCKS,
+  isReady: packagesMatchLock,
+  install: installPackages,
+});
+
+/** The Node that runs wrangler and the tests. */
+export const needNode = part('node', { title: () => nodeTitle, isReady: nodeIsReady, install: installNode });
+
+export const needToolchain = part('toolchain', { title: toolchainTitle, isReady: toolchainIsReady, install: installToolchain });
+
+/** The program that makes the JavaScript bindings of the wasm. */
+export const needBindTool = part('bind', {
+  title: () => 'wasm-bindgen',
+  after: [needToolchain],
+  isReady: bindToolIsReady,
+  install: installBindTool,
+  note: 'is compiled once, which takes about two minutes on two cores.',
+});
+
+export const needDevVars = part('dev-vars', {
+  title: () => '.dev.vars with a random access token',
+  folder: PROJECT_LOCKS,
+  isReady: devVarsExist,
+  install: createDevVars,
+});
+
+/** Installs whatever is missing and says so; silent when nothing is. */
 export async function setup() {
-  const all = steps();
-  if (all.every(({ isDone }) => isDone())) return;
-  await withLock(path.join(TOOLS_DIR, 'setup.lock'), 'set-up', async () => {
-    const cleanUps = new Set();
-    for (const { title, isDone, run, note, cleanUp } of all) {
-      if (isDone()) continue;
-      await step(title, async (update) => run(update), { note });
-      if (cleanUp) cleanUps.add(cleanUp);
-    }
-    cleanUps.forEach((cleanUp) => cleanUp());
-  });
-}
-
-/** The build needs these two programs by path. */
-export function buildTools() {
-  const [workerBuild, wasmBindgen] = cargoTools().map(findCargoTool);
-  return { workerBuild, wasmBindgen, wasmOpt: inProject('node_modules', 'binaryen', 'bin', 'wasm-opt') };
+  await together(needPackages, needNode, needBindTool, needDevVars);
 }

@@ -1,4 +1,7 @@
-// Ctrl-C and its relatives: what was started is ended first, then the script itself.
+// Handles SIGINT, SIGTERM and SIGHUP: ends the started programs, then the script.
+
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
@@ -35,14 +38,57 @@ async function end(code) {
   process.exit((await handler?.()) ?? code);
 }
 
-/** An npm that is told to end passes that on to the shell between it and its script, not to the script. */
+/** The interval of the check that npm is alive, in milliseconds. */
+const LOOK_AT_NPM_MS = 500;
+
+/** npm starts a script through a shell: a signal ends that shell alone, and a killed npm ends neither. */
 function endWithNpm() {
-  if (!process.env.npm_lifecycle_event || process.platform === 'win32') return;
-  const parent = process.ppid;
+  const npm = npmProcess();
+  if (npm === undefined) return;
+  const shell = process.ppid;
   const timer = setInterval(() => {
-    if (process.ppid === parent) return;
+    if (process.ppid === shell && isRunning(npm)) return;
     clearInterval(timer);
     end(EXIT_CODES.SIGTERM);
-  }, 1000);
+  }, LOOK_AT_NPM_MS);
   timer.unref();
+}
+
+/**
+ * The process of the npm that started this script, if one did: the parent of the shell in between, or this one's own parent
+ * where the shell replaced itself with the script (exec).
+ * @returns {number | undefined}
+ */
+export function npmProcess() {
+  if (!process.env.npm_lifecycle_event || process.platform === 'win32') return undefined;
+  const [parent, name] = parentAndName(process.ppid);
+  if (parent === undefined) return undefined;
+  return /(^|\/)-?(ba|da|k|z|a)?sh$/.test(name) ? Number(parent) : process.ppid;
+}
+
+/**
+ * @param {number} pid
+ * @returns {string[]} the id of its parent, and the name of its program; empty where that is not known
+ */
+function parentAndName(pid) {
+  if (process.platform !== 'linux') {
+    const { stdout } = spawnSync('ps', ['-o', 'ppid=,comm=', '-p', String(pid)], { encoding: 'utf8' });
+    return stdout?.trim().match(/^(\d+)\s+(.*)$/)?.slice(1) ?? [];
+  }
+  try {
+    const [, name, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8').match(/^\d+ \(([^]*)\) \S+ (\d+) /) ?? [];
+    return [parent, name];
+  } catch {
+    return [];
+  }
+}
+
+/** @param {number} pid */
+export function isRunning(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
 }

@@ -7,6 +7,7 @@ import { nodeBinary } from './node.mjs';
 import { inProject, LOCAL_STATE_DIR } from './paths.mjs';
 import { step, yellow } from './progress.mjs';
 import { run } from './run.mjs';
+import { needNode, needPackages } from './setup.mjs';
 
 /** For local commands: no questions, no metrics, no look for updates, no fetch of sample request data. */
 export const OFFLINE = {
@@ -38,7 +39,7 @@ export function isOwnWarning(line) {
 /** What the local database was last brought to: file name -> hash of its content. */
 const APPLIED = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
-/** Applies the migrations that the local D1 database does not have yet. */
+/** Applies the migrations that the local D1 database does not have yet, and sets up what that needs. */
 export async function migrateLocalDatabase() {
   const files = migrationFiles();
   const applied = appliedMigrations();
@@ -49,6 +50,7 @@ export async function migrateLocalDatabase() {
     console.log('    To start with an empty local database, delete the folder .wrangler/state.');
   }
   if (Object.keys(files).every((name) => applied[name])) return;
+  await Promise.all([needPackages(), needNode()]);
   await step('local D1 migrations', async () => {
     await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local']), { env: OFFLINE });
   });

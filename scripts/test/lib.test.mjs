@@ -8,13 +8,13 @@ import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
-import { withoutRepeated } from '../build.mjs';
 import { findBrowser } from '../lib/browser.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { cargoProgress, elapsed } from '../lib/progress.mjs';
-import { readLines, run } from '../lib/run.mjs';
-import { atLeast, cargoTools } from '../lib/versions.mjs';
+import { readLines, run, together } from '../lib/run.mjs';
+import { atLeast } from '../lib/versions.mjs';
+import { forRuntime } from '../lib/worker.mjs';
 import { isOwnWarning } from '../lib/wrangler.mjs';
 
 test('versions compare by number, not by text', () => {
@@ -25,11 +25,12 @@ test('versions compare by number, not by text', () => {
   assert.equal(atLeast('23.0.0-nightly', '22.12.0'), true);
 });
 
-test('the cargo tools have the versions that Cargo.lock has of their crates', () => {
-  const lock = readFileSync(new URL('../../Cargo.lock', import.meta.url), 'utf8');
-  const [workerBuild, wasmBindgen] = cargoTools();
-  assert.match(lock, new RegExp(`name = "worker"\nversion = "${workerBuild.version}"`));
-  assert.match(lock, new RegExp(`name = "wasm-bindgen"\nversion = "${wasmBindgen.version}"`));
+test('the program that binds the wasm has the version of the crate whose wasm it binds', () => {
+  const locked = (file, crate) => {
+    const lock = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+    return lock.match(new RegExp(`name = "${crate}"\nversion = "([^"]+)"`))[1];
+  };
+  assert.equal(locked('tools/bind/Cargo.lock', 'wasm-bindgen-cli-support'), locked('Cargo.lock', 'wasm-bindgen'));
 });
 
 test('times are told in the unit a person would use', () => {
@@ -70,16 +71,45 @@ test('a program that fails says how, with its output', async () => {
   });
 });
 
-test('a download that fails for want of a network says so', async () => {
-  for (const said of [
-    'npm error code ENOTFOUND',
-    'npm error FetchError: request to https://registry.example/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
-    '  [6] Could not resolve hostname (Could not resolve host: index.crates.io)',
-    'error: could not download file: error sending request for url (https://static.rust-lang.org/…): dns error',
-  ]) {
-    const failing = run(process.execPath, ['-e', 'console.error(process.argv[1]); process.exit(1)', said]);
-    await assert.rejects(failing, (error) => /network/.test(error.hint), said);
+test('a fault of the machine comes with what to do about it', async () => {
+  const faults = {
+    network: [
+      'npm error code ENOTFOUND',
+      'npm error FetchError: request to https://registry.example/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
+      '  [6] Could not resolve hostname (Could not resolve host: index.crates.io)',
+      'error: could not download file: error sending request for url (https://static.rust-lang.org/…): dns error',
+    ],
+    'disk is full': [
+      'npm error nospc ENOSPC: no space left on device, write',
+      'error: failed to write `target/x`: No space left on device (os error 28)',
+    ],
+    'C compiler': [
+      'error: linker `cc` not found\n  = note: No such file or directory (os error 2)',
+      'error occurred in cc-rs: failed to find tool "cc": No such file or directory (os error 2)',
+    ],
+    'may not write': ["npm error EACCES: permission denied, mkdir '/srv/hub/node_modules'"],
+  };
+  for (const [hint, outputs] of Object.entries(faults)) {
+    for (const output of outputs) {
+      const failing = run(process.execPath, ['-e', 'console.error(process.argv[1]); process.exit(1)', output]);
+      await assert.rejects(failing, (error) => new RegExp(hint).test(error.hint), output);
+    }
   }
+});
+
+test('when one of several tasks fails, the programs of the others end and its error is the one that counts', async () => {
+  let endless;
+  const forever = () => (endless = run(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']));
+  const failing = () => run(process.execPath, ['-e', 'process.exit(3)']);
+  const bystander = run(process.execPath, ['-e', 'setTimeout(() => {}, 500)']);
+  await assert.rejects(together(forever, () => together(failing)), (error) => error.code === 3);
+  await assert.rejects(endless, (error) => error.signal === 'SIGTERM');
+  await bystander;
+});
+
+test('when several programs are missing the error names one of them', async () => {
+  const missing = (name) => () => run(name, []);
+  await assert.rejects(together(missing('nobody-has-this'), missing('nor-this')), /`nobody-has-this` was not found/);
 });
 
 test('a program that is missing is an error that a person understands', async () => {
@@ -124,9 +154,16 @@ test('.dev.vars is read as wrangler reads it', (t) => {
   assert.equal(parseDevVars(text.join('\n')).SINGLE, 'with # and spaces ');
 });
 
-test('of a snippet file that the bundle names more than once only the first entry stays', () => {
-  const bundle = 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o,"./snippets/h/a.js":E,"./snippets/h/a.js":E}';
-  assert.equal(withoutRepeated(bundle), 'return{__proto__:null,"./index_bg.js":{a:1},"./snippets/h/a.js":E,"./snippets/h/b.js":$o}');
+test('the bindings name a snippet file once, and import the wasm as the runtime does', () => {
+  const entry = (file, name) => `        "./snippets/hub/${file}": ${name},\n`;
+  const script = (entries) => `    return {\n        "./index_bg.js": import0,\n${entries}    };\n`;
+  const given = script(entry('a.js', 'import1') + entry('b.js', 'import2') + entry('a.js', 'import3'));
+  const bindings = (imported) => `import ${imported} from "./index_bg.wasm";\n`;
+  assert.equal(
+    forRuntime(bindings('source wasmModule') + given),
+    bindings('wasmModule') + script(entry('a.js', 'import1') + entry('b.js', 'import2')),
+  );
+  assert.throws(() => forRuntime(bindings('wasmModule') + given), UserError);
 });
 
 test('a warning of wrangler counts when it is about the project', () => {

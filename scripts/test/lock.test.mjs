@@ -102,7 +102,7 @@ test('who finds a lock held hears at once by whom', async (t) => {
 
 test('a lock holds on for what its holder has started and left behind', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  const holder = another(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcess(${process.pid}); process.kill(process.pid, 'SIGKILL');`);
+  const holder = another(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`);
   await once(holder, 'exit');
   const { pid, left } = await tryLock(file);
   assert.deepEqual([pid, left], [process.pid, true]);

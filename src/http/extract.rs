@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use http::header;
 use http::request::Parts;
@@ -120,10 +121,13 @@ impl FromRequestParts<Arc<Hub>> for QueryString {
 impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
     type Rejection = Refusal;
     async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, Refusal> {
-        let bytes =
-            axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))?;
-        Ok(Self(read_body(&bytes)?))
+        Ok(Self(read_body(&body_bytes(request).await?)?))
     }
+}
+
+/// The body of a request. Not generic, as [`JsonBody`] is compiled once per type.
+async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
+    axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))
 }
 
 /// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.

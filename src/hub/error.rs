@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::ports::RandomSourceError;
 use super::rpc::RpcError;
 use crate::model::json::Flaw;
 use crate::store::DbError;
@@ -168,6 +169,12 @@ impl From<RpcError> for Error {
             RpcError::TimedOut(method) => Self::RpcTimedOut(method),
             other => Self::CliUnreachable(other.to_string()),
         }
+    }
+}
+
+impl From<RandomSourceError> for Error {
+    fn from(error: RandomSourceError) -> Self {
+        Self::Unavailable(error.to_string())
     }
 }
 

@@ -54,6 +54,7 @@ pub mod watches;
 pub mod workspace;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::channel::oneshot;
@@ -109,6 +110,8 @@ pub struct Hub {
     db: Fenced,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
+    /// The next id of a hub whose random source fails.
+    next_id: AtomicU64,
     /// Whose turn it is to read large values: of all that ask, one has them in memory.
     large_reads: futures::lock::Mutex<()>,
     /// What is under way of large answers.
@@ -223,6 +226,8 @@ impl Hub {
             db,
             rt,
             state: Mutex::new(state),
+            // Above every id that an earlier object of the namespace counted.
+            next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
             answers: room::Room::new(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES),
             this: Weak::clone(this),
@@ -255,9 +260,18 @@ impl Hub {
     }
 
     fn new_id(&self) -> String {
-        let mut random = [0; 10];
-        self.rt.random(&mut random);
-        uuid_v7(self.rt.now(), &random)
+        uuid_v7(self.rt.now(), &self.unique_bytes())
+    }
+
+    /// Returns bytes for an id, which need not be secret: random ones, or a counter's when the random source fails.
+    fn unique_bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        if self.rt.random(&mut bytes).is_err() {
+            let count = self.next_id.fetch_add(1, Ordering::Relaxed);
+            // The first bytes of a UUID have its version and variant in place of some bits.
+            bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
+        }
+        bytes
     }
 
     /// Sees to it that the alarm comes early enough for every deadline.
@@ -381,9 +395,7 @@ impl Hub {
     /// Random, so that a late answer from before a restart never meets a new call.
     fn fresh_ack_id(&self, rpc: &Rpc) -> u64 {
         loop {
-            let mut random = [0; 8];
-            self.rt.random(&mut random);
-            let ack = u64::from_le_bytes(random) & crate::wire::socketio::MAX_ACK_ID;
+            let ack = u64::from_be_bytes(self.unique_bytes()) & crate::wire::socketio::MAX_ACK_ID;
             if !rpc.is_pending(ack) {
                 return ack;
             }

@@ -1,6 +1,8 @@
 //! What the hub needs from the runtime around it. The database is the other port: [`crate::store::Database`].
 
 use futures::future::BoxFuture;
+use http::Request;
+use thiserror::Error;
 
 /// A socket of this object, for as long as the object stays in memory; numbers are not used twice.
 pub type ConnId = u32;
@@ -35,20 +37,14 @@ pub trait UploadBody: Send + Sync {
     fn send(&self, to: ConnId, head: &str, tail: &str);
 }
 
+/// The platform's random source failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("The platform's random source failed.")]
+pub struct RandomSourceError;
+
 /// How long a push service may take to answer, in milliseconds from the call. No more are called at a time than the platform
 /// opens connections ([`push_lanes`](super::push_lanes)), so no call waits for one.
 pub const PUSH_LIMIT_MS: u32 = 10_000;
-
-/// A message for a push service (RFC 8030).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushRequest {
-    /// Where it is posted to.
-    pub url: String,
-    /// Names and values.
-    pub headers: Vec<(&'static str, String)>,
-    /// The encrypted message.
-    pub body: Vec<u8>,
-}
 
 /// What a push service answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +59,8 @@ pub struct PushAnswer {
 pub trait Runtime: Send + Sync {
     /// Unix time in milliseconds.
     fn now(&self) -> u64;
-    /// Fills the buffer with cryptographically random bytes; with zeros, of which no key is made, should their source fail.
-    fn random(&self, bytes: &mut [u8]);
+    /// Fills the buffer with bytes from the platform's cryptographic random source.
+    fn random(&self, bytes: &mut [u8]) -> Result<(), RandomSourceError>;
     /// Sends one text frame to each of the sockets; a socket that is gone is passed over.
     fn send(&self, to: &[ConnId], text: &str);
     /// Keeps what a socket is, so that it is known again after the object slept (at most 16,384 bytes: platform limit).
@@ -79,7 +75,7 @@ pub trait Runtime: Send + Sync {
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Posts a message to a push service. Follows no redirect, and waits no longer than [`PUSH_LIMIT_MS`]; the error says
     /// why there is no answer.
-    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>>;
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>>;
     /// Notes a value in the object's own storage, which survives sleep and restarts.
     fn note(&self, key: &str, value: &str);
     /// Removes a note.

@@ -5,11 +5,13 @@
 //! nobody but itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
+use http::Request;
 
 use super::error::{Error, Kind};
-use super::ports::{PushAnswer, PushRequest};
+use super::ports::PushAnswer;
 use super::push_lanes::{Lanes, Minute};
 use super::push_log::{Fate, PushLog, entries};
 use super::push_queue::{Admitted, COOL_DOWN_MS, Failure, Item, MAX_PAUSE_MS, Queue, Target, UNSUBSCRIBED, Verdict};
@@ -18,14 +20,14 @@ use super::{Hub, State};
 use crate::model::agent_state::{self, Asked};
 use crate::model::json::Json;
 use crate::model::session::Session;
-use crate::push::encryption::Keys;
 use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
+use crate::push::request::{self, Keys, Message};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
-/// How long a push service keeps what it can't deliver, in seconds: who was away for a day looks at the list.
-const TTL_SECS: u64 = 24 * 3600;
+/// How long a push service keeps a message that it cannot deliver: after a day away, a person looks at the list anyway.
+const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Notes of this prefix are what pushes need to know after a sleep.
 pub const NOTES: &str = "push:";
@@ -286,40 +288,33 @@ impl Hub {
         }
     }
 
-    /// A notification as a message for a push service (RFC 8030). The error says why there is none.
+    /// Builds the request that brings a notification to one subscriber. The error is a sentence for the log.
     fn request(
         &self,
         notification: &Notification,
         subscription: &PushSubscription,
         vapid: &VapidKeys,
         short: bool,
-    ) -> Result<PushRequest, String> {
+    ) -> Result<Request<Vec<u8>>, String> {
         // What was checked when it was subscribed may have been written under other settings.
         let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.insecure);
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);
         let keys = keys.map_err(|_| "The keys of the subscription are broken.")?;
-        // Drawn as one: should the random source fail, the secret is no key, and nothing is encrypted.
-        let mut random = [[0; 16]; 3];
-        self.rt.random(random.as_flattened_mut());
-        let [salt, ..] = random;
-        let secret = random.as_flattened().last_chunk::<32>();
-        let payload = notification.payload(if short { SHORT_PAYLOAD } else { MAX_PAYLOAD });
-        let body = secret.and_then(|secret| keys.encrypt(payload.as_bytes(), &salt, secret));
-        let body = body.ok_or("It could not be encrypted.")?;
         let subject = self.config.push.subject.as_deref().or(subscription.hub.as_deref());
         let now = self.rt.now() / 1000;
         let tokens = &mut self.state().push.subscriptions.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
-        let headers = vec![
-            ("Authorization", authorization.ok_or("It could not be signed.")?),
-            ("Content-Encoding", "aes128gcm".to_owned()),
-            ("Content-Type", "application/octet-stream".to_owned()),
-            ("TTL", TTL_SECS.to_string()),
-            ("Topic", notification.topic()),
-            ("Urgency", notification.urgency().to_owned()),
-        ];
-        Ok(PushRequest { url: endpoint.url().to_owned(), headers, body })
+        let message = Message {
+            payload: notification.payload(if short { SHORT_PAYLOAD } else { MAX_PAYLOAD }),
+            ttl: TTL,
+            topic: &notification.topic(),
+            urgency: notification.urgency(),
+            authorization: &authorization.ok_or("It could not be signed.")?,
+        };
+        // The encryption draws its key from the same source, and panics without one.
+        self.rt.random(&mut [0]).map_err(|error| error.to_string())?;
+        request::build(&endpoint, &keys, message).map_err(|error| error.to_string())
     }
 
     /// It could not be found out what becomes of a notification: it is tried again, some times.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::Hub;
 use super::error::Error;
 use super::push::NOTE_NO_SUBSCRIBERS;
-use crate::push::encryption::{BadKey, Keys};
 use crate::push::endpoint::{Endpoint, EndpointId};
+use crate::push::request::{BadKey, Keys};
 use crate::push::vapid::{Tokens, VapidKeys};
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, secrets};
@@ -19,8 +19,6 @@ const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 /// For how long it is believed that nobody has subscribed, in milliseconds: the database may have been put back to a moment
 /// when somebody had.
 const NONE_BELIEVED_MS: u64 = 24 * 60 * 60 * 1000;
-/// How often random bytes are asked for before they are given up as a key: of 2^32 one is none.
-const KEY_TRIES: usize = 4;
 
 /// How pushes are sent, as the deployment is configured.
 #[derive(Debug, Clone)]
@@ -103,12 +101,11 @@ impl Hub {
         if let Some(keys) = known {
             return Ok(keys);
         }
-        let fresh = (0..KEY_TRIES).find_map(|_| {
-            let mut random = [0; 32];
-            self.rt.random(&mut random);
-            VapidKeys::of(&random)
-        });
-        let fresh = fresh.ok_or_else(|| Error::Unavailable("No key pair could be made for pushes.".into()))?;
+        let mut random = [0; 32];
+        self.rt.random(&mut random)?;
+        // One in 2^32 random numbers is not a key of the curve: the next request draws another one.
+        let failed = || Error::Unavailable("No key pair could be generated for pushes. Try again.".into());
+        let fresh = VapidKeys::of(&random).ok_or_else(failed)?;
         let kept = secrets::keep(&self.db, VAPID_SECRET, &fresh.private()).await?;
         let broken = || Error::Unavailable("The key pair for pushes in the database is broken.".into());
         let keys = VapidKeys::parse(&kept).ok_or_else(broken)?;

@@ -21,6 +21,11 @@ pub struct Record {
 /// An entry of the record by the order of completion.
 type Ordered<'a> = (u64, &'a str, &'a Json);
 
+/// The sort key: the time of completion, then the id.
+fn age<'a>((at, id, _): &Ordered<'a>) -> (u64, &'a str) {
+    (*at, *id)
+}
+
 impl Record {
     /// The record as the database gave it: id, time, entry.
     pub fn loaded(entries: Vec<(String, u64, Json)>) -> Self {
@@ -75,7 +80,7 @@ impl Record {
     /// All entries, oldest first.
     pub fn in_order(&self) -> impl Iterator<Item = (&str, &Json)> {
         let mut entries = self.ordered();
-        entries.sort_unstable_by_key(|(at, id, _)| (*at, *id));
+        entries.sort_unstable_by_key(age);
         entries.into_iter().map(|(_, id, entry)| (id, entry))
     }
 
@@ -84,10 +89,10 @@ impl Record {
         let mut entries = self.ordered();
         // Most of a long record need not be sorted.
         if let Some(older) = entries.len().checked_sub(RECENT + 1) {
-            entries.select_nth_unstable_by_key(older, |(at, id, _)| (*at, *id));
+            entries.select_nth_unstable_by_key(older, age);
             entries.drain(..=older);
         }
-        entries.sort_unstable_by_key(|(at, id, _)| (*at, *id));
+        entries.sort_unstable_by_key(age);
         let mut room = RECENT_BYTES;
         let fits = |(_, id, entry): &&Ordered<'_>| {
             let left = room.checked_sub(id.len() + entry.text().len());

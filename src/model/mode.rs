@@ -3,56 +3,92 @@
 //! Source: the specification's "Enumerations". The words here are the interface's own. For agents and models a
 //! deployment may have others besides them: [`super::vocabulary`] knows those.
 
-use super::words::words;
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-words! {
-    /// The agents that the hub knows.
-    AgentKind, "agent" {
-        /// `alpha`, the default.
-        Alpha = "alpha",
-        /// `beta`.
-        Beta = "beta",
-        /// `gamma`.
-        Gamma = "gamma",
-        /// `delta`.
-        Delta = "delta",
-        /// `epsilon`.
-        Epsilon = "epsilon",
+use super::words::UnknownWord;
+
+/// The agents that the hub knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownWord, parse_err_fn = unknown_agent)]
+pub enum AgentKind {
+    /// `alpha`, the default.
+    Alpha,
+    /// `beta`.
+    Beta,
+    /// `gamma`.
+    Gamma,
+    /// `delta`.
+    Delta,
+    /// `epsilon`.
+    Epsilon,
+}
+
+impl AgentKind {
+    /// The word of the interface.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
-words! {
-    /// How much an agent may do without asking.
-    PermissionMode, "permission mode" {
-        /// Ask on every tool use.
-        Default = "default",
-        /// Approve file edits, ask for commands.
-        AcceptEdits = "acceptEdits",
-        /// Approve everything.
-        BypassPermissions = "bypassPermissions",
-        /// Describe actions first.
-        Plan = "plan",
-        /// A mode of agent gamma; the specification names it without saying more.
-        Ask = "ask",
-        /// Change no files.
-        ReadOnly = "read-only",
-        /// Approve safe operations.
-        SafeYolo = "safe-yolo",
-        /// Approve everything.
-        Yolo = "yolo",
+fn unknown_agent(_: &str) -> UnknownWord {
+    UnknownWord::of::<AgentKind>("agent")
+}
+
+/// How much an agent may do without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
+#[strum(parse_err_ty = UnknownWord, parse_err_fn = unknown_permission_mode)]
+pub enum PermissionMode {
+    /// Ask on every tool use.
+    #[strum(serialize = "default")]
+    Default,
+    /// Approve file edits, ask for commands.
+    #[strum(serialize = "acceptEdits")]
+    AcceptEdits,
+    /// Approve everything.
+    #[strum(serialize = "bypassPermissions")]
+    BypassPermissions,
+    /// Describe actions first.
+    #[strum(serialize = "plan")]
+    Plan,
+    /// A mode of agent gamma; the specification names it without saying more.
+    #[strum(serialize = "ask")]
+    Ask,
+    /// Change no files.
+    #[strum(serialize = "read-only")]
+    ReadOnly,
+    /// Approve safe operations.
+    #[strum(serialize = "safe-yolo")]
+    SafeYolo,
+    /// Approve everything.
+    #[strum(serialize = "yolo")]
+    Yolo,
+}
+
+impl PermissionMode {
+    /// The word of the interface.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
-words! {
-    /// Which model an agent of kind alpha uses.
-    ModelMode, "model mode" {
-        /// The agent's own choice.
-        Default = "default",
-        /// The fast model.
-        ModelFast = "model_fast",
-        /// The strong model.
-        ModelStrong = "model_strong",
-    }
+fn unknown_permission_mode(_: &str) -> UnknownWord {
+    UnknownWord::of::<PermissionMode>("permission mode")
+}
+
+/// Which model an agent of kind alpha uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownWord, parse_err_fn = unknown_model_mode)]
+pub enum ModelMode {
+    /// The agent's own choice.
+    Default,
+    /// The fast model.
+    ModelFast,
+    /// The strong model.
+    ModelStrong,
+}
+
+fn unknown_model_mode(_: &str) -> UnknownWord {
+    UnknownWord::of::<ModelMode>("model mode")
 }
 
 /// What `metadata.flavor` makes of a session.
@@ -100,8 +136,8 @@ mod tests {
 
     fn valid_modes(word: Option<&str>) -> Vec<&'static str> {
         let flavor = flavor(word);
-        let modes = PermissionMode::ALL.iter().copied();
-        modes.filter(|mode| flavor.accepts_permission_mode(*mode)).map(PermissionMode::as_str).collect()
+        let words = PermissionMode::VARIANTS.iter().copied();
+        words.filter(|word| flavor.accepts_permission_mode(word.parse().unwrap())).collect()
     }
 
     #[test]
@@ -140,15 +176,10 @@ mod tests {
     #[test]
     fn only_the_exact_words_are_taken() {
         let words = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
-        let all: Vec<_> = PermissionMode::ALL.iter().map(|mode| mode.as_str()).collect();
-        assert_eq!(all, words);
-        let all: Vec<_> = ModelMode::ALL.iter().map(|mode| mode.as_str()).collect();
-        assert_eq!(all, ["default", "model_fast", "model_strong"]);
-        for mode in PermissionMode::ALL {
-            assert_eq!(mode.to_string().parse(), Ok(*mode));
-        }
-        for mode in ModelMode::ALL {
-            assert_eq!(mode.to_string().parse(), Ok(*mode));
+        assert_eq!(PermissionMode::VARIANTS, words);
+        assert_eq!(ModelMode::VARIANTS, ["default", "model_fast", "model_strong"]);
+        for word in words {
+            assert_eq!(word.parse::<PermissionMode>().unwrap().as_str(), word);
         }
         for word in ["", "Default", "accept-edits", "acceptedits", "read_only", "yolo ", "model_fast"] {
             assert!(word.parse::<PermissionMode>().is_err(), "{word:?}");

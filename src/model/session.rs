@@ -2,38 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use strum::EnumString;
 
 use super::json::{Flaw, Json, JsonObject};
 use super::large::Large;
 use super::namespace::Namespace;
 
 /// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ControlMode {
     /// The terminal.
     Local,
     /// The web.
     Remote,
-}
-
-impl ControlMode {
-    /// The word used on the wire and in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Remote => "remote",
-        }
-    }
-
-    /// The mode a word stands for.
-    pub fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "local" => Some(Self::Local),
-            "remote" => Some(Self::Remote),
-            _ => None,
-        }
-    }
 }
 
 /// A session as `GET /api/sessions/:id` shows it. Times are Unix milliseconds.

@@ -91,8 +91,8 @@ fn look_up<T: FromStr<Err = UnknownWord> + Copy>(word: &str, own: &[(String, T)]
             return Ok(*value);
         }
         for (known, _) in own {
-            unknown.expected.to_mut().push_str(", ");
-            unknown.expected.to_mut().push_str(known);
+            unknown.expected.push_str(", ");
+            unknown.expected.push_str(known);
         }
         Err(unknown)
     })
@@ -133,6 +133,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strum::VariantNames;
 
     const WORDS: &str = r#"{
         "agents": {"zeta-coder": "alpha", "eta": "gamma", "zeta-classic": "alpha"},
@@ -154,13 +155,13 @@ mod tests {
         for (word, kind) in [("zeta-coder", "alpha"), ("zeta-classic", "alpha"), ("eta", "gamma")] {
             assert_eq!(words.agent(word).unwrap().as_str(), kind);
         }
-        assert!(AgentKind::ALL.iter().all(|kind| words.agent(kind.as_str()) == Ok(*kind)));
+        assert!(AgentKind::VARIANTS.iter().all(|word| words.agent(word) == word.parse()));
         assert_eq!(words.model("swift"), Ok(ModelMode::ModelFast));
         assert_eq!(words.model("thorough"), Ok(ModelMode::ModelStrong));
-        assert!(ModelMode::ALL.iter().all(|mode| words.model(mode.as_str()) == Ok(*mode)));
+        assert!(ModelMode::VARIANTS.iter().all(|word| words.model(word) == word.parse()));
         assert_eq!(words.method("git-status"), "gitStatus");
         assert_eq!(words.method("config"), "set-session-config");
-        assert!(Method::ALL.iter().all(|method| words.method(method.as_str()) == method.as_str()));
+        assert!(Method::VARIANTS.iter().all(|word| words.method(word) == *word));
         assert_eq!(words.method("a method of the CLI's own"), "a method of the CLI's own");
     }
 

@@ -37,8 +37,7 @@ extern "C" {
     pub fn done(this: &Task);
 }
 
-/// Makes an instance ready for its first event: keeps the constants on the JavaScript side, and has that told when
-/// this instance is lost.
+/// Prepares an instance for its first event: installs the panic hook and the abort handler, and interns the constants.
 pub fn prepare() {
     thread_local! {
         static IS_READY: Cell<bool> = const { Cell::new(false) };
@@ -46,6 +45,8 @@ pub fn prepare() {
     if IS_READY.replace(true) {
         return;
     }
+    // In place of the `worker` crate's own hook, which would log each panic twice. What that hook marks, `lost` marks too.
+    console_error_panic_hook::set_once();
     intern_constants();
     begin(&Refusal::hub_unavailable(INTERRUPTED).body());
     handler::set_on_abort(lost);

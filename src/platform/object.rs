@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use futures::FutureExt;
 use js_sys::{JsString, Promise};
+use strum::{EnumString, IntoStaticStr};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::future_to_promise;
@@ -37,7 +38,8 @@ use crate::model::namespace::Namespace;
 type Result<T> = std::result::Result<T, JsValue>;
 
 /// What a WebSocket to the object is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SocketUse {
     /// A CLI's; the token has to come with CONNECT.
     Cli,
@@ -52,17 +54,9 @@ pub enum SocketUse {
 }
 
 impl SocketUse {
-    const ALL: [Self; 5] = [Self::Cli, Self::AuthenticatedCli, Self::BridgedCli, Self::Web, Self::Sse];
-
     /// The word in the header.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Cli => "cli",
-            Self::AuthenticatedCli => "authenticated-cli",
-            Self::BridgedCli => "bridged-cli",
-            Self::Web => "web",
-            Self::Sse => "sse",
-        }
+        self.into()
     }
 }
 
@@ -209,7 +203,7 @@ impl Shell {
     }
 
     async fn respond(&self, awake: &Awake, request: &Request, asked: Asked<'_>) -> Result<Response> {
-        match SocketUse::ALL.into_iter().find(|socket_use| socket_use.word() == asked.socket) {
+        match asked.socket.parse().ok() {
             Some(SocketUse::Web) => self.subscribe(awake, request, &asked, Format::Json).await,
             Some(SocketUse::Sse) => self.subscribe(awake, request, &asked, Format::Sse).await,
             Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Bare).await,

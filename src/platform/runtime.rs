@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use http::Request;
 use js_sys::JsString;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
@@ -14,9 +15,10 @@ use worker::durable::ScheduledTime;
 use worker::send::{SendFuture, SendWrapper};
 use worker::{Delay, SqlStorage, State, Storage};
 
+use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard::{Task, was_interrupted};
-use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, PushRequest, Runtime};
+use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, RandomSourceError, Runtime};
 
 const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
@@ -107,10 +109,8 @@ impl Runtime for ObjectRuntime {
         now()
     }
 
-    fn random(&self, bytes: &mut [u8]) {
-        if getrandom::fill(bytes).is_err() {
-            bytes.fill(0);
-        }
+    fn random(&self, bytes: &mut [u8]) -> Result<(), RandomSourceError> {
+        getrandom::getrandom(bytes).map_err(|_| RandomSourceError)
     }
 
     fn send(&self, to: &[ConnId], text: &str) {
@@ -161,10 +161,10 @@ impl Runtime for ObjectRuntime {
         Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms))))
     }
 
-    fn push(&self, request: PushRequest) -> BoxFuture<'static, Result<PushAnswer, String>> {
+    fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
         Box::pin(SendFuture::new(async move {
-            let headers: Vec<&str> = request.headers.iter().flat_map(|(name, value)| [*name, value]).collect();
-            let posted = glue::post(&request.url, &headers.join("\n"), &request.body, PUSH_LIMIT_MS);
+            let (url, headers) = (request.uri().to_string(), convert::lines(request.headers()));
+            let posted = glue::post(&url, &headers, request.body(), PUSH_LIMIT_MS);
             let answer = JsFuture::from(posted).await.map_err(|error| format!("{error:?}"))?;
             // Status and `Retry-After` on two lines, or a sentence.
             let answer = answer.as_string().unwrap_or_default();

@@ -118,7 +118,7 @@ async fn serve(
 /// 32 random bytes as text; none without a random source: what was offered once is kept.
 fn fresh_secret() -> Option<String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).ok()?;
+    getrandom::getrandom(&mut bytes).ok()?;
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
@@ -209,8 +209,7 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
     let pair = WebSocketPair::new()?;
     pair.server.accept()?;
     let mut random = [0; 10];
-    // Not a secret: zeros would do.
-    let _ = getrandom::fill(&mut random);
+    getrandom::getrandom(&mut random).map_err(|error| JsValue::from_str(&error.to_string()))?;
     pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     let socket = JsValue::from(server.as_ref());

@@ -1,9 +1,10 @@
-//! What a web push is made of: who may be called ([`endpoint`]), the payload ([`payload`]), its encryption ([`encryption`],
-//! RFC 8291), and the signature that names the hub ([`vapid`], RFC 8292). No IO; when and to whom is `hub`'s business.
+//! The parts of a web push: the endpoints that may be called ([`endpoint`]), the payload ([`payload`]), the encrypted request
+//! ([`request`], RFC 8030 and 8291), and the signature that names the hub ([`vapid`], RFC 8292). No IO: `hub` decides when
+//! a push is sent, and to whom.
 
-pub mod encryption;
 pub mod endpoint;
 pub mod payload;
+pub mod request;
 pub mod vapid;
 
 use base64::Engine;

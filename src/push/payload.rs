@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::encryption::MAX_MESSAGE;
+use super::request::MAX_MESSAGE;
 use super::to_base64url;
 
 /// The largest payload, in bytes of JSON.

@@ -1,4 +1,5 @@
 //! VAPID (RFC 8292): the key pair by which push services know the hub, and the short-lived tokens that it signs.
+//! `jwt-compact` signs them; `web-push-native` could, but leaves the port out of `aud`.
 
 use std::collections::HashMap;
 

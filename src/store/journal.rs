@@ -391,8 +391,9 @@ impl<O> Noted<O> {
         writer.add(sql::TRIM_COMPLETED, self.overfull.iter().map(|id| IdRow(id)));
         writer.add(sql::DELETE_MACHINES, self.forgotten.iter().map(|id| IdRow(id)));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
-        let gone: BTreeSet<&String> = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten).collect();
-        writer.add(sql::SWEEP_VALUE_PARTS, gone.into_iter().map(|id| IdRow(id)));
+        let gone = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten);
+        let gone: BTreeSet<&str> = gone.map(String::as_str).collect();
+        writer.add(sql::SWEEP_VALUE_PARTS, gone.into_iter().map(IdRow));
         writer.statements
     }
 }

@@ -11,7 +11,7 @@ use crate::model::large::Large;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
-use crate::model::session::Session;
+use crate::model::session::{ControlMode, Session};
 
 /// The largest JSON parameter with several rows, in bytes: half of D1's 2 MB a value, so that one more row always fits.
 const MAX_PARAM_BYTES: usize = 1_000_000;
@@ -132,7 +132,7 @@ pub struct TouchRow<'a> {
     thinking_at: u64,
     active: bool,
     thinking: bool,
-    mode: Option<&'static str>,
+    mode: Option<ControlMode>,
     permission_mode: Option<&'a str>,
     model_mode: Option<&'a str>,
 }
@@ -148,7 +148,7 @@ impl<'a> TouchRow<'a> {
             thinking_at: s.thinking_at,
             active: s.active,
             thinking: s.thinking,
-            mode: s.mode.map(|m| m.as_str()),
+            mode: s.mode,
             permission_mode: s.permission_mode.as_deref(),
             model_mode: s.model_mode.as_deref(),
         }

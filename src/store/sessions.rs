@@ -4,7 +4,7 @@ use super::rows::MAX_RECORD_BYTES;
 use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
-use crate::model::session::{ControlMode, Session};
+use crate::model::session::Session;
 use crate::model::summary::Facts;
 
 /// Where a message stands that was seen before.
@@ -135,7 +135,7 @@ fn from_row(namespace: &Namespace, row: Row) -> Session {
         thinking_at: c.number(),
         active: c.flag(),
         thinking: c.flag(),
-        mode: c.maybe_text().as_deref().and_then(ControlMode::from_word),
+        mode: c.maybe_text().and_then(|word| word.parse().ok()),
         metadata: c.json(),
         metadata_large: None,
         metadata_version: c.number(),

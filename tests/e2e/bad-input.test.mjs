@@ -1,7 +1,7 @@
 /**
  * Bad input to the built hub, in ways that only a wire can carry it: bytes that are no text, bodies without a length, paths
  * that the runtime rewrites, frames of every kind. Each is answered, and the hub and its sockets go on. What can be wrong
- * with each field is tested natively (`tests/bad_*.rs`).
+ * with each field is tested natively (`tests/it/bad_input`).
  */
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-/** Faults between the hub and its database, in the real runtime. What each does to every use case: `tests/faults.rs`. */
+/** Faults between the hub and its database, in the real runtime. What each does to every use case: `tests/it/faults.rs`. */
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

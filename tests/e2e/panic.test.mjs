@@ -90,13 +90,22 @@ describe('a panic', () => {
     });
   }
 
-  test('that Rust itself makes costs no more', async (t) => {
-    const all = await crowd(t, 'unwrapped');
-    assertInterrupted(await all.web.upgrade('/api/events', { headers: { 'x-trap': 'socket' } }));
-    await hub.complaints.next((text) => text.includes('Rust panic'), 'a complaint of it');
-    await assertAllGoOn(all);
-    assert.deepEqual(all.losses, []);
-  });
+  for (const { where, trap, path, message, authorize } of [
+    { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'No response is made', authorize: false },
+    { where: 'object', trap: 'socket', path: '/api/events', message: 'No socket is taken' },
+  ]) {
+    test(`that Rust itself makes in the ${where} costs no more, and is logged once, with its message and location`, async (t) => {
+      const all = await crowd(t, `unwrapped-in-the-${where}`);
+      const panics = () => hub.complaints.all.join('').split('panicked at').length - 1;
+      const before = panics();
+      assertInterrupted(await all.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
+      const logged = await hub.complaints.next((text) => text.includes(message), 'the panic in the log');
+      assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
+      await assertAllGoOn(all);
+      assert.deepEqual(all.losses, []);
+      assert.equal(panics() - before, 1);
+    });
+  }
 
   test('over a frame costs its sender the socket, and the frame can be sent again', async (t) => {
     const all = await crowd(t, 'frame');

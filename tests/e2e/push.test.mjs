@@ -84,14 +84,17 @@ describe('a push', { concurrency: true }, () => {
     await subscribed('odd', always(410));
     await subscribed('odd', always(403));
     await subscribed('odd', always(302, { location: `${service.origin}/elsewhere` }));
-    const long = await subscribed('odd', (number) => ({ status: number === 1 ? 413 : 201 }));
-    const busy = await subscribed('odd', (number) => (number === 1 ? { status: 429, headers: { 'retry-after': '1' } } : {}));
+    const long = await subscribed('odd', ({ body }) => ({ status: body.length > 3_000 ? 413 : 201 }));
+    let isBusy = true;
+    const busy = await subscribed('odd', () => (isBusy ? { status: 429, headers: { 'retry-after': '1' } } : {}));
     const requests = { r1: { tool: 'T'.repeat(9_000), arguments: {} } };
     await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
     const [first, second] = [await long.next(), await long.next()];
     assert.ok(first.body.length <= 4096 && second.body.length < first.body.length);
     assert.deepEqual(second.payload.data, first.payload.data);
-    const [early, late] = [await busy.next(), await busy.next()];
+    const early = await busy.next();
+    isBusy = false;
+    const late = await busy.next();
     assert.ok(late.at - early.at >= 900, 'not before it was asked for');
     const [entry] = await logged('odd', 'sent');
     assert.deepEqual([entry.sent, entry.failed], [2, 3]);
@@ -105,11 +108,12 @@ describe('a push', { concurrency: true }, () => {
 
   test('that has to wait survives the sleep of the object', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sleeps', tag: 'demo' });
-    const retry = { status: 503, headers: { 'retry-after': '3' } };
-    const browser = await subscribed('sleeps', (number) => (number === 1 ? retry : {}));
+    let isBusy = true;
+    const browser = await subscribed('sleeps', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
     await cli.say(session.id, READY);
     await browser.next();
     await logged('sleeps', 'sending');
+    isBusy = false;
     await hub.sleep('sleeps');
     assert.equal((await browser.next()).payload.title, 'Session Ready');
     await logged('sleeps', 'sent');

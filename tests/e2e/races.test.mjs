@@ -1,4 +1,4 @@
-/** What happens when several real clients do something to one session at once. Every order is tried in tests/concurrency.rs. */
+/** What happens when several real clients do something to one session at once. Every order is tried in tests/it/concurrency.rs. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';

@@ -87,7 +87,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
       const read = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await read()).body.branch, 'main');
       await hub.restart();
-      // How long a client takes to come back is its own and the machine's business: tests/grace.rs has the hub's clock.
+      // How long a client takes to come back is its own and the machine's business: tests/it/grace.rs has the hub's clock.
       const back = await connectCli(t, hub, { namespace: 'unnoticed', way, auth: { sessionId: session.id } });
       const call = read();
       // The hub has read the request before the method is registered.

@@ -2,8 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
+import { HubRefuses, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { liveSession } from './lib/cli.mjs';
-import { startHub } from './lib/hub.mjs';
+import { SECRET, startHub } from './lib/hub.mjs';
+
+const TOKENS = [SECRET, namespaceToken(SECRET, 'default')];
+
+/** What `npm run dev` does with a hub that it has started: finds the token that opens it, or says why none does. */
+const ready = ({ url }) => waitUntilReady(url, { tokens: TOKENS, timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars' });
 
 const WRONG = {
   CLI_API_TOKEN: [' ', 'x'.repeat(960)],
@@ -21,7 +28,7 @@ const WRONG = {
 
 for (const [name, values] of Object.entries(WRONG)) {
   for (const value of values) {
-    test(`${name} cannot be ${JSON.stringify(value).slice(0, 20)}, and every request is told so`, async (t) => {
+    test(`${name} cannot be ${JSON.stringify(value).slice(0, 20)}, and every request is told so, as is \`npm run dev\``, async (t) => {
       const hub = await startHub({ vars: { [name]: value }, schema: false });
       t.after(() => hub.stop());
       for (const path of ['/health', '/api/sessions']) {
@@ -29,6 +36,7 @@ for (const [name, values] of Object.entries(WRONG)) {
         assert.deepEqual([status, body.code], [503, 'not_configured']);
         assert.ok(body.error.includes(name), body.error);
       }
+      await assert.rejects(ready(hub), (error) => error instanceof HubRefuses && error.message.includes(name));
     });
   }
 }
@@ -44,10 +52,19 @@ test('a hub without its rate limit does not serve as if it had one', async (t) =
 });
 
 test('numbers and truth values may stand in wrangler.toml as such', async (t) => {
-  const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true }, schema: false });
+  const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true } });
   t.after(() => hub.stop());
   assert.equal((await hub.web(undefined, null).get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret opens nothing');
+  assert.equal(await ready(hub), TOKENS[1], '`npm run dev` finds the token that does');
+});
+
+test('`npm run dev` does not wait for a hub whose database has no schema, and says what to run', async (t) => {
+  const hub = await startHub({ schema: false });
+  t.after(() => hub.stop());
+  await assert.rejects(ready(hub), (error) => error instanceof HubRefuses && /no schema yet.*migrations apply/.test(error.message));
+  await hub.migrate();
+  assert.equal(await ready(hub), TOKENS[0]);
 });
 
 test('an alarm that rings under broken settings rings again, and costs the namespace nothing', async (t) => {

@@ -8,6 +8,7 @@ import { fetchWhole } from './api/fetch.ts';
 import { Presence } from './api/presence.ts';
 import type { HubEvent } from './api/types.ts';
 import { own } from './own.ts';
+import { restoreDrafts } from './state/drafts.ts';
 import { Outbox } from './state/outbox.ts';
 import { connection, isCatchingUp, namespace, openSession, show, signedOutBecause, state } from './state/store.ts';
 import { Sync } from './state/sync.ts';
@@ -184,6 +185,7 @@ function start(name: string): void {
   signedOutBecause.value = null;
   namespace.value = name;
   outbox.restore();
+  restoreDrafts();
   channel.start();
 }
 

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../lib/await.mjs';
-import { counted, DESK, openPage, linkTo } from '../lib/browser.mjs';
+import { counted, DESK, linkTo } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, browser, visit, session } = await startConsole();
+const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
 const say = (cli, id, text) => cli.say(id, { role: 'agent', content: { type: 'text', text } });
 const place = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
@@ -37,7 +37,7 @@ test('offline, what is written waits; back online, it goes out and what was miss
 
 test('a message that did not get through goes out with the next sign of the hub, and what is written later after it', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'again', ...place });
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   let connected;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     connected = socket;
@@ -123,7 +123,7 @@ test('after a restart of the hub everything is read again, without a reload', as
 
 test('a connection that broke is said to be away until it is back, and what was missed is there then', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'broken', ...place });
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   let isBroken = false;
   const sockets = [];
   await page.routeWebSocket(/\/api\/events/, (socket) => {
@@ -145,40 +145,9 @@ test('a connection that broke is said to be away until it is back, and what was 
   await page.getByText('The connection broke').waitFor({ state: 'detached' });
 });
 
-test('offline, a part of the console that is missing takes nothing with it; when the hub is there, the page is loaded anew', async (t) => {
-  const { session: one } = await liveSession(t, hub, { namespace: 'parts', ...place });
-  const { page, context } = await openPage(t, browser, hub, { ...DESK, serviceWorkers: 'block' });
-  // The page has been there for a while.
-  await page.addInitScript(() => {
-    const now = performance.now.bind(performance);
-    performance.now = () => now() + 60_000;
-  });
-  await page.goto(linkTo(hub, 'parts', `/sessions/${one.id}`));
-  await new Chat(page).line.waitFor();
-  await page.evaluate(() => {
-    window.sameDocument = true;
-  });
-  const isSame = () => page.evaluate(() => window.sameDocument === true);
-  await context.setOffline(true);
-  await page.getByText('You are offline.').waitFor();
-  await page.getByRole('link', { name: 'Machines' }).click();
-  await page.getByRole('alert').getByText('A part of the console could not be fetched.').waitFor();
-  assert.equal(await isSame(), true);
-  await context.setOffline(false);
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
-  await page.evaluate(() => {
-    window.sameDocument = true;
-  });
-  await page.route('**/assets/settings-*.js', (route) => route.fulfill({ status: 404 }), { times: 1 });
-  await Promise.all([page.waitForEvent('load'), page.getByRole('link', { name: 'Settings' }).click()]);
-  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
-  assert.equal(await isSame(), false);
-});
-
 test('after a gap in the events everything is read again, which the page says', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'gap', ...place });
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   let isDeaf = false;
   let last;
   const heard = new Recorder('the frames of the console');
@@ -211,7 +180,7 @@ test('after a gap in the events everything is read again, which the page says', 
 
 test('where no WebSocket gets through, events come as a stream', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'stream', ...place });
-  const { page, complaints } = await openPage(t, browser, hub);
+  const { page, complaints } = await open(t);
   let sockets = 0;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     sockets += 1;
@@ -238,7 +207,7 @@ test('where no WebSocket gets through, events come as a stream', async (t) => {
 
 test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'renewed', ...place });
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   const sockets = [];
   const heard = new Recorder('the frames of the console');
   await page.routeWebSocket(/\/api\/events/, (socket) => {
@@ -268,7 +237,7 @@ test('a JWT that has run out is renewed, and nothing is missed', async (t) => {
 
 test('whoever hides the page says so, and hears a toast while another session is in view', async (t) => {
   const { session: one } = await liveSession(t, hub, { namespace: 'visible', ...place });
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   let connected;
   await page.routeWebSocket(/\/api\/events/, (socket) => {
     connected = socket;

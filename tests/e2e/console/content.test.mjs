@@ -13,11 +13,17 @@ const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
 const text = (words) => output({ type: 'text', text: words });
 
+/** A session whose agent has said something. */
+async function talk(t, namespace, tag, messages, metadata = {}) {
+  const live = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/x', host: 'h', ...metadata } });
+  for (const message of messages) await live.cli.say(live.session.id, message);
+  return live;
+}
+
 /** A session whose agent has said something, on a page. */
 async function conversation(t, namespace, messages, options = DESK, metadata = {}) {
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/x', metadata: { path: '/code/x', host: 'h', ...metadata } });
-  for (const message of messages) await cli.say(session.id, message);
-  return { cli, session, ...(await visit(t, namespace, { ...options, path: `/sessions/${session.id}` })) };
+  const live = await talk(t, namespace, '/code/x', messages, metadata);
+  return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
 
 test('what an agent writes cannot do anything to the page, and what is not known is shown as it is', async (t) => {
@@ -155,8 +161,10 @@ test('texts that are made to hold up the page are shown as they were written, an
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
+  const { page, complaints } = await visit(t, 'costly');
   for (const [name, words] of Object.entries(costly)) {
-    const { page, complaints } = await conversation(t, name.replaceAll(' ', '-'), [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+    const { session } = await talk(t, 'costly', name, [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+    await page.goto(`/sessions/${session.id}`);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This cannot be shown').count(), 0);

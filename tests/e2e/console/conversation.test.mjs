@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { focused, holds, linkTo, openPage, PHONE } from '../lib/browser.mjs';
+import { focused, holds, linkTo, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, browser, visit, session } = await startConsole();
+const { hub, open, visit, session } = await startConsole();
 
 test('a person signs in with the token, is told of a wrong one, and signs out', async (t) => {
-  const { page, complaints } = await openPage(t, browser, hub);
+  const { page, complaints } = await open(t);
   await page.goto('/');
   await page.getByLabel('Access token').fill('wrong:sign-in');
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -28,7 +28,7 @@ test('a person signs in with the token, is told of a wrong one, and signs out', 
 });
 
 test('a link with a token that is not good says so, and leaves no token in the address', async (t) => {
-  const { page } = await openPage(t, browser, hub);
+  const { page } = await open(t);
   await page.goto('/#token=wrong%3Alink');
   await page.getByText(/The link did not sign you in: /).waitFor();
   await page.waitForURL(`${hub.url}/`);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { counted, DESK, holds, PHONE } from '../lib/browser.mjs';
+import { counted, holds, PHONE } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -83,8 +83,8 @@ test('an edit is shown as a diff before it is approved, and can end the question
 });
 
 /** A session that asks, and what its agent is answered. */
-async function asking(t, namespace, requests, options = DESK) {
-  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
+async function asker(t, namespace, tag, requests) {
+  const { session: one, cli } = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/a', host: 'h' } });
   const answered = [];
   await cli.serve(`${one.id}:permission`, (params) => (answered.push(params), { success: true }));
   let expectedVersion = 1;
@@ -94,7 +94,13 @@ async function asking(t, namespace, requests, options = DESK) {
     expectedVersion += 1;
   };
   await ask(requests);
-  return { ask, answered, ...(await visit(t, namespace, { ...options, path: `/sessions/${one.id}` })) };
+  return { ask, answered, path: `/sessions/${one.id}` };
+}
+
+/** A session that asks, on a page. */
+async function asking(t, namespace, requests) {
+  const { path, ...rest } = await asker(t, namespace, '/code/a', requests);
+  return { ...rest, ...(await visit(t, namespace, { path })) };
 }
 
 test('whatever a request looks like, all of what it would do is seen before it is approved', async (t) => {
@@ -107,8 +113,10 @@ test('whatever a request looks like, all of what it would do is seen before it i
     'an edit of nothing': { file_path: 'a', old_string: command, new_string: command },
     'a text': `${'line\n'.repeat(20)}${command}`,
   };
-  for (const [at, [name, args]] of Object.entries(input).entries()) {
-    const { page, complaints } = await asking(t, `all-${at}`, { r1: { tool: 'Bash', arguments: args, createdAt: 1 } });
+  const { page, complaints } = await visit(t, 'all');
+  for (const [name, args] of Object.entries(input)) {
+    const { path } = await asker(t, 'all', name, { r1: { tool: 'Bash', arguments: args, createdAt: 1 } });
+    await page.goto(path);
     const card = new Chat(page).request();
     await card.getByText(command).waitFor();
     await card.getByRole('heading', { name: 'May it use Bash?' }).waitFor();

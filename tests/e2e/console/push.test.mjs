@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { deferred, eventually, within } from '../lib/await.mjs';
-import { DESK, linkTo, openPage } from '../lib/browser.mjs';
+import { DESK, linkTo } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
@@ -17,13 +17,13 @@ import { PushService } from '../lib/push-service.mjs';
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const service = await new PushService().start();
 after(() => service.stop());
-const { hub, browser, session, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' } });
+const { hub, open, session, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' }, serviceWorkers: 'allow' });
 
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 /** The settings of a browser with a subscription of the local push service. */
 async function settings(t, namespace, subscription) {
-  const opened = await openPage(t, browser, hub, DESK);
+  const opened = await open(t);
   await giveOut(opened.context, subscription);
   await opened.page.goto(linkTo(hub, namespace, '/settings'));
   await opened.page.getByRole('heading', { name: 'Notifications' }).waitFor();
@@ -157,19 +157,19 @@ test('notifications that are turned off while they are made known stay off', asy
   const { page } = await settings(t, 'overtaken', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
-  // The page makes them known as it begins, and the settings once more.
+  // The settings make them known again whenever they are opened.
+  await page.getByRole('link', { name: 'Machines' }).click();
   const [held, passes] = [deferred(), deferred()];
-  let count = 0;
   await page.route('**/api/push/subscribe', async (route) => {
-    if (route.request().method() === 'POST' && (count += 1) === 2) {
+    if (route.request().method() === 'POST') {
       held.resolve();
       await passes.promise;
     }
     await route.fallback();
   });
-  await page.reload();
+  await page.getByRole('link', { name: 'Settings' }).click();
   await off(page).waitFor();
-  await within(held.promise, 'the second time');
+  await within(held.promise, 'the subscription to be made known');
   await off(page).click();
   const late = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
   passes.resolve();
@@ -190,7 +190,7 @@ test('why there is no switch is said: blocked, not possible, or only from the ho
     [without, /This browser has no notifications/],
     [onPhone, /Add to Home Screen/],
   ]) {
-    const { page, context } = await openPage(t, browser, hub, DESK);
+    const { page, context } = await open(t);
     await context.addInitScript(script);
     await page.goto(linkTo(hub, 'without', '/settings'));
     await page.getByText(words).waitFor();
@@ -216,7 +216,7 @@ test('the settings tell what became of the last notifications', async (t) => {
   await none.waitFor();
 
   const refusing = service.browser(() => ({ status: 403 }));
-  const busy = service.browser((number) => (number === 1 ? { status: 503, headers: { 'retry-after': '3600' } } : {}));
+  const busy = service.browser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
   for (const { subscription } of [refusing, busy]) assert.equal((await hub.web('wonders').post('/api/push/subscribe', subscription)).status, 200);
   const requests = { r1: { tool: 'shell', arguments: {} } };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
@@ -246,7 +246,7 @@ test('the page and the service worker of PROTOCOL.md do what they say', async (t
   });
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
   const device = service.browser();
-  const { page, context, complaints } = await openPage(t, browser, hub, DESK);
+  const { page, context, complaints } = await open(t);
   await giveOut(context, device.subscription);
   await page.goto(site);
   await page.evaluate('subscribe()');

@@ -1,14 +1,15 @@
-/** How the hub serves its console: which paths are whose, and what goes with the files. */
+/** How the hub serves its console: its paths, its headers, and a page whose files are gone. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK } from '../lib/browser.mjs';
-import { startConsole } from '../lib/console.mjs';
+import { DESK, holds, linkTo } from '../lib/browser.mjs';
+import { liveSession } from '../lib/cli.mjs';
+import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
 /** What a browser says when it opens a page. */
 const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' };
@@ -122,4 +123,116 @@ test('a file that is opened by itself does not take the place of the page withou
   await context.setOffline(true);
   await page.goto(`${hub.url}/machines`);
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
+});
+
+/**
+ * A page with a session that was loaded a minute ago: the console never reloads a page that it has just loaded. Nothing is
+ * kept by a service worker.
+ */
+async function longOpenPage(t, namespace) {
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } });
+  const { page, context, complaints } = await open(t, { ...DESK, serviceWorkers: 'block' });
+  await page.addInitScript(() => {
+    const now = performance.now.bind(performance);
+    performance.now = () => now() + 60_000;
+  });
+  await page.goto(linkTo(hub, namespace, `/sessions/${session.id}`));
+  const chat = new Chat(page);
+  await chat.line.waitFor();
+  await page.evaluate(() => {
+    window.sameDocument = true;
+  });
+  const isSameDocument = () => page.evaluate(() => window.sameDocument === true);
+  return { session, cli, page, context, complaints, chat, isSameDocument };
+}
+
+/** Answers 404 for the files of a pattern until the page is loaded again, as a hub does after a deploy. */
+async function deploy(page, pattern) {
+  let isOldPage = true;
+  page.on('request', (request) => {
+    if (request.isNavigationRequest()) isOldPage = false;
+  });
+  await page.route(pattern, (route) => (isOldPage ? route.fulfill({ status: 404 }) : route.fallback()));
+}
+
+test('offline, a view that was never opened leaves the page as it is, and online the next try shows it', async (t) => {
+  const { page, context, isSameDocument } = await longOpenPage(t, 'offline');
+  await context.setOffline(true);
+  await page.getByText('You are offline.').waitFor();
+  await page.getByRole('link', { name: 'Machines' }).click();
+  await page.getByRole('alert').getByText('A part of the console could not be fetched.').waitFor();
+  assert.equal(await isSameDocument(), true);
+  await context.setOffline(false);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+});
+
+test('after a deploy, a view whose file is gone loads the new page, and no draft is lost', async (t) => {
+  const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
+  const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
+  const reason = page.getByRole('dialog').getByLabel(/What should the agent know/);
+  const deny = () => chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
+  await deny();
+  await reason.fill('Not now, as');
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  await chat.line.fill('A message that is not');
+
+  await deploy(page, '**/assets/settings-*.js');
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
+  assert.equal(await isSameDocument(), false);
+  await page.getByRole('link', { name: /The talk/ }).click();
+  await holds(chat.line, 'A message that is not');
+  await deny();
+  await holds(reason, 'Not now, as');
+});
+
+test('after a deploy, a page with attached files is reloaded when they are sent or removed', async (t) => {
+  const { page, isSameDocument } = await longOpenPage(t, 'attached');
+  await page.locator('input[type=file]').setInputFiles([{ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('x') }]);
+  const remove = page.getByRole('button', { name: 'Remove notes.txt' });
+  await remove.waitFor();
+  await deploy(page, '**/assets/settings-*.js');
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('alert').getByText('Send or remove the attached files').waitFor();
+  assert.equal(await isSameDocument(), true);
+  await page.getByRole('link', { name: /The talk/ }).click();
+  await remove.click();
+  await remove.waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: 'Settings' }).click();
+  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
+  assert.equal(await isSameDocument(), false);
+});
+
+test('a preload that fails alone changes nothing: the view is shown without a reload', async (t) => {
+  const { page, isSameDocument, complaints } = await longOpenPage(t, 'preload');
+  // Only the preload asks for the missing file, however often a browser asks for either.
+  await page.evaluate(() => {
+    const append = document.head.appendChild.bind(document.head);
+    document.head.appendChild = (link) => {
+      if (link.rel === 'modulepreload') link.href = `/assets/gone-${link.href.split('/').at(-1)}`;
+      return append(link);
+    };
+  });
+  const failed = page.waitForResponse((response) => response.url().includes('/assets/gone-settings-'));
+  await page.getByRole('link', { name: 'Settings' }).click();
+  assert.equal((await failed).status(), 404);
+  await page.getByRole('heading', { name: 'Appearance' }).waitFor();
+  assert.equal(await isSameDocument(), true);
+  assert.deepEqual(complaints, []);
+});
+
+test('code whose highlighter cannot be fetched stays plain, and the page that somebody writes in is not reloaded', async (t) => {
+  const { session, cli, page, chat, isSameDocument, complaints } = await longOpenPage(t, 'plain');
+  await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
+  const missing = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
+  const say = (text) => cli.say(session.id, { role: 'agent', content: { type: 'text', text } });
+  await say('```rust\nfn main() {}\n```');
+  await missing;
+  await chat.says('fn main() {}');
+  await say('Done.');
+  await chat.says('Done.');
+  assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
+  assert.deepEqual(complaints, []);
 });

@@ -8,13 +8,13 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, focused, openPage, PHONE, linkTo } from '../lib/browser.mjs';
+import { DESK, focused, PHONE, linkTo } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { keepAlive, NOW, tell } from '../lib/sample.mjs';
 
-const { hub, browser } = await startConsole();
+const { hub, open } = await startConsole();
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 const SIZES = { phone: PHONE, desk: DESK };
@@ -24,7 +24,7 @@ const THEMES = ['light', 'dark'];
 const VIEWS = [
   { name: 'sessions', at: () => '/', shows: 'Parse the dates', screens: ['phone light'] },
   { name: 'conversation', at: (id) => `/sessions/${id}`, shows: 'Shall I commit it?', screens: ['phone light', 'phone dark', 'desk light'] },
-  { name: 'changes', at: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', open: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
+  { name: 'changes', at: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
   { name: 'files', at: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screens: ['desk dark'] },
   { name: 'machines', at: () => '/machines', shows: 'online', screens: [] },
   { name: 'new', at: () => '/new', shows: 'Ways of working', screens: [] },
@@ -78,36 +78,42 @@ async function faults(page) {
 test('axe finds no fault in any view', { timeout: 280_000 }, async (t) => {
   const id = await sample(t);
   for (const [size, device] of Object.entries(SIZES)) {
-    for (const colorScheme of THEMES) {
-      const { page, complaints } = await openPage(t, browser, hub, { ...device, colorScheme, bypassCSP: true });
-      await page.addInitScript({ path: axe });
-      await page.clock.setFixedTime(NOW);
-      await page.goto('/');
-      await page.getByLabel('Access token').waitFor();
-      assert.deepEqual(await faults(page), [], `sign-in ${size} ${colorScheme}`);
-      await page.goto(linkTo(hub, 'views'));
-      await page.waitForURL((url) => url.hash === '');
-      for (const { name, at, shows, open, screens } of VIEWS) {
-        await page.goto(at(id));
-        const seen = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
-        await seen.waitFor();
-        if (open) {
-          await page.locator('summary', { hasText: open }).click();
-          await page.getByRole('region', { name: `Diff of ${open}` }).waitFor();
-        }
-        await settled(page);
-        if (name === 'conversation') await readThrough(page);
+    const { page, complaints } = await open(t, { ...device, bypassCSP: true });
+    await page.addInitScript({ path: axe });
+    await page.clock.setFixedTime(NOW);
+    const inEachTheme = async (name, look = () => {}) => {
+      for (const colorScheme of THEMES) {
+        await page.emulateMedia({ colorScheme });
         assert.deepEqual(await faults(page), [], `${name} ${size} ${colorScheme}`);
-        if (process.env.UPDATE_SCREENS && screens.includes(`${size} ${colorScheme}`)) await keep(page, `${name}-${size}-${colorScheme}`);
+        await look(colorScheme);
       }
-      assert.deepEqual(complaints, []);
+    };
+    await page.goto('/');
+    await page.getByLabel('Access token').waitFor();
+    await inEachTheme('sign-in');
+    await page.goto(linkTo(hub, 'views'));
+    await page.waitForURL((url) => url.hash === '');
+    for (const { name, at, shows, opens, screens } of VIEWS) {
+      await page.goto(at(id));
+      const seen = page.locator(name === 'sessions' ? '.sidebar' : 'main').getByText(shows, { exact: false }).first();
+      await seen.waitFor();
+      if (opens) {
+        await page.locator('summary', { hasText: opens }).click();
+        await page.getByRole('region', { name: `Diff of ${opens}` }).waitFor();
+      }
+      await settled(page);
+      if (name === 'conversation') await readThrough(page);
+      await inEachTheme(name, async (theme) => {
+        if (process.env.UPDATE_SCREENS && screens.includes(`${size} ${theme}`)) await keep(page, `${name}-${size}-${theme}`);
+      });
     }
+    assert.deepEqual(complaints, []);
   }
 });
 
 test('dialogs, menus and toasts have no fault, and work by keys alone', async (t) => {
   const id = await sample(t);
-  const { page } = await openPage(t, browser, hub, { ...DESK, bypassCSP: true });
+  const { page } = await open(t, { ...DESK, bypassCSP: true });
   await page.addInitScript({ path: axe });
   await page.goto(linkTo(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();

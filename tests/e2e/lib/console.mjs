@@ -9,9 +9,10 @@ import { Lifetime } from './lifetime.mjs';
 
 /**
  * Starts a hub with its console, and a browser; both end with the file's tests.
- * @param {{vars?: Record<string, unknown>}} [options] the hub's variables
+ * @param {{vars?: Record<string, unknown>, serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
+ *   `serviceWorkers`: whether pages have the service worker, which fetches the whole console for each new context
  */
-export async function startConsole({ vars } = {}) {
+export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
   // The browser first: without one there is nothing to end.
@@ -19,9 +20,12 @@ export async function startConsole({ vars } = {}) {
   const hub = await startHub({ console: true, vars });
   suite.after(() => hub.stop());
 
-  /** A page that is signed in to a namespace. @see openPage */
+  /** An empty page in a context of its own. @see openPage */
+  const open = (t, options = DESK) => openPage(t, browser, hub, { serviceWorkers, ...options });
+
+  /** A page that is signed in to a namespace. */
   const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
-    const opened = await openPage(t, browser, hub, options);
+    const opened = await open(t, options);
     await opened.page.goto(linkTo(hub, namespace, path));
     await opened.page.waitForURL((url) => url.hash === '');
     return opened;
@@ -43,7 +47,7 @@ export async function startConsole({ vars } = {}) {
     return { repository, agent, ...opened, chat: new Chat(opened.page) };
   };
 
-  return { hub, browser, visit, session };
+  return { hub, open, visit, session };
 }
 
 /** A session's conversation on a page. */

@@ -40,15 +40,15 @@ export class PushService {
 
   /**
    * A browser with keys of its own.
-   * @param {(number: number) => {status?: number, headers?: Record<string, string>} | undefined} [answer] what its messages
-   *   are answered with, by their number from 1: 201 unless it says something else, and nothing at all for undefined
+   * @param {(message: {body: Buffer}) => {status?: number, headers?: Record<string, string>} | undefined} [answer] the
+   *   response to a message: 201 by default, and none at all for undefined
    */
   browser(answer = () => ({})) {
     const keys = createECDH('prime256v1');
     const auth = randomBytes(16);
     const path = `/send/${this.#browsers.size + 1}`;
     const got = new Recorder(`what came for ${path}`);
-    this.#browsers.set(path, { got, answer: () => answer(got.all.length) });
+    this.#browsers.set(path, { got, answer });
     const p256dh = keys.generateKeys('base64url');
     return {
       path,
@@ -72,7 +72,7 @@ export class PushService {
     this.messages.push(message);
     const browser = this.#browsers.get(path);
     browser?.got.push(message);
-    const answer = browser ? browser.answer() : { status: 404 };
+    const answer = browser ? browser.answer(message) : { status: 404 };
     if (answer) response.writeHead(answer.status ?? 201, answer.headers).end();
   }
 

@@ -25,6 +25,17 @@ function set() {
   isSet = true;
 }
 
+/** The next response cannot be made. The `worker` crate takes this for impossible and unwraps it: a panic as Rust makes it. */
+function breakResponse() {
+  const { Response } = globalThis;
+  globalThis.Response = class {
+    constructor() {
+      globalThis.Response = Response;
+      throw new Error('No response is made');
+    }
+  };
+}
+
 /** A batch of this object's that is on its way is to have a panic behind it. */
 let isCommitting = false;
 
@@ -48,6 +59,7 @@ export default {
   fetch(request, env, context) {
     trap = request.headers.get('x-trap');
     if (trap === 'worker') set();
+    if (trap === 'response') breakResponse();
     return new HubWorker(context, env).fetch(request);
   },
 };
@@ -58,7 +70,7 @@ export class NamespaceHub extends DurableObject {
     setBehindCommits(env.DB);
     const { acceptWebSocket } = state;
     state.acceptWebSocket = (socket) => {
-      // The `worker` crate takes this for impossible and unwraps it: a panic as Rust makes it.
+      // Another panic as Rust makes it.
       if (this.refuses) throw new Error('No socket is taken');
       return acceptWebSocket.call(state, socket);
     };

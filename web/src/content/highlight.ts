@@ -53,13 +53,17 @@ function languageOf(word: string): string | null {
 
 /**
  * Code as HTML in which everything but the colouring is escaped.
- * @returns null when there is no such language, or the code is too long
+ * @returns null when the language is unknown or its grammar cannot be fetched, or the code is too long
  */
 export async function highlight(code: string, word: string): Promise<string | null> {
   const name = languageOf(word);
   const load = name === null ? undefined : LANGUAGES[name];
   if (name === null || !load || code.length > MAX_LENGTH) return null;
-  if (!hljs.getLanguage(name)) hljs.registerLanguage(name, (await load()).default);
+  if (!hljs.getLanguage(name)) {
+    const grammar = await load().catch(() => null);
+    if (grammar === null) return null;
+    hljs.registerLanguage(name, grammar.default);
+  }
   return hljs.highlight(code, { language: name, ignoreIllegals: true }).value;
 }
 

@@ -12,13 +12,19 @@ function onClick({ target }: MouseEvent): void {
   if (typeof code === 'string') void copy(code.trimEnd());
 }
 
+async function highlightBlocks(blocks: HTMLElement[]): Promise<void> {
+  // Without the highlighter the code stays plain: no reason to reload the page that somebody writes in.
+  const highlighter = await import('./highlight.ts').catch(() => null);
+  if (highlighter) await Promise.all(blocks.map(highlighter.highlightBlock));
+}
+
 /** Markdown, with its code coloured a moment later. */
 export function Markdown({ text }: { text: string }) {
   const root = useRef<HTMLDivElement>(null);
   const shown = useMemo(() => ({ __html: html(text) }), [text]);
   useEffect(() => {
     const blocks = [...(root.current?.querySelectorAll<HTMLElement>('pre > code[class*="language-"]') ?? [])];
-    if (blocks.length > 0) void import('./highlight.ts').then(({ highlightBlock }) => Promise.all(blocks.map(highlightBlock)));
+    if (blocks.length > 0) void highlightBlocks(blocks);
   }, [shown]);
   return <div class="markdown" ref={root} onClick={onClick} dangerouslySetInnerHTML={shown} />;
 }

@@ -1,35 +1,58 @@
-/** Answers to agents that are half written. They last as long as the page, for whoever looks elsewhere meanwhile. */
+/** Drafts of answers to agents. They last as long as the tab, across reloads. */
 
 import { signal } from '@preact/signals';
+import { keep } from './shelf.ts';
 
-/** What a person has begun to answer to a request. */
+const KEY = 'answers';
+
+/** The draft of an answer to a request. */
 export interface AnswerDraft {
-  /** Why it is denied. */
+  /** The reason for a denial. */
   reason: string;
-  /** Per question, by its key, the choices. */
+  /** The chosen options by the question's key. */
   chosen: ReadonlyMap<string, string[]>;
-  /** Per question, by its key, the answer in own words. */
+  /** The written answer by the question's key. */
   written: ReadonlyMap<string, string>;
 }
 
-const NOTHING: AnswerDraft = { reason: '', chosen: new Map(), written: new Map() };
+/** An {@link AnswerDraft} as JSON. */
+interface StoredDraft {
+  reason: string;
+  chosen: [string, string[]][];
+  written: [string, string][];
+}
 
-const drafts = signal<Readonly<Record<string, AnswerDraft>>>({});
+const EMPTY: AnswerDraft = { reason: '', chosen: new Map(), written: new Map() };
+
+/** The drafts by {@link keyOf}. */
+const drafts = signal<ReadonlyMap<string, AnswerDraft>>(new Map());
 
 const keyOf = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
 
-/** The answer that was begun to a request; empty when none was. */
+/** Restores the drafts that this tab stored before a reload. */
+export function restoreDrafts(): void {
+  const stored = JSON.parse(sessionStorage.getItem(KEY) ?? '[]') as [string, StoredDraft][];
+  drafts.value = new Map(stored.map(([key, { reason, chosen, written }]) => [key, { reason, chosen: new Map(chosen), written: new Map(written) }]));
+}
+
+/** The draft of an answer to a request; empty when there is none. */
 export function draftOf(sessionId: string, requestId: string): AnswerDraft {
-  return drafts.value[keyOf(sessionId, requestId)] ?? NOTHING;
+  return drafts.value.get(keyOf(sessionId, requestId)) ?? EMPTY;
 }
 
-/** Keeps what was written of an answer. */
+/** Changes and stores the draft of an answer. */
 export function keepDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
-  drafts.value = { ...drafts.value, [keyOf(sessionId, requestId)]: { ...draftOf(sessionId, requestId), ...changes } };
+  store(new Map(drafts.value).set(keyOf(sessionId, requestId), { ...draftOf(sessionId, requestId), ...changes }));
 }
 
-/** Forgets an answer that was given. */
+/** Deletes the draft of an answer. */
 export function dropDraft(sessionId: string, requestId: string): void {
-  const { [keyOf(sessionId, requestId)]: _, ...others } = drafts.value;
-  drafts.value = others;
+  const others = new Map(drafts.value);
+  if (others.delete(keyOf(sessionId, requestId))) store(others);
+}
+
+function store(next: ReadonlyMap<string, AnswerDraft>): void {
+  drafts.value = next;
+  const stored = [...next].map(([key, { reason, chosen, written }]): [string, StoredDraft] => [key, { reason, chosen: [...chosen], written: [...written] }]);
+  keep(sessionStorage, KEY, JSON.stringify(stored));
 }

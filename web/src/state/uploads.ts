@@ -25,6 +25,9 @@ const uploads = signal<Record<string, Upload[]>>({});
 /** The files of a session's composer. */
 export const uploadsOf = (sessionId: string): Upload[] => uploads.value[sessionId] ?? [];
 
+/** Whether any session's composer has files. */
+export const hasUploads = (): boolean => Object.values(uploads.value).some((files) => files.length > 0);
+
 function change(sessionId: string, id: string, changes: Partial<Upload>): void {
   const next = uploadsOf(sessionId).map((one) => (one.id === id ? { ...one, ...changes } : one));
   uploads.value = { ...uploads.value, [sessionId]: next };

@@ -1,11 +1,15 @@
 /** Views whose code is fetched when they are first shown. */
 
 import type { FunctionComponent } from 'preact';
+import { reloadOutdatedPage } from '../reload.ts';
+import { hasUploads } from '../state/uploads.ts';
+
+const FETCH_FAILED = 'A part of the console could not be fetched.';
+const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} Send or remove the attached files, then try again: the page has to be reloaded.`;
 
 /**
- * A view that is shown when its code is here; until then the `Suspense` around it shows something else. When the code cannot
- * be fetched, the boundary around it says so, and its next try fetches it again. (A browser may remember that an import has
- * failed: with the hub there again, `main.tsx` loads the page anew then.)
+ * A view that suspends until its code is fetched. When the fetch fails, the view throws to its error boundary, and rendering
+ * it again fetches again. The page is reloaded if the hub is reachable, unless that would lose attached files.
  */
 export function lazy<T>(load: () => Promise<{ default: T }>): T {
   let View: FunctionComponent | undefined;
@@ -15,7 +19,9 @@ export function lazy<T>(load: () => Promise<{ default: T }>): T {
     try {
       View = (await load()).default as FunctionComponent;
     } catch (cause) {
-      failure = new Error('A part of the console could not be fetched.', { cause });
+      const losesFiles = hasUploads();
+      failure = new Error(losesFiles ? FETCH_FAILED_WITH_FILES : FETCH_FAILED, { cause });
+      if (!losesFiles) void reloadOutdatedPage();
     }
     loading = undefined;
   };

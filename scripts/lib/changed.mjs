@@ -1,0 +1,34 @@
+// `npm test -- --changed`: skips a check whose inputs are the same as when it last passed.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { addFiles } from './inputs.mjs';
+import { BUILD_DIR } from './paths.mjs';
+
+/** Maps each passed check or test file to the hash of its inputs. */
+const PASSED = path.join(BUILD_DIR, 'passed.json');
+
+/** @returns {Record<string, string>} */
+function readPassed() {
+  try {
+    return JSON.parse(readFileSync(PASSED, 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+/** @param {string[]} inputs files and folders below the project's root */
+export const hashOf = (inputs) => addFiles(createHash('sha256'), inputs).digest('hex');
+
+/**
+ * @param {string} name of a check or of a test file
+ * @param {string} hash over its inputs
+ */
+export const hasPassed = (name, hash) => readPassed()[name] === hash;
+
+/** @param {Record<string, string>} passed name -> hash over its inputs before it ran */
+export function recordPassed(passed) {
+  mkdirSync(BUILD_DIR, { recursive: true });
+  writeFileSync(PASSED, `${JSON.stringify({ ...readPassed(), ...passed }, null, 2)}\n`);
+}

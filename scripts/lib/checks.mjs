@@ -1,0 +1,259 @@
+// Every check of the project, with its inputs. `npm test` runs four lanes side by side: `native` (host compiler), `wasm` (worker
+// build, then tests of the built hub), `node` (console, scripts, clippy for wasm) and `timers` (end-to-end tests of timers).
+
+import { readdirSync } from 'node:fs';
+import { availableParallelism, constants } from 'node:os';
+import { build, describe } from '../build.mjs';
+import { findBrowser } from './browser.mjs';
+import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
+import { UserError } from './errors.mjs';
+import { nodeBinary } from './node.mjs';
+import { inProject } from './paths.mjs';
+import { run } from './run.mjs';
+import { isOwnWarning, OFFLINE, wranglerCommand } from './wrangler.mjs';
+
+const WASM = 'wasm32-unknown-unknown';
+
+/** What the worker may weigh, compressed as it is uploaded: its measured size and 3 %. CHANGELOG.md has the reason for each rise. */
+const WASM_BUDGET_BYTES = 733_000;
+
+/** What the web console may fetch before it shows anything, compressed: a second on a slow phone's network. */
+const FIRST_LOAD_BUDGET_BYTES = 250_000;
+
+/** How many test files run at once: each starts a runtime of its own beside its clients. */
+const CONCURRENCY = Math.min(4, availableParallelism());
+
+/** End-to-end tests that mostly wait for timers of the platform, of 10 to 60 s: all at once, beside the others. */
+const TIMER_TESTS = ['events', 'hibernation', 'liveness', 'restart', 'ways-in'].map((name) => `tests/e2e/${name}.test.mjs`);
+
+/** A test file that neither passes nor fails within this time is stuck. */
+const TEST_TIMEOUT_MS = 5 * 60_000;
+
+/** What the hub is compiled from. */
+const CRATE = ['src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
+const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
+const DOCS = ['docs', 'README.md'];
+
+/** What the tests of the built hub start, besides their own files. */
+const BUILT_HUB = [
+  ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'examples', 'tools', 'tests/e2e/lib',
+  'tests/e2e/official-exports.json',
+];
+
+/**
+ * @typedef {import('./lanes.mjs').Check & OfProject} ProjectCheck
+ * @typedef {object} OfProject
+ * @property {string[]} parts names for `--only`
+ * @property {string[]} inputs files and folders that it reads, besides its test files
+ * @property {() => string[]} [files] its test files; `run` takes a choice of them as its second argument
+ */
+
+/** @type {ProjectCheck[]} */
+export const CHECKS = [
+  {
+    title: 'Rust format',
+    lane: 'native',
+    parts: ['rust'],
+    inputs: [...CRATE, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind/src'],
+    run: async (report) => {
+      await cargo(report, ['fmt', '--check']);
+      await cargo(report, ['fmt', '--check', '--manifest-path', 'tools/bind/Cargo.toml']);
+    },
+  },
+  {
+    title: 'Clippy, host',
+    lane: 'native',
+    parts: ['rust'],
+    inputs: [...CRATE, 'tests/it', 'fuzz/src', 'clippy.toml'],
+    run: (report) => cargo(report, ['clippy', '--locked', '--all-targets', '--', '-D', 'warnings']),
+  },
+  {
+    title: 'Native tests',
+    lane: 'native',
+    parts: ['rust'],
+    inputs: [...CRATE, 'migrations', 'tests/it', 'fuzz', 'docs'],
+    run: (report) => cargo(report, ['test', '--locked']),
+  },
+  {
+    title: 'Wasm build and size',
+    lane: 'wasm',
+    parts: ['wasm', 'e2e', 'browser'],
+    inputs: [...CRATE, 'scripts', 'tools/bind', 'package-lock.json'],
+    run: buildWithinBudget,
+  },
+  {
+    title: 'Clippy, wasm',
+    lane: 'node',
+    parts: ['rust'],
+    inputs: [...CRATE, 'clippy.toml'],
+    run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
+  },
+  {
+    title: 'Web console build and size',
+    lane: 'node',
+    parts: ['web', 'wasm', 'e2e', 'browser'],
+    inputs: CONSOLE,
+    run: buildConsoleWithinBudget,
+  },
+  { title: 'Types of the web console', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
+  nodeTests({ title: 'Tests of the web console', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
+  nodeTests(
+    {
+      title: 'Tests of the scripts and the glue',
+      lane: 'node',
+      parts: ['wasm'],
+      inputs: ['scripts', 'src', 'docs', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
+    },
+    () => testFiles('scripts/test', 'src/platform'),
+  ),
+  nodeTests(
+    {
+      title: 'End-to-end tests of timers',
+      lane: 'timers',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e'],
+      inputs: BUILT_HUB,
+      concurrency: TIMER_TESTS.length,
+    },
+    () => TIMER_TESTS,
+  ),
+  nodeTests(
+    {
+      title: 'End-to-end tests',
+      lane: 'wasm',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e'],
+      inputs: BUILT_HUB,
+    },
+    () => testFiles('tests/e2e', 'examples/shell-agent/test').filter((file) => !TIMER_TESTS.includes(file)),
+  ),
+  nodeTests(
+    {
+      title: 'The web console in a browser',
+      lane: 'wasm',
+      after: ['Wasm build and size', 'Web console build and size'],
+      parts: ['e2e', 'browser'],
+      inputs: BUILT_HUB,
+      leftOut: withoutBrowser,
+    },
+    () => testFiles('tests/e2e/console'),
+  ),
+  {
+    title: 'Deploy, dry run',
+    lane: 'wasm',
+    after: ['Wasm build and size', 'Web console build and size'],
+    parts: ['wasm'],
+    inputs: [...CRATE, ...CONSOLE, 'wrangler.toml', 'scripts', 'migrations'],
+    run: deployWithoutWarnings,
+  },
+];
+
+/** The names that `--only` takes. */
+export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
+
+/**
+ * Runs cargo at a lower priority, so that tests with time limits are not slowed down.
+ * @param {import('./lanes.mjs').Report} report
+ * @param {string[]} args
+ */
+function cargo({ update, line, countTests }, args) {
+  const onLine = (text) => {
+    line(text);
+    const counts = text.match(/^test result: .* (\d+) passed; (\d+) failed;/);
+    if (counts) countTests(Number(counts[1]), Number(counts[2]));
+    const compiled = text.match(/^\s*(Compiling|Checking) (\S+)/);
+    const tested = text.match(/^test (\S+)/);
+    if (compiled) update(`${compiled[1].toLowerCase()} ${compiled[2]}`);
+    else if (tested) update(tested[1]);
+    return true;
+  };
+  return run('cargo', args, { onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
+}
+
+/** @param {import('./lanes.mjs').Report} report */
+async function buildWithinBudget({ result }) {
+  const built = await build();
+  result(describe(built).trim());
+  if (built.gzipBytes > WASM_BUDGET_BYTES) {
+    throw new UserError(
+      `The wasm is ${built.gzipBytes} bytes after gzip; its budget is ${WASM_BUDGET_BYTES}.`,
+      'See what grew with: npx twiggy top build/index_bg.wasm. A rise of WASM_BUDGET_BYTES in scripts/lib/checks.mjs needs its reason in CHANGELOG.md.',
+    );
+  }
+}
+
+/** @param {import('./lanes.mjs').Report} report */
+async function buildConsoleWithinBudget({ result }) {
+  const built = await buildConsole();
+  result(describeConsole(built).trim());
+  if (built.firstLoadBytes > FIRST_LOAD_BUDGET_BYTES) {
+    throw new UserError(
+      `The web console fetches ${built.firstLoadBytes} bytes before it shows anything; its budget is ${FIRST_LOAD_BUDGET_BYTES}.`,
+      'Import what is not needed at once with `import()`; `ls -S web/dist/assets` shows what is large.',
+    );
+  }
+}
+
+/** @param {import('./lanes.mjs').Report} report */
+function checkTypes({ line }) {
+  return checkConsoleTypes((text) => {
+    line(text);
+    return true;
+  });
+}
+
+/** @param {import('./lanes.mjs').Report} report */
+async function deployWithoutWarnings({ line }) {
+  const warnings = [];
+  const onLine = (text) => {
+    line(text);
+    if (isOwnWarning(text)) warnings.push(text.trim());
+    return true;
+  };
+  await run(...wranglerCommand(['deploy', '--dry-run']), { env: OFFLINE, onLine });
+  if (warnings.length > 0) throw new UserError(`wrangler warns of what would be deployed:\n${warnings.join('\n')}`);
+}
+
+function withoutBrowser() {
+  if (findBrowser() || process.env.REQUIRE_BROWSER) return undefined;
+  return 'there is no Chromium on this machine. On Debian: apt-get install chromium; else name one with CHROMIUM=PATH.';
+}
+
+/**
+ * A check that runs test files under Node.
+ * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number}} check `concurrency`: how many files run at once
+ * @param {() => string[]} files
+ * @returns {ProjectCheck}
+ */
+function nodeTests({ concurrency = CONCURRENCY, ...check }, files) {
+  return { ...check, files, run: (report, chosen = files()) => runNodeTests(report, chosen, concurrency) };
+}
+
+/**
+ * @param {import('./lanes.mjs').Report} report
+ * @param {string[]} files
+ * @param {number} concurrency
+ */
+async function runNodeTests({ update, line, result, countTests }, files, concurrency) {
+  if (files.length === 0) throw new UserError('There are no test files.');
+  const options = ['--test', '--test-reporter=spec', `--test-concurrency=${concurrency}`, `--test-timeout=${TEST_TIMEOUT_MS}`];
+  let passed = 0;
+  const onLine = (text) => {
+    line(text);
+    if (/^\s*✔ /.test(text)) update(`${(passed += 1)} passed`);
+    const [, outcome, number] = text.match(/^ℹ (pass|fail|cancelled|skipped) (\d+)/) ?? [];
+    if (outcome === 'pass') countTests(Number(number), 0);
+    if (outcome === 'fail' || outcome === 'cancelled') countTests(0, Number(number));
+    if (outcome === 'skipped' && number !== '0') result(`${number} tests are skipped.`);
+    return true;
+  };
+  await run(nodeBinary(), [...options, ...files], { onLine, env: OFFLINE });
+}
+
+/** @param {string[]} folders */
+function testFiles(...folders) {
+  return folders.flatMap((folder) => {
+    const names = readdirSync(inProject(folder)).filter((name) => /\.test\.(mjs|ts)$/.test(name));
+    return names.sort().map((name) => `${folder}/${name}`);
+  });
+}

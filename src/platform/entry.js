@@ -1,0 +1,66 @@
+// The worker's entry module: the fetch handler and the Durable Object class, which delegate to the wasm instance. After a
+// panic (`guard.js` marks it) the next event creates a new instance and a new object.
+
+import { WorkerEntrypoint } from 'cloudflare:workers';
+import * as hub from 'hub-bindings';
+
+Error.stackTraceLimit = 100;
+
+/** `criticalError`: the instance must be replaced. `instanceId`: the id of the current instance. */
+const init = hub.__worker_init_state();
+
+/** Makes a new wasm instance when the last one was lost. */
+function replaceLostInstance() {
+  if (!init.criticalError) return;
+  console.log('The wasm instance was lost. A new one starts.');
+  hub.__wbg_reset_state();
+  init.criticalError = false;
+}
+
+export default class extends WorkerEntrypoint {
+  fetch(request) {
+    replaceLostInstance();
+    return hub.fetch(request, this.env, this.ctx);
+  }
+}
+
+export class NamespaceHub {
+  #arguments;
+  #object;
+  #instanceId;
+
+  constructor(...args) {
+    this.#arguments = args;
+    this.#current();
+  }
+
+  /** The object in the current wasm instance. */
+  #current() {
+    replaceLostInstance();
+    if (this.#instanceId !== init.instanceId) {
+      this.#object = new hub.NamespaceHub(...this.#arguments);
+      this.#instanceId = init.instanceId;
+    }
+    return this.#object;
+  }
+
+  fetch(request) {
+    return this.#current().fetch(request);
+  }
+
+  alarm() {
+    return this.#current().alarm();
+  }
+
+  webSocketMessage(socket, frame) {
+    return this.#current().webSocketMessage(socket, frame);
+  }
+
+  webSocketClose(socket) {
+    return this.#current().webSocketClose(socket);
+  }
+
+  webSocketError(socket) {
+    return this.#current().webSocketError(socket);
+  }
+}

@@ -1,0 +1,38 @@
+/** What a built worker exports: the names that the runtime can call. */
+
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Miniflare } from 'miniflare';
+import { ROOT } from './hub.mjs';
+
+/** Stands before the worker, and answers with the exports of the module behind it. */
+const REPORTER = `
+  import * as worker from './index.js';
+  const methods = (one) => Object.getOwnPropertyNames(one.prototype).filter((name) => name !== 'constructor');
+  export default {
+    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, one]) => [name, methods(one).sort()]))),
+  };`;
+
+/**
+ * @param {string} folder of a build, with `index.js` and `index_bg.wasm`
+ * @returns {Promise<Record<string, string[]>>} each exported class with the names of its methods
+ */
+export async function exportsOf(folder) {
+  const miniflare = new Miniflare({
+    modules: [
+      { type: 'ESModule', path: path.join(folder, 'reporter.js'), contents: REPORTER },
+      { type: 'ESModule', path: path.join(folder, 'index.js') },
+      { type: 'CompiledWasm', path: path.join(folder, 'index_bg.wasm') },
+    ],
+    modulesRoot: folder,
+    compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8'))[1],
+  });
+  try {
+    const url = await miniflare.ready;
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`The worker does not load: ${await response.text()}`);
+    return await response.json();
+  } finally {
+    await miniflare.dispose();
+  }
+}

@@ -1,0 +1,123 @@
+//! Versioned updates that cannot be kept as they are: an error that names the field, and nothing changes.
+
+use crate::support::cli::Cli;
+use crate::support::{World, quiet};
+use serde_json::{Map, Value, json};
+
+/// A session with a live CLI, whose agent has asked something and got an answer before.
+async fn live() -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    let state = json!({"requests": {"r1": {"tool": "Bash"}}, "completedRequests": {"r0": {"status": "denied"}}});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    quiet().await;
+    (world, session, cli)
+}
+
+/// Sends an update whose value has exactly this text; answers the reason for its refusal.
+async fn refused(cli: &mut Cli, session: &str, event: &str, version: u64, field: &str, value: &str) -> String {
+    let payload = format!(r#"{{"sid":"{session}","expectedVersion":{version},"{field}":{value}}}"#);
+    let ack = cli.emit_raw(event, &payload);
+    let ack = cli.acknowledged(ack).await;
+    assert_eq!((&ack["result"], &ack["code"]), (&json!("error"), &json!("bad-payload")), "{value}: {ack}");
+    ack["reason"].as_str().unwrap().to_owned()
+}
+
+fn requests(count: usize) -> Value {
+    let all: Map<String, Value> = (0..count).map(|n| (format!("q{n}"), json!({"tool": "Bash"}))).collect();
+    json!({"requests": all})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_cannot_be_kept_is_refused_by_name_and_nothing_changes() {
+    let (world, session, mut cli) = live().await;
+    let mut web = world.web("all=true").await;
+    let (before, writes) = (world.shown(&session).await, world.db.writes());
+    let (long, many) = ("x".repeat(256), requests(1_001).to_string());
+    let states = [
+        ("[]", "`agentState`"),
+        (r#"{"\ud800":1,"requests":{}}"#, "`agentState`"),
+        (r#"{"requests":{"\ud800":{}}}"#, "`agentState.requests`"),
+        (r#"{"requests":[]}"#, "`agentState.requests`"),
+        (r#"{"requests":{"r1":"Bash"}}"#, "`agentState.requests.r1`"),
+        (r#"{"completedRequests":{"\udc00x":{}}}"#, "`agentState.completedRequests`"),
+        (r#"{"completedRequests":[{}]}"#, "`agentState.completedRequests`"),
+        (r#"{"completedRequests":"none"}"#, "`agentState.completedRequests`"),
+        (r#"{"completedRequests":{},"completedRequests":{}}"#, "`agentState.completedRequests`"),
+        (&many, "1000"),
+        (&format!(r#"{{"requests":{{"{long}":{{}}}}}}"#), "255"),
+        (&format!(r#"{{"completedRequests":{{"{long}":{{}}}}}}"#), "255"),
+    ];
+    for (state, named) in states {
+        let reason = refused(&mut cli, &session, "update-state", 2, "agentState", state).await;
+        assert!(reason.contains(named) && reason.ends_with('.'), "{state}: {reason}");
+    }
+    assert_eq!(world.shown(&session).await, before);
+    assert_eq!(world.db.writes(), writes);
+    assert!(web.types().await.is_empty());
+    assert_eq!(cli.state(&session, 2, &requests(1_000)).await["version"], 3, "the version was not used up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_is_checked_in_the_same_way_when_a_session_is_made() {
+    let world = World::new();
+    for (state, field) in [
+        (r#"{"completedRequests":[]}"#, "agentState.completedRequests"),
+        (r#"{"requests":{"\ud800":{}}}"#, "agentState.requests"),
+        ("5", "agentState"),
+    ] {
+        let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/t","host":"h"}},"agentState":{state}}}"#);
+        let refusal = world.request("POST", "/cli/sessions", body).await.refuses(400, "invalid_field");
+        assert_eq!(refusal["field"], field, "{state}");
+    }
+    assert_eq!(world.db.writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_changes() {
+    let (world, session, mut cli) = live().await;
+    let (before, writes) = (world.shown(&session).await, world.db.writes());
+    let (list, long) = (world.get("/api/sessions").await.ok(), "x".repeat(20_000));
+    let with = |members: &str| format!(r#"{{"path":"/code","host":"box",{members}}}"#);
+    let cases = [
+        (with(r#""lifecycleState":"running","lifecycleState":"archived""#), "metadata.lifecycleState"),
+        (with(r#""name":"a","name":"b""#), "metadata.name"),
+        (with(r#""p\u0061th":"/other""#), "metadata.path"),
+        (with(r#""\ud800":1"#), "metadata"),
+        (format!(r#"{{"path":"/{long}","host":"box"}}"#), "metadata.path"),
+        (format!(r#"{{"path":"/","host":"{long}"}}"#), "metadata.host"),
+        (with(&format!(r#""name":"{long}""#)), "metadata.name"),
+        (with(&format!(r#""machineId":["{long}"]"#)), "metadata.machineId"),
+        (with(&format!(r#""flavor":"{long}""#)), "metadata.flavor"),
+        (with(&format!(r#""summary":{{"text":"{long}"}}"#)), "metadata.summary"),
+        (with(&format!(r#""worktree":{{"name":"{long}"}}"#)), "metadata.worktree"),
+        (with(&format!(r#""betaSessionId":"{long}""#)), "metadata.betaSessionId"),
+    ];
+    for (metadata, field) in &cases {
+        let reason = refused(&mut cli, &session, "update-metadata", 1, "metadata", metadata).await;
+        assert!(reason.contains(&format!("`{field}`")), "{field}: {reason}");
+        let body = format!(r#"{{"tag":"/other","metadata":{metadata}}}"#);
+        let refusal = world.request("POST", "/cli/sessions", body).await.refuses(400, "invalid_field");
+        assert_eq!(&refusal["field"], field);
+    }
+    assert_eq!(world.shown(&session).await, before);
+    assert_eq!(world.get("/api/sessions").await.ok(), list);
+    assert_eq!(world.db.writes(), writes);
+    let longest = json!({"path": format!("/{}", "x".repeat(4_095)), "host": "box", "tools": [long]});
+    let update = json!({"sid": session, "expectedVersion": 1, "metadata": longest});
+    assert_eq!(cli.ask("update-metadata", &update).await["result"], "success");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_requests_are_canceled_in_one_go() {
+    let (world, session, mut cli) = live().await;
+    assert_eq!(cli.state(&session, 2, &requests(1_000)).await["result"], "success");
+    let writes = world.db.writes();
+    assert_eq!(cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await, json!({"ok": true}));
+    quiet().await;
+    assert!(world.db.writes() - writes <= 2, "{} batches", world.db.writes() - writes);
+    assert_eq!(world.db.number("SELECT count(*) FROM completed_requests WHERE value LIKE '%canceled%'"), 1_000);
+    let shown = world.shown(&session).await;
+    assert_eq!((&shown["agentState"]["requests"], &shown["agentStateVersion"]), (&json!({}), &json!(4)));
+}

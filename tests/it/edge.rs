@@ -1,0 +1,356 @@
+//! The stateless worker's side: who may come in, what is answered at the edge, and which object gets the rest.
+
+use std::sync::Arc;
+
+use crate::support::rest::Reply;
+use crate::support::runtime::START;
+use crate::support::sqlite::{On, Sqlite};
+use crate::support::{SECRET, World};
+use serde_json::{Value, json};
+use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::http::cors::Cors;
+use session_gateway_hub::http::edge::{Action, Edge, Head, Routing, split_url};
+use session_gateway_hub::model::namespace::Namespace;
+
+const UPGRADE: &str = "EIO=4&transport=websocket";
+
+fn edge_on(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
+    let tokens = AccessTokens::new(SECRET, false);
+    Edge::new(tokens, Cors::parse(origins).unwrap(), Routing::parse(routing).unwrap(), None, Arc::clone(db) as _)
+}
+
+fn edge(routing: &str, origins: &str) -> Edge {
+    edge_on(&Arc::new(Sqlite::with_schema()), routing, origins)
+}
+
+fn head(method: &str, url: &str) -> Head {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    Head {
+        method: method.into(),
+        path: path.into(),
+        query: query.into(),
+        host: "hub.example".into(),
+        ..Head::default()
+    }
+}
+
+fn bearing(method: &str, url: &str, token: &str) -> Head {
+    Head { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
+}
+
+async fn decide(edge: &Edge, head: &Head) -> Action {
+    edge.decide(head, START, || Some("fresh secret of thirty-two bytes".into())).await
+}
+
+async fn reply(edge: &Edge, head: &Head) -> Reply {
+    match decide(edge, head).await {
+        Action::Respond(response) => Reply::of(response).await,
+        other => panic!("{head:?} was not answered at the edge: {other:?}"),
+    }
+}
+
+async fn log_in(edge: &Edge, body: &str) -> Reply {
+    Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await).await
+}
+
+async fn object_of(edge: &Edge, head: &Head) -> String {
+    match decide(edge, head).await {
+        Action::Object(namespace) => namespace.to_string(),
+        Action::WebSocket(bearer) => bearer.namespace.to_string(),
+        other => panic!("{head:?} was not given to an object: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn health_needs_no_token() {
+    let edge = edge("token", "");
+    let health = reply(&edge, &head("GET", "/health")).await.ok();
+    assert_eq!(health, json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION")}));
+    let wrong = reply(&edge, &head("POST", "/health")).await;
+    wrong.refuses(405, "method_not_allowed");
+    assert!(wrong.headers["allow"].to_str().unwrap().contains("GET"));
+}
+
+#[tokio::test]
+async fn without_a_good_token_every_protected_path_is_a_401() {
+    let edge = edge("token", "");
+    let paths = ["/api/sessions", "/api/sessions/s/messages", "/api/events", "/api/nothing", "/cli/sessions", "/cli/x"];
+    for path in paths {
+        let mut heads = vec![head("GET", path), head("POST", path)];
+        for token in ["", "wrong", "wrong:team", "a.b.c", "secret:", "secret:te am", "SECRET"] {
+            heads.push(bearing("GET", path, token));
+        }
+        heads.push(Head { authorization: Some("Basic secret".into()), ..head("GET", path) });
+        heads.push(Head { authorization: Some(SECRET.into()), ..head("GET", path) });
+        for head in heads {
+            let reply = reply(&edge, &head).await;
+            reply.refuses(401, "unauthorized");
+            assert_eq!(reply.headers["www-authenticate"], "Bearer", "{head:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_access_token_opens_its_namespace() {
+    let edge = edge("token", "");
+    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret:team")).await, "team");
+    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret")).await, "default");
+    assert_eq!(object_of(&edge, &bearing("POST", "/cli/sessions", "secret:team")).await, "team");
+    let lower = Head { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
+    assert_eq!(object_of(&edge, &lower).await, "team", "the scheme's case does not matter (RFC 9110)");
+    let own = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
+    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", &own)).await, "team");
+}
+
+#[tokio::test]
+async fn a_log_in_gives_a_jwt_that_is_good_for_fifteen_minutes_and_for_the_web_only() {
+    let edge = edge("token", "");
+    let answer = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    assert_eq!(answer["namespace"], "team");
+    assert!(answer["user"]["id"].is_u64() && answer["user"]["firstName"].is_string(), "{answer}");
+    let expires = answer["expiresAt"].as_u64().unwrap();
+    assert_eq!(expires, START + 15 * 60 * 1000);
+    let token = answer["token"].as_str().unwrap();
+    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", token)).await, "team");
+    reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.refuses(401, "unauthorized");
+    let late = edge.decide(&bearing("GET", "/api/sessions", token), expires, || None).await;
+    let Action::Respond(late) = late else { panic!("{late:?}") };
+    Reply::of(late).await.refuses(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_jwt_secret_that_was_made_once_is_kept_for_every_worker() {
+    let db = Arc::new(Sqlite::with_schema());
+    let token = log_in(&edge_on(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
+    let elsewhere = edge_on(&db, "token", "");
+    let head = bearing("GET", "/api/sessions", token.as_str().unwrap());
+    let action = elsewhere.decide(&head, START, || Some("another fresh secret".into())).await;
+    assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
+    let another_hub = edge("token", "");
+    let action = another_hub.decide(&head, START, || Some("another fresh secret".into())).await;
+    assert!(matches!(action, Action::Respond(_)), "another hub's token opens nothing");
+}
+
+#[tokio::test]
+async fn without_a_random_source_no_secret_is_made_and_the_next_one_makes_it() {
+    let db = Arc::new(Sqlite::with_schema());
+    let edge = edge_on(&db, "token", "");
+    let refused = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
+    Reply::of(refused).await.refuses(503, "hub_unavailable");
+    let answer = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
+    let head = bearing("GET", "/api/sessions", answer["token"].as_str().unwrap());
+    assert_eq!(object_of(&edge_on(&db, "token", ""), &head).await, "default");
+}
+
+#[tokio::test]
+async fn a_bad_log_in_says_what_is_wrong() {
+    let edge = edge("token", "");
+    for token in ["wrong", "", "wrong:team", "secret:no such"] {
+        let refused = log_in(&edge, &json!({"accessToken": token}).to_string()).await;
+        refused.refuses(401, "invalid_access_token");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer");
+    }
+    for body in ["{}", "", r#"{"accessToken":5}"#, r#"{"accessToken":null}"#] {
+        assert_eq!(log_in(&edge, body).await.refuses(400, "invalid_field")["field"], "accessToken", "{body}");
+    }
+    for body in ["x", "[]", "null", "{"] {
+        log_in(&edge, body).await.refuses(400, "invalid_body");
+    }
+    assert!(matches!(decide(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
+    reply(&edge, &head("GET", "/api/auth")).await.refuses(405, "method_not_allowed");
+}
+
+#[tokio::test]
+async fn a_log_in_on_a_database_without_schema_says_what_to_run() {
+    let edge = edge_on(&Arc::new(Sqlite::without_schema()), "token", "");
+    let refused = log_in(&edge, r#"{"accessToken":"secret"}"#).await.refuses(503, "hub_unavailable");
+    assert!(refused["error"].as_str().unwrap().contains("d1 migrations apply"), "{refused}");
+}
+
+#[tokio::test]
+async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
+    let edge = edge("token", "");
+    for (path, events) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
+        let action = decide(&edge, &Head { upgrade: true, ..bearing("GET", path, SECRET) }).await;
+        assert_eq!(matches!(action, Action::WebSocket(_)), events, "{path}: {action:?}");
+        assert_eq!(matches!(action, Action::Object(_)), !events, "{path}: {action:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_the_query_counts_for_events_only() {
+    let edge = edge("token", "");
+    let asked = head("GET", "/api/events?token=secret%3Ateam&all=true");
+    assert!(matches!(decide(&edge, &asked).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
+    let upgrade = Head { upgrade: true, ..asked };
+    assert_eq!(object_of(&edge, &upgrade).await, "team");
+    let wrong = head("GET", "/api/events?token=wrong");
+    reply(&edge, &wrong).await.refuses(401, "unauthorized");
+    for path in ["/api/sessions", "/cli/sessions/s", "/api/sessions/s/messages"] {
+        reply(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.refuses(401, "unauthorized");
+    }
+    let posted = reply(&edge, &bearing("POST", "/api/events", "secret")).await;
+    posted.refuses(405, "method_not_allowed");
+    assert_eq!(posted.headers["allow"], "GET");
+}
+
+#[tokio::test]
+async fn events_are_heard_for_as_long_as_the_token_is_good() {
+    let edge = edge("token", "");
+    let answer = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    let jwt = answer["token"].as_str().unwrap();
+    for (token, expires_at) in [(jwt, answer["expiresAt"].as_u64()), ("secret:team", None)] {
+        let stream = bearing("GET", "/api/events", token);
+        for head in [Head { upgrade: true, ..stream.clone() }, stream] {
+            match decide(&edge, &head).await {
+                Action::Sse(bearer) | Action::WebSocket(bearer) => assert_eq!(bearer.expires_at, expires_at),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn unknown_places_are_a_404() {
+    let edge = edge("token", "");
+    for path in ["/", "/favicon.ico", "/apis", "/cliff", "/healthz", "/api2/sessions", "//api/sessions"] {
+        reply(&edge, &head("GET", path)).await.refuses(404, "not_found");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_answered_at_the_edge_without_the_object() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.message(&session, "hello").await;
+    let foreign = world.neighbour().session("/theirs").await;
+    let edge = edge_on(&world.db, "token", "");
+    let ask = async |url: String| reply(&edge, &bearing("GET", &url, "secret:team")).await;
+    let page = ask(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
+    assert_eq!(page, world.get(&format!("/api/sessions/{session}/messages?limit=10")).await.ok());
+    assert_eq!(page["messages"][0]["content"]["content"], "hello");
+    let page = ask(format!("/cli/sessions/{session}/messages")).await.ok();
+    assert_eq!(page["messages"][0]["seq"], 1);
+    for root in ["/api", "/cli"] {
+        ask(format!("{root}/sessions/none/messages")).await.refuses(404, "session_not_found");
+        ask(format!("{root}/sessions/{foreign}/messages")).await.refuses(403, "forbidden");
+        ask(format!("{root}/sessions/none/messages?limit=x")).await.refuses(404, "session_not_found");
+        ask(format!("{root}/sessions/{foreign}/messages?limit=x")).await.refuses(403, "forbidden");
+        let refused = ask(format!("{root}/sessions/{session}/messages?limit=x")).await.refuses(400, "invalid_field");
+        assert_eq!(refused["field"], "limit");
+    }
+    world.db.fail(On::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
+    ask(format!("/api/sessions/{session}/messages")).await.refuses(503, "hub_unavailable");
+    // Sending is the object's.
+    let send = bearing("POST", &format!("/api/sessions/{session}/messages"), "secret:team");
+    assert_eq!(object_of(&edge, &send).await, "team");
+}
+
+#[tokio::test]
+async fn a_preflight_is_answered_without_a_token_and_only_listed_origins_get_leave() {
+    let edge = edge("token", "https://console.example");
+    for path in ["/api/sessions", "/cli/sessions", "/api/auth", "/api/events"] {
+        assert_eq!(reply(&edge, &head("OPTIONS", path)).await.status, 204, "{path}");
+    }
+    let headers = edge.cors.headers(Some("https://console.example"), "hub.example", true);
+    assert_eq!(headers["access-control-allow-origin"], "https://console.example");
+    assert_eq!(headers["access-control-allow-methods"], "GET, POST, PATCH, DELETE, OPTIONS");
+    assert_eq!(headers["access-control-allow-headers"], "authorization, content-type, last-event-id");
+    assert!(
+        edge.cors
+            .headers(Some("https://evil.example"), "hub.example", true)
+            .get("access-control-allow-origin")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
+    let edge = edge("token", "https://console.example");
+    for url in ["/api/events?token=secret", &format!("/socket.io/?{UPGRADE}&token=secret")] {
+        let from = |origin: Option<&str>| Head { upgrade: true, origin: origin.map(Into::into), ..head("GET", url) };
+        for foreign in ["https://evil.example", "null", "https://hub.example.evil.example"] {
+            reply(&edge, &from(Some(foreign))).await.refuses(403, "origin_not_allowed");
+        }
+        for good in [None, Some("https://hub.example"), Some("https://console.example")] {
+            let action = decide(&edge, &from(good)).await;
+            assert!(matches!(action, Action::WebSocket(_) | Action::Socket { .. }), "{good:?}: {action:?}");
+        }
+    }
+    // A stream that is no upgrade is guarded by the browser itself.
+    let stream = Head { origin: Some("https://evil.example".into()), ..head("GET", "/api/events?token=secret") };
+    assert!(matches!(decide(&edge, &stream).await, Action::Sse(_)));
+}
+
+/// What becomes of a CLI's upgrade: the namespace of the object and whether it was let in already, or `bridge`.
+async fn way_in(edge: &Edge, host: &str, query: &str, authorization: Option<&str>) -> Value {
+    let head = Head {
+        upgrade: true,
+        host: host.into(),
+        authorization: authorization.map(Into::into),
+        ..head("GET", &format!("/socket.io/?{UPGRADE}{query}"))
+    };
+    match decide(edge, &head).await {
+        Action::Socket { namespace, authenticated } => json!([namespace.as_ref(), authenticated]),
+        Action::Bridge => json!("bridge"),
+        Action::Respond(response) => json!(Reply::of(response).await.status.as_u16()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn routing_by_token_goes_straight_to_the_object_when_the_upgrade_names_it() {
+    let edge = edge("token", "");
+    let host = "hub.example";
+    assert_eq!(way_in(&edge, host, "", Some("Bearer secret:team")).await, json!(["team", true]));
+    assert_eq!(way_in(&edge, host, "&token=secret%3Ateam", None).await, json!(["team", true]));
+    assert_eq!(way_in(&edge, host, "&token=secret", None).await, json!(["default", true]));
+    assert_eq!(way_in(&edge, host, "", None).await, "bridge");
+    assert_eq!(way_in(&edge, host, "&token=wrong", None).await, "bridge", "CONNECT may still carry a good one");
+}
+
+#[tokio::test]
+async fn routing_by_host_takes_the_first_label() {
+    let edge = edge("host", "");
+    assert_eq!(way_in(&edge, "team.hub.example", "", None).await, json!(["team", false]));
+    assert_eq!(way_in(&edge, "team.hub.example:8443", "", Some("Bearer secret:team")).await, json!(["team", true]));
+    assert_eq!(way_in(&edge, "team.hub.example", "", Some("Bearer secret:other")).await, json!(["team", false]));
+    assert_eq!(way_in(&edge, "", "", None).await, 404);
+    assert_eq!(way_in(&edge, &format!("{}.hub.example", "x".repeat(65)), "", None).await, 404);
+}
+
+#[tokio::test]
+async fn routing_to_a_single_namespace_takes_every_socket_there() {
+    let edge = edge("single:solo", "");
+    assert_eq!(way_in(&edge, "hub.example", "", None).await, json!(["solo", false]));
+    assert_eq!(way_in(&edge, "hub.example", "&token=secret%3Asolo", None).await, json!(["solo", true]));
+    assert_eq!(way_in(&edge, "hub.example", "&token=secret%3Aother", None).await, json!(["solo", false]));
+}
+
+#[test]
+fn a_routing_that_is_none_is_refused_with_the_ones_there_are() {
+    for bad in ["tokens", "single:", "single:a b", "single"] {
+        assert!(Routing::parse(bad).unwrap_err().contains("single:<namespace>"), "{bad}");
+    }
+    assert_eq!(Routing::parse(""), Ok(Routing::Token));
+}
+
+#[tokio::test]
+async fn only_the_websocket_transport_of_protocol_4_is_served() {
+    let edge = edge("token", "");
+    let polling = reply(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
+    let refusal = polling.refuses(400, "transport_unsupported");
+    assert!(refusal["error"].as_str().unwrap().contains("websocket"), "it says what to do: {refusal}");
+    reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.refuses(400, "transport_unsupported");
+    let old = Head { upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
+    reply(&edge, &old).await.refuses(400, "protocol_unsupported");
+    let twice = Head { upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
+    reply(&edge, &twice).await.refuses(400, "invalid_field");
+}
+
+#[test]
+fn a_url_is_split_as_the_runtime_gives_it() {
+    assert_eq!(split_url("https://h:8/a/b?c=d?e#f"), ("h:8", "/a/b", "c=d?e"));
+    assert_eq!(split_url("http://h"), ("h", "/", ""));
+    assert_eq!(split_url("http://h?x=/y"), ("h", "/", "x=/y"));
+}

@@ -1,0 +1,99 @@
+//! The native integration tests: the whole hub in memory, with the real migrations on SQLite. One crate, one module a topic.
+//!
+//! `cargo test NAME` runs the tests whose path contains `NAME`: a topic (`replay::faults`) or one test.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a panic fails a test; the lints are for code that runs in the hub"
+)]
+
+mod admission;
+mod bad_input {
+    mod events;
+    mod fields;
+    mod frames;
+    mod refusals;
+    mod updates;
+}
+mod cli_sockets;
+mod completed_requests;
+mod concurrency;
+mod delivery;
+mod edge;
+mod events;
+mod faults;
+mod fuzz;
+mod grace;
+mod journal;
+mod large_values;
+mod late_writes;
+mod lifecycle;
+mod liveness;
+mod machines;
+mod memory;
+mod merge {
+    mod faults;
+    mod histories;
+}
+mod overload;
+mod pages;
+mod permissions;
+mod protocol;
+mod push {
+    mod notifications;
+    mod rounds;
+    mod subscriptions;
+}
+mod races;
+mod replay {
+    mod bounds;
+    mod faults;
+    mod random;
+    mod reconnect;
+}
+mod resume;
+mod routes;
+mod rpc;
+mod simulation;
+mod sizes;
+mod sleep;
+mod store {
+    mod messages;
+    mod rows;
+}
+mod support;
+mod todos;
+mod uploads;
+mod vocabulary;
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+/// The compiler ignores a file that no `mod` item names.
+#[test]
+fn every_file_with_tests_is_a_module() {
+    let list = Command::new(env::current_exe().unwrap()).arg("--list").output().unwrap();
+    let tests = String::from_utf8(list.stdout).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let file = path.strip_prefix(&root).unwrap().with_extension("");
+            let module = file.to_str().unwrap().trim_end_matches("/mod").replace('/', "::");
+            let has_tests = module != "main" && (text.contains("#[test]") || text.contains("#[tokio::test"));
+            let is_compiled = tests.lines().any(|test| test.starts_with(&format!("{module}::")));
+            assert!(is_compiled || !has_tests, "main.rs has no `mod` for {}", path.display());
+        }
+    }
+}

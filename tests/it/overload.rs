@@ -1,0 +1,323 @@
+//! What waits for a database that hangs is bounded, whatever it is, and nothing that was acknowledged is lost over it.
+
+use crate::support::cli::{Cli, Heard, read};
+use crate::support::live::live_with_machine;
+use crate::support::runtime::Frame;
+use crate::support::sqlite::On;
+use crate::support::{World, quiet};
+use serde_json::{Map, Value, json};
+use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
+use session_gateway_hub::hub::sockets::MAX_WAITING_FRAME_BYTES;
+use session_gateway_hub::store::{DbError, Statement, Value as Param};
+
+/// The acknowledgements that have come, by their ids.
+async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
+    let ack = |frame| match frame {
+        Frame::Text(text) => match read(&text) {
+            Heard::Ack { id, arg } => Some((id, arg)),
+            _ => None,
+        },
+        closed => panic!("the socket was closed: {closed:?}"),
+    };
+    cli.socket.rest().await.into_iter().filter_map(ack).collect()
+}
+
+/// So many updates of half a megabyte are more than may wait.
+const SENT: usize = 120;
+
+fn metadata(size: usize) -> Value {
+    json!({"path": "/code", "host": "box", "padding": "x".repeat(size)})
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound() {
+    let large = "x".repeat(500_000);
+    let updates = |session: &str| {
+        vec![
+            ("message", json!({"sid": session, "message": large})),
+            ("update-metadata", json!({"sid": session, "expectedVersion": 1, "metadata": metadata(500_000)})),
+            ("update-metadata", json!({"sid": session, "expectedVersion": 999, "metadata": metadata(10)})),
+            ("update-state", json!({"sid": session, "expectedVersion": 1, "agentState": {"padding": large}})),
+            ("update-state", json!({"sid": session, "expectedVersion": 999, "agentState": {}})),
+            (
+                "machine-update-metadata",
+                json!({"machineId": "m", "expectedVersion": 1, "metadata": {"padding": large}}),
+            ),
+            ("machine-update-metadata", json!({"machineId": "m", "expectedVersion": 999, "metadata": {}})),
+            (
+                "machine-update-state",
+                json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"padding": large}}),
+            ),
+            ("machine-update-state", json!({"machineId": "m", "expectedVersion": 999, "runnerState": {}})),
+        ]
+    };
+    for turn in 0..9 {
+        let (world, session, mut cli) = live_with_machine().await;
+        // What a mismatch has to tell is as large as what was stored.
+        for (name, update) in [1, 3, 5, 7].map(|at| updates(&session)[at].clone()) {
+            assert_eq!(cli.ask(name, &update).await["result"], "success");
+        }
+        let (name, mut update) = updates(&session)[turn].clone();
+        let mut version = update["expectedVersion"].as_u64().unwrap_or(0);
+        update["expectedVersion"] = json!("VERSION");
+        let update = update.to_string();
+        world.db.hold(On::Writes);
+        cli.emit("message", &json!({"sid": session, "message": "what is written when the database begins to hang"}));
+        quiet().await;
+        for _ in 0..SENT {
+            // Each but the mismatching ones builds upon the one before.
+            version += u64::from(version != 999);
+            cli.emit_raw(name, &update.replace("\"VERSION\"", &version.to_string()));
+        }
+        let refused = acknowledgements(&mut cli).await;
+        assert!((10..SENT).contains(&refused.len()), "{name} {turn}: {} are refused", refused.len());
+        for (_, ack) in &refused {
+            assert_eq!(ack["code"], "overloaded", "{name}: {ack}");
+            let sentence = ack.get("reason").or(ack.get("error"));
+            assert!(sentence.and_then(Value::as_str).is_some_and(|s| s.contains("database")), "{ack}");
+        }
+        world.db.release();
+        let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
+        let taken = cli.socket.rest().await.iter().filter(|frame| is_ack(frame)).count();
+        assert_eq!(taken + refused.len(), SENT, "{name}: every one is answered");
+        assert!(cli.socket.is_open());
+        assert_eq!(cli.message(&session, "after").await["ok"], true, "there is room again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
+    let (world, session, mut cli) = live_with_machine().await;
+    world.db.hold(On::Writes);
+    let messages = MAX_WAITING_BYTES / 2_000_000;
+    let large = "x".repeat(1_000_000);
+    for _ in 0..messages {
+        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+        // Each is under way by itself as soon as the one before is.
+        quiet().await;
+    }
+    assert_eq!(world.db.held(), 1);
+    let refused = cli.ask("message", &json!({"sid": session, "message": "one more"})).await;
+    assert_eq!(refused["code"], "overloaded", "{refused}");
+    world.db.release();
+    let acks = acknowledgements(&mut cli).await;
+    assert_eq!(acks.iter().filter(|(_, ack)| ack["ok"] == true).count(), messages);
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_messages_count_for_what_they_cost() {
+    let (world, session, mut cli) = live_with_machine().await;
+    world.db.hold(On::Writes);
+    let many = MAX_WAITING_BYTES / 1_000 + 1_000;
+    for _ in 0..many {
+        cli.emit_asking("message", &json!({"sid": session, "message": 1}));
+    }
+    let refused = acknowledgements(&mut cli).await;
+    assert!(refused.len() >= 1_000, "only {} of {many} messages of one byte are refused", refused.len());
+    assert!(refused.len() < many / 2 + many / 4, "a message of one byte costs about a kilobyte, not more");
+    world.db.release();
+    assert_eq!(acknowledgements(&mut cli).await.len() + refused.len(), many);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
+    let (world, session, mut cli) = live_with_machine().await;
+    world.db.hold(On::Writes);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
+        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+    }
+    quiet().await;
+    let blink = json!({"sid": session, "time": world.now(), "thinking": true});
+    assert_eq!(cli.ask("session-alive", &blink).await["code"], "overloaded");
+    assert_eq!(cli.ask("session-end", &blink).await["code"], "overloaded");
+    world.pass(20_000).await;
+    cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
+    world.pass(20_000).await;
+    world.db.release();
+    quiet().await;
+    assert_eq!(world.shown(&session).await["active"], true, "the sign of life counts all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
+    let (world, session, mut cli) = live_with_machine().await;
+    world.db.hold(On::Writes);
+    let large = "x".repeat(1_000_000);
+    for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
+        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+    }
+    quiet().await;
+    let new = r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#;
+    let requests = [
+        ("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#),
+        ("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
+        ("POST", "/cli/machines".to_owned(), r#"{"id":"m","metadata":{"host":"other"}}"#),
+    ];
+    for (method, path, body) in &requests {
+        let refused = world.request(method, path, *body).await;
+        refused.refuses(503, "overloaded");
+        assert!(refused.headers.contains_key("retry-after"), "{method} {path}");
+    }
+    world.db.release();
+    quiet().await;
+    for (method, path, body) in &requests {
+        world.request(method, path, *body).await.ok();
+    }
+    world.request("POST", "/cli/sessions", new).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mismatch_carries_the_newest_completed_requests_up_to_a_million_bytes() {
+    let (_world, session, mut cli) = live_with_machine().await;
+    let mut version = 1;
+    for turn in 0..5 {
+        let entry = |n: u64| {
+            let at = turn * 10 + n;
+            (format!("q{at:02}"), json!({"tool": "t".repeat(100_000), "status": "approved", "completedAt": at}))
+        };
+        let entries: Map<String, Value> = (0..10).map(entry).collect();
+        version =
+            cli.state(&session, version, &json!({"completedRequests": entries})).await["version"].as_u64().unwrap();
+    }
+    let told = cli.state(&session, 999, &json!({})).await;
+    assert_eq!((&told["result"], &told["version"]), (&json!("version-mismatch"), &json!(version)));
+    let newest: Vec<&String> = told["agentState"]["completedRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(newest, ["q41", "q42", "q43", "q44", "q45", "q46", "q47", "q48", "q49"]);
+
+    let huge = json!({"completedRequests": {"z": {"tool": "t".repeat(1_500_000), "completedAt": 99}}, "n": 1});
+    cli.state(&session, version, &huge).await;
+    let told = cli.state(&session, 999, &json!({})).await;
+    assert_eq!(told["agentState"], json!({"n": 1}), "an entry that alone is too much is left out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_update_names_eight_million_bytes_of_completed_requests_at_most() {
+    let (world, session, mut cli) = live_with_machine().await;
+    let entries = |n: usize| -> Map<String, Value> {
+        (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
+    };
+    let refused = cli.state(&session, 1, &json!({"completedRequests": entries(9)})).await;
+    assert_eq!((&refused["result"], &refused["code"]), (&json!("error"), &json!("too-large")), "{refused}");
+    assert!(refused["reason"].as_str().unwrap().contains("completed requests"), "{refused}");
+    assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 0);
+    assert_eq!(cli.state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
+}
+
+/// How many bytes of parameters a batch has.
+fn size(batch: &[Statement]) -> usize {
+    let bytes = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
+    batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
+}
+
+/// While the database hangs, twenty messages of half a megabyte; answers their acknowledgement ids.
+async fn burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
+    world.db.hold(On::Writes);
+    cli.emit("message", &json!({"sid": session, "message": "first"}));
+    quiet().await;
+    let large = "x".repeat(500_000);
+    let acks = (0..20).map(|_| cli.emit_asking("message", &json!({"sid": session, "message": large}))).collect();
+    quiet().await;
+    acks
+}
+
+fn seqs(world: &World) -> Vec<i64> {
+    world.db.select("SELECT seq FROM messages ORDER BY seq").into_iter().map(|row| integer(&row[0])).collect()
+}
+
+fn integer(value: &Param) -> i64 {
+    match value {
+        Param::Integer(number) => *number,
+        odd => panic!("{odd:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_cut_into_batches_that_the_database_takes_in_order() {
+    let (world, session, mut cli) = live_with_machine().await;
+    let sent = burst(&world, &session, &mut cli).await;
+    let before = world.db.writes();
+    world.db.release();
+    let acks: Vec<u64> = acknowledgements(&mut cli).await.into_iter().map(|(id, _)| id).collect();
+    assert_eq!(acks, sent);
+    assert_eq!(seqs(&world), (1..=21).collect::<Vec<_>>());
+    let sizes: Vec<usize> = world.db.written()[before..].iter().map(|batch| size(batch)).collect();
+    assert!(sizes.len() > 1 && sizes.iter().all(|size| *size < 9_000_000), "{sizes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_one_batch_of_a_burst_is_refused_those_before_it_stand_and_the_counting_goes_on_behind_them() {
+    let (world, session, mut cli) = live_with_machine().await;
+    let sent = burst(&world, &session, &mut cli).await;
+    world.db.release();
+    world.db.hold(On::Writes);
+    quiet().await;
+    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.release();
+    let acks = acknowledgements(&mut cli).await;
+    assert_eq!(acks.len(), sent.len());
+    let stored = acks.iter().take_while(|(_, ack)| ack["ok"] == true).count();
+    assert!((1..sent.len()).contains(&stored), "{stored}");
+    assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "what follows was built upon it");
+    assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
+    assert_eq!(world.shown(&session).await["seq"], 1 + stored);
+    assert_eq!(cli.message(&session, "next").await["seq"], 2 + stored);
+}
+
+/// A text frame of a megabyte that means nothing.
+fn megabyte() -> String {
+    format!("6{}", "x".repeat(1 << 20))
+}
+
+/// CLIs of a session, each with a message that waits for a database that hangs.
+async fn waiting(clis: usize, message: &str) -> (World, Vec<Cli>) {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut all = Vec::new();
+    for _ in 0..clis {
+        all.push(world.cli(&session).await);
+    }
+    // Nothing is loaded then.
+    world.sleep_and_wake().await;
+    world.db.hold(On::Reads);
+    let message = json!({"sid": session, "message": message});
+    all.iter().for_each(|cli| cli.emit("message", &message));
+    quiet().await;
+    (world, all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_most_goes() {
+    let (world, mut clis) = waiting(4, "small").await;
+    let all = MAX_WAITING_FRAME_BYTES >> 20;
+    for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
+        (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
+    }
+    quiet().await;
+    assert!(clis.iter().all(|cli| cli.socket.is_open()));
+    clis[3].socket.send(megabyte());
+    quiet().await;
+    assert_eq!(clis[1].socket.closed().await, 1008);
+    let still_open = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
+    assert_eq!(still_open(&clis), [true, false, true, true]);
+    // What it left is free for others, once.
+    (0..all / 2 - 2).for_each(|_| clis[2].socket.send(megabyte()));
+    quiet().await;
+    assert_eq!(still_open(&clis), [true, false, true, true]);
+    (0..2).for_each(|_| clis[2].socket.send(megabyte()));
+    assert_eq!(clis[2].socket.closed().await, 1008);
+    // What was handled does not count any more.
+    world.db.release();
+    for _ in 0..3 * all {
+        clis[0].socket.send(megabyte());
+        quiet().await;
+    }
+    assert_eq!(still_open(&clis), [true, false, false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_waits_for_the_database_counts_however_many_sockets_send_one() {
+    let most = MAX_WAITING_FRAME_BYTES / (10 << 20);
+    let (_world, clis) = waiting(2 * most, &"x".repeat(10 << 20)).await;
+    assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), most);
+}

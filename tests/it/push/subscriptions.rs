@@ -1,0 +1,388 @@
+//! Who gets pushes, under which key, and what is told of them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::support::pushes::{Browser, header};
+use crate::support::sqlite::{On, Sqlite};
+use crate::support::web::read;
+use crate::support::{World, quiet};
+use serde_json::{Value, json};
+use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::push::from_base64url;
+use session_gateway_hub::push::vapid::VapidKeys;
+
+fn with(push: PushConfig) -> World {
+    World::pushing("team", Arc::new(Sqlite::with_schema()), push)
+}
+
+async fn public_key(world: &World) -> String {
+    world.get("/api/push/vapid-public-key").await.ok()["publicKey"].as_str().unwrap().to_owned()
+}
+
+/// The claims of a message's token.
+fn claims(authorization: &str) -> Value {
+    let payload = authorization.split('.').nth(1).unwrap();
+    serde_json::from_slice(&from_base64url(payload).unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_hub_of_all_makes_the_key_pair_and_every_other_finds_it() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    // Both have read that there is none before either has offered its own.
+    world.db.hold(On::Reads);
+    let asked = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
+    quiet().await;
+    world.db.release();
+    let mut keys = Vec::new();
+    for answer in asked {
+        keys.push(answer.reply().await.ok()["publicKey"].clone());
+    }
+    assert_eq!(keys[0], keys[1]);
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
+    world.sleep_and_wake().await;
+    assert_eq!(public_key(&world).await, keys[0]);
+    assert_eq!(from_base64url(keys[0].as_str().unwrap()).unwrap().len(), 65);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_random_source_no_key_is_made_and_nothing_is_sent() {
+    let world = World::new();
+    world.rt.break_random();
+    world.get("/api/push/vapid-public-key").await.refuses(503, "hub_unavailable");
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
+    let world = with(PushConfig { keys: VapidKeys::of(&[9; 32]), ..PushConfig::default() });
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    world.rt.break_random();
+    cli.ready(&session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "The platform's random source failed.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_random_source_ids_and_calls_are_still_told_apart() {
+    let world = World::new();
+    world.rt.break_random();
+    let mut sessions = HashSet::new();
+    for number in 0..40 {
+        let session = world.session(&format!("/code/{number}")).await;
+        assert!(sessions.insert(session.clone()), "{session} is there already");
+    }
+    let session = sessions.iter().next().unwrap();
+    let mut cli = world.live_cli(session).await;
+    cli.register("listSkills").await;
+    let path = format!("/api/sessions/{session}/skills");
+    let calls = [(), ()].map(|()| world.start("GET", &path, ""));
+    let requests = [cli.request().await, cli.request().await];
+    for (number, request) in requests.iter().enumerate().rev() {
+        cli.answer(request, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
+    }
+    for (number, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.reply().await.ok()["skills"][0]["name"], number.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configured_pair_and_subject_are_what_push_services_see() {
+    let keys = VapidKeys::of(&[9; 32]).unwrap();
+    let subject = Some("mailto:ops@example.org".to_owned());
+    let world = with(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
+    assert_eq!(public_key(&world).await, keys.public());
+    assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    for (number, endpoint) in [(1, "https://a.com/1"), (2, "https://a.com/2"), (3, "https://b.com:8443/3")] {
+        Browser::subscribed(&world, endpoint, number).await;
+    }
+    cli.ready(&session).await;
+    world.pass(1).await;
+    let pushed = world.rt.pushed();
+    let tokens: Vec<&str> = pushed.iter().map(|message| header(message, "Authorization")).collect();
+    assert_eq!(tokens[0], tokens[1], "one token for an origin");
+    assert!(tokens[0].ends_with(&format!(", k={}", keys.public())));
+    let [a, b] = [claims(tokens[0]), claims(tokens[2])];
+    assert_eq!(
+        (&a["aud"], &b["aud"], &a["sub"]),
+        (&json!("https://a.com"), &json!("https://b.com:8443"), &json!("mailto:ops@example.org"))
+    );
+    assert_eq!(a["exp"], world.now() / 1000 + 12 * 3600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscriber_used() {
+    for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
+        let world = World::new();
+        let session = world.session("/code").await;
+        let mut cli = world.live_cli(&session).await;
+        let body = Browser::new("https://a.com/1", 1).subscription().to_string();
+        let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
+        assert_eq!(
+            session_gateway_hub::http::answer(&world.hub(), session_gateway_hub::http::router(world.hub()), request)
+                .await
+                .status(),
+            200
+        );
+        cli.ready(&session).await;
+        world.pass(1).await;
+        assert_eq!(claims(header(&world.rt.pushed()[0], "Authorization"))["sub"], subject, "{host}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscribing_again_writes_nothing_and_new_keys_take_the_place_of_the_old() {
+    let world = World::new();
+    let browser = Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let written = world.db.writes();
+    world.post("/api/push/subscribe", &browser.subscription()).await.ok();
+    assert_eq!(world.db.writes(), written);
+    let renewed = Browser::subscribed(&world, "https://a.com/1", 2).await;
+    assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!(renewed.read(&world.rt.pushed()[0])["title"], "Session Ready");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    for _ in 0..2 {
+        let gone = world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await;
+        assert_eq!(gone.ok(), json!({"ok": true}));
+    }
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty());
+    assert_eq!(world.outcomes().await, ["no-subscribers"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
+    let world = World::new();
+    // Two push services that do not answer take all lanes between them; the last subscriber's turn comes after.
+    world.rt.silence_pushes("https://silent");
+    for number in 1..=5 {
+        Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
+    }
+    world.pass(1).await;
+    Browser::subscribed(&world, "https://a.com/1", 7).await;
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 5);
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
+    world.rt.give_up_pushes();
+    quiet().await;
+    assert!(world.rt.pushed().is_empty());
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["waiting"], &log["failures"][0]["service"]), (&json!(5), &json!("https://a.com")), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_the_oldest_subscription_goes() {
+    let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
+    for number in 1..=5 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+        world.pass(1).await;
+    }
+    let kept = world.db.select("SELECT group_concat(endpoint, ' ' ORDER BY endpoint) FROM push_subscriptions");
+    assert_eq!(kept[0][0], "https://a.com/3 https://a.com/4 https://a.com/5".into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    Browser::subscribed(&neighbour, "https://a.com/theirs", 1).await;
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert!(world.rt.pushed().is_empty() && neighbour.rt.pushed().is_empty());
+    assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/theirs"}"#).await.ok();
+    assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_browser_in_two_namespaces_is_two_subscriptions() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    for place in [&world, &neighbour] {
+        Browser::subscribed(place, "https://a.com/1", 1).await;
+    }
+    // What its push service says to the one does not concern the other.
+    world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["failed"]);
+    let left = world.db.select("SELECT namespace FROM push_subscriptions");
+    assert_eq!(left, [["neighbour".into()]]);
+    let theirs = neighbour.session("/code").await;
+    neighbour.live_cli(&theirs).await.ready(&theirs).await;
+    neighbour.pass(1).await;
+    assert_eq!(neighbour.outcomes().await, ["sent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_called() {
+    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+    let browsers = [
+        ("https://gone.com/capability-a?x=capability-b", (410, None)),
+        ("https://busy.com:8443/capability-c", (503, None)),
+        ("https://refuses.com/capability-d", (403, None)),
+        ("https://away.com/capability-e", (0, None)),
+        ("http://127.0.0.1:9/capability-f", (429, Some("86400"))),
+    ];
+    let mut secrets = vec!["capability".to_owned()];
+    for (number, (endpoint, answer)) in (1..).zip(browsers) {
+        world.rt.answer_pushes(endpoint, &[answer]);
+        let keys = Browser::subscribed(&world, endpoint, number).await.subscription()["keys"].clone();
+        secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
+    }
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    let log = world.get("/api/push/log").await.text;
+    let services =
+        ["https://gone.com", "https://busy.com:8443", "https://refuses.com", "https://away.com", "http://127.0.0.1:9"];
+    assert!(services.iter().all(|service| log.contains(&format!("\"{service}\""))), "{log}");
+    let leak = secrets.iter().find(|secret| log.contains(secret.as_str()));
+    assert_eq!(leak, None, "{log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_is_checked_again_before_it_is_called() {
+    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+    Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
+    // As it would be after development: the same database under the settings of a deployment.
+    let deployed = World::of("team", Arc::clone(&world.db));
+    Browser::subscribed(&deployed, "https://a.com/1", 2).await;
+    let session = deployed.session("/code").await;
+    deployed.live_cli(&session).await.ready(&session).await;
+    deployed.pass(1).await;
+    let urls: Vec<String> = deployed.rt.pushed().into_iter().map(|message| message.uri().to_string()).collect();
+    assert_eq!(urls, ["https://a.com/1"]);
+    assert_eq!(deployed.push_log().await[0]["failures"][0]["service"], "http://127.0.0.1:9");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_visible_page_that_is_hidden_again_leaves_the_word_to_pushes() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
+    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    cli.ready(&session).await;
+    world.pass(6_000).await;
+    let id = &greeting["data"]["subscriptionId"];
+    world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
+    cli.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 1);
+    assert_eq!(world.outcomes().await, ["sent", "toast"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let tell = async || world.live_cli(&session).await.ready(&session).await;
+    let mut web = world.web("visibility=visible").await;
+    for _ in 0..4 {
+        world.pass(30_000).await;
+        assert_eq!(web.event_of("heartbeat").await["type"], "heartbeat");
+        web.0.send("read");
+        world.sleep_and_wake().await;
+    }
+    tell().await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await, ["toast"], "whoever answers is there");
+    web.types().await;
+    // The lid is closed: the socket stays, and says nothing.
+    world.pass(90_000).await;
+    tell().await;
+    world.pass(6_000).await;
+    assert_eq!(world.outcomes().await[0], "sent");
+    assert!(!web.types().await.contains(&"toast".to_owned()), "nor is it a page that anybody looks at");
+    web.0.send("read");
+    quiet().await;
+    tell().await;
+    world.pass(1).await;
+    assert_eq!(world.outcomes().await[0], "toast", "opened again it counts again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_cannot_answer_and_is_believed_for_a_quarter_of_an_hour_after_it_said_that_it_is_seen() {
+    let world = World::new();
+    Browser::subscribed(&world, "https://a.com/1", 1).await;
+    let session = world.session("/code").await;
+    let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
+    let greeting = read(&stream.text().await);
+    let seen = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
+    world.pass(890_000).await;
+    world.post("/api/visibility", &seen).await.ok();
+    for (passed, outcome) in [(890_000, "toast"), (20_000, "sent")] {
+        world.pass(passed).await;
+        world.live_cli(&session).await.ready(&session).await;
+        world.pass(1).await;
+        assert_eq!(world.outcomes().await[0], outcome);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_toast_is_not_told_again_to_whoever_comes_back() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    let mut web = world.web("visibility=visible").await;
+    cli.message(&session, "words").await;
+    cli.ask("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
+    let before = web.events().await.last().unwrap()["eventId"].as_str().unwrap().to_owned();
+    cli.ready(&session).await;
+    world.pass(1).await;
+    assert!(web.types().await.contains(&"toast".to_owned()));
+    let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
+    let heard: Vec<_> = back.rest().await;
+    assert!(!format!("{heard:?}").contains("toast"), "{heard:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_keeps_the_last_hundred_also_over_a_sleep() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let mut cli = world.live_cli(&session).await;
+    for round in 0..120 {
+        if round == 60 {
+            world.sleep_and_wake().await;
+        }
+        cli.ready(&session).await;
+        world.pass(1).await;
+    }
+    let log = world.push_log().await;
+    assert_eq!(log.len(), 100);
+    assert!(log.is_sorted_by(|a, b| a["at"].as_u64() > b["at"].as_u64()), "the newest first");
+    assert_eq!(log[0]["at"], world.now() - 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_subscribers_are_reached() {
+    let world = with(PushConfig { max_subscriptions: 200, ..PushConfig::default() });
+    for number in 1..=200 {
+        Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
+    }
+    let session = world.session("/code").await;
+    world.live_cli(&session).await.ready(&session).await;
+    world.pass(1).await;
+    assert_eq!(world.rt.pushed().len(), 200);
+    assert_eq!(world.push_log().await[0]["sent"], 200);
+}

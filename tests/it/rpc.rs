@@ -1,0 +1,293 @@
+//! Calls from the web to a CLI: the round trip, who serves a method, and every way in which no answer comes.
+
+use crate::support::cli::Cli;
+use crate::support::rest::Awaited;
+use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use serde_json::{Value, json};
+
+async fn live() -> (World, String, Cli) {
+    let world = World::new();
+    let session = world.session("/code").await;
+    let cli = world.live_cli(&session).await;
+    (world, session, cli)
+}
+
+fn start(world: &World, session: &str, route: &str) -> Awaited {
+    world.start("GET", &format!("/api/sessions/{session}/{route}"), "")
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_route_calls_its_method_and_passes_the_result_on_to_the_letter() {
+    let (world, session, mut cli) = live().await;
+    let table = [
+        ("git-status", "gitStatus", json!({"cwd": "/code"})),
+        ("git-diff-numstat", "gitDiffNumstat", json!({"cwd": "/code", "staged": false})),
+        ("git-diff-numstat?staged=true", "gitDiffNumstat", json!({"cwd": "/code", "staged": true})),
+        ("git-diff-file?path=a%2Fb", "gitDiffFile", json!({"cwd": "/code", "filePath": "a/b", "staged": false})),
+        ("git-diff-file?path=a&staged=1", "gitDiffFile", json!({"cwd": "/code", "filePath": "a", "staged": true})),
+        ("file?path=%C3%BC.txt", "readFile", json!({"path": "ü.txt"})),
+        ("directory", "listDirectory", json!({"path": ""})),
+        ("directory?path=src", "listDirectory", json!({"path": "src"})),
+        ("slash-commands", "listSlashCommands", json!({"agent": "alpha"})),
+        ("skills", "listSkills", json!({})),
+    ];
+    let result = r#"{"success":true,"z":12345678901234567890,"a":[1.50,"é\u0000"]}"#;
+    for (route, method, params) in table {
+        cli.register(&format!("{session}:{method}")).await;
+        let call = start(&world, &session, route);
+        let request = cli.request().await;
+        assert_eq!((&request.method, &request.params), (&format!("{session}:{method}"), &params), "{route}");
+        cli.answer_raw(&request, &json!(result).to_string());
+        let reply = call.reply().await;
+        assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, result), "{route}");
+        assert_eq!(reply.headers["content-type"], "application/json");
+    }
+    cli.socket.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slash_commands_are_asked_for_the_sessions_own_agent() {
+    let (world, session, mut cli) = live().await;
+    let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
+    cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
+    cli.register("listSlashCommands").await;
+    let call = start(&world, &session, "slash-commands");
+    let request = cli.request().await;
+    assert_eq!((request.method.as_str(), &request.params), ("listSlashCommands", &json!({"agent": "gamma"})));
+    cli.answer(&request, &json!({"success": false, "error": "no such agent"}));
+    assert_eq!(
+        call.reply().await.ok(),
+        json!({"success": false, "error": "no such agent"}),
+        "a failure is a result too"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_found_with_ripgrep() {
+    let (world, session, mut cli) = live().await;
+    cli.register("runRipgrep").await;
+    let table = [
+        ("files", json!(["--files"])),
+        ("files?query=", json!(["--files"])),
+        ("files?query=main", json!(["--files", "--iglob", "*main*"])),
+        ("files?query=*.rs", json!(["--files", "--iglob", "*.rs"])),
+        ("files?query=--pre%3Dsh", json!(["--files", "--iglob", "*--pre=sh*"])),
+    ];
+    for (route, args) in table {
+        let call = start(&world, &session, route);
+        let request = cli.request().await;
+        assert_eq!(request.params, json!({"args": args, "cwd": "/code"}), "{route}");
+        cli.answer(&request, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
+        let files = call.reply().await.ok();
+        let main = json!({
+            "fileName": "main.rs", "filePath": "src/main.rs", "fullPath": "/code/src/main.rs", "fileType": "file",
+        });
+        assert_eq!((&files["success"], &files["files"][0]), (&json!(true), &main));
+        assert_eq!(files["files"].as_array().unwrap().len(), 2);
+    }
+    let call = start(&world, &session, "files?limit=1");
+    let request = cli.request().await;
+    cli.answer(&request, &json!({"success": true, "stdout": "a\nb\nc"}));
+    assert_eq!(call.reply().await.ok()["files"].as_array().unwrap().len(), 1);
+    let call = start(&world, &session, "files");
+    let request = cli.request().await;
+    cli.answer(&request, &json!({"success": false, "error": "rg: not found"}));
+    assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_nobody_serves_is_a_result_that_says_so() {
+    let (world, session, mut cli) = live().await;
+    let expected = json!({"success": false, "error": "No handler registered for gitStatus"});
+    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
+    cli.register("gitStatus").await;
+    assert_eq!(cli.ask("rpc-unregister", &json!({"method": "gitStatus"})).await, json!({"ok": true}));
+    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
+    // What another session serves is its own.
+    let other = world.session("/other").await;
+    world.cli(&other).await.register("gitStatus").await;
+    assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_answered_ends_with_its_time() {
+    let (world, session, mut cli) = live().await;
+    cli.register("gitStatus").await;
+    let call = start(&world, &session, "git-status");
+    let request = cli.request().await;
+    assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + RPC_TIMEOUT_MS));
+    world.pass(RPC_TIMEOUT_MS - 1).await;
+    assert!(!call.is_here());
+    world.pass(1).await;
+    assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
+    // The late answer hurts nobody, and the next call is another one.
+    cli.answer(&request, &json!({"success": true, "late": true}));
+    let next = start(&world, &session, "git-status");
+    let second = cli.request().await;
+    assert_ne!(second.ack, request.ack);
+    cli.answer(&second, &json!({"success": true}));
+    assert_eq!(next.reply().await.ok(), json!({"success": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_closes_fails_its_calls_at_once_and_takes_its_methods_along() {
+    let (world, session, mut cli) = live().await;
+    cli.register("gitStatus").await;
+    let call = start(&world, &session, "git-status");
+    cli.request().await;
+    cli.socket.close();
+    let failed = call.reply().await.ok();
+    assert_eq!(failed["success"], false);
+    assert_eq!(failed["error"], "The CLI disconnected before it answered gitStatus");
+    world.pass(GRACE_MS).await;
+    let next = start(&world, &session, "git-status").reply().await.ok();
+    assert_eq!(next["error"], "No handler registered for gitStatus");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_registration_wins_and_a_dead_winner_leaves_no_heir() {
+    let (world, session, mut first) = live().await;
+    let mut second = world.cli(&session).await;
+    first.register("gitStatus").await;
+    second.register(&format!("{session}:gitStatus")).await;
+    let call = start(&world, &session, "git-status");
+    let request = second.request().await;
+    second.answer(&request, &json!({"success": true, "by": "second"}));
+    assert_eq!(call.reply().await.ok()["by"], "second");
+    first.ask("rpc-unregister", &json!({"method": "gitStatus"})).await;
+    let call = start(&world, &session, "git-status");
+    second.request().await;
+    first.socket.heard_nothing().await;
+    second.socket.close();
+    assert_eq!(call.reply().await.ok()["success"], false);
+    world.pass(GRACE_MS).await;
+    let next = start(&world, &session, "git-status").reply().await.ok();
+    assert_eq!(next["error"], "No handler registered for gitStatus");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_can_only_be_registered_under_what_the_socket_named() {
+    let (world, session, mut owner) = live().await;
+    let other = world.session("/other").await;
+    let mut spy = world.cli(&other).await;
+    let mut bare = world.bare_cli().await;
+    let of_others = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
+    let of_nobody = ["readFile".to_owned(), format!("{session}:readFile")];
+    for (cli, names) in [(&mut spy, &of_others[..]), (&mut bare, &of_nobody)] {
+        for name in names {
+            let refused = cli.ask("rpc-register", &json!({"method": name})).await;
+            assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
+            // An id at fault is told as an event too, with an acknowledgement and without.
+            cli.emit("rpc-register", &json!({"method": name}));
+            for _ in 0..2 {
+                assert_eq!(cli.event("error").await["code"], "access-denied", "{name}");
+            }
+        }
+    }
+    owner.register("readFile").await;
+    let call = start(&world, &session, "file?path=a");
+    let request = owner.request().await;
+    owner.answer(&request, &json!({"success": true}));
+    call.reply().await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_socket_cannot_answer_a_call() {
+    let (world, session, mut cli) = live().await;
+    let mut rival = world.cli(&session).await;
+    cli.register("gitStatus").await;
+    let call = start(&world, &session, "git-status");
+    let request = cli.request().await;
+    rival.answer(&request, &json!({"success": true, "forged": true}));
+    rival.socket.heard_nothing().await;
+    assert!(!call.is_here());
+    cli.answer(&request, &json!({"success": true}));
+    assert_eq!(call.reply().await.ok(), json!({"success": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_none_fails_the_call_at_once() {
+    let (world, session, mut cli) = live().await;
+    cli.register("gitStatus").await;
+    for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
+        let call = start(&world, &session, "git-status");
+        let request = cli.request().await;
+        cli.answer_raw(&request, argument);
+        let failed = call.reply().await.ok();
+        assert_eq!(failed["success"], false, "{argument}");
+        assert!(failed["error"].as_str().unwrap().contains("gitStatus"), "{argument}: {failed}");
+    }
+    // Frames that cannot be read, but tell which call they mean to answer.
+    for broken in ["43/cli,ID[", "461-/cli,ID[{\"_placeholder\":true,\"num\":0}]"] {
+        let call = start(&world, &session, "git-status");
+        let request = cli.request().await;
+        cli.socket.send(broken.replace("ID", &request.ack.to_string()));
+        assert_eq!(call.reply().await.ok()["success"], false, "{broken}");
+        cli.event("error").await;
+    }
+    let call = start(&world, &session, "git-status");
+    let request = cli.request().await;
+    cli.answer_raw(&request, r#"{"success":true,"unwrapped":1}"#);
+    assert_eq!(call.reply().await.ok()["unwrapped"], 1, "the object itself is understood too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_at_once_get_their_own_answers_in_whatever_order() {
+    let (world, session, mut cli) = live().await;
+    cli.register("readFile").await;
+    let calls: Vec<Awaited> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
+    let mut requests = Vec::new();
+    for _ in 0..50 {
+        requests.push(cli.request().await);
+    }
+    for request in requests.iter().rev() {
+        cli.answer(request, &json!({"success": true, "content": request.params["path"]}));
+    }
+    for (n, call) in calls.into_iter().enumerate() {
+        assert_eq!(call.reply().await.ok()["content"], Value::from(n.to_string()));
+    }
+}
+
+/// Registers methods of this name with a number until one is refused, which must be for want of room. Answers how many
+/// there is room for.
+async fn fill(cli: &mut Cli, name: &str) -> usize {
+    for n in 0..2_000 {
+        let answer = cli.ask("rpc-register", &json!({"method": format!("{name}{n}")})).await;
+        if answer["ok"] == false {
+            assert_eq!(answer["code"], "too-many-methods");
+            return n;
+        }
+    }
+    panic!("an attachment holds 16 KiB only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_registers_as_many_methods_as_its_attachment_holds_and_is_told_when_it_is_full() {
+    let (world, session, mut cli) = live().await;
+    fill(&mut cli, "method-number-").await;
+    cli.ask("rpc-unregister", &json!({"method": "method-number-0"})).await;
+    cli.register("gitStatus").await;
+    let call = start(&world, &session, "git-status");
+    cli.request().await;
+    drop(call);
+    quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_attachment_holds_is_counted_as_the_platform_stores_it() {
+    let (world, session, plain) = live().await;
+    let mut room = Vec::new();
+    for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
+        let mut cli = world.cli(&session).await;
+        room.push(fill(&mut cli, &name.repeat(8)).await);
+        // Signs of life and pings go into the same attachment.
+        cli.alive(&world, &session).await;
+        world.pass(60_000).await;
+        cli.socket.close();
+        plain.socket.send("3");
+    }
+    let [ascii, latin, cyrillic, kanji, crabs] = room[..] else { panic!("{room:?}") };
+    assert_eq!(ascii, latin);
+    assert!(cyrillic.abs_diff(ascii / 2) < 5, "two bytes a character: {room:?}");
+    assert_eq!((cyrillic, cyrillic), (kanji, crabs), "each is eight units of UTF-16");
+}

@@ -1,0 +1,180 @@
+//! The SQL of messages, run on a real SQLite with the real migrations: numbers, local ids, pages, and D1's limits.
+
+use crate::support::sqlite::Sqlite;
+use crate::support::store::{
+    Memory, commit_as, held, json, message, of_messages, put, put_messages, room, seqs, session, team,
+};
+use proptest::prelude::*;
+use session_gateway_hub::model::message::Message;
+use session_gateway_hub::model::session::Session;
+use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::room::Room;
+use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
+use session_gateway_hub::store::sessions::{self, MessageRef};
+use session_gateway_hub::store::{Database, DbError, Found, Value};
+
+#[tokio::test]
+async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
+    let db = Sqlite::with_schema();
+    let owner = Session { seq: 3, ..session("s", "/code") };
+    put(&db, &owner).await;
+    for _ in 0..2 {
+        put_messages(&db, &owner, [message(1, None), message(2, Some("local")), message(3, None)]).await;
+    }
+    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    put_messages(&db, &owner, [message(1, None)]).await;
+    let second_writer = Session { seq: 2, ..owner };
+    let intruder = Message { id: "another".into(), ..message(1, None) };
+    let journal = of_messages("s", [intruder, message(2, None)]);
+    let error = commit_as(&db, &team(), journal, &Memory::with(&second_writer)).await.unwrap_err();
+    assert!(matches!(error, DbError::Refused(_)), "{error}");
+    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
+    assert_eq!(held(&db, "s").await.seq, 0, "the counters of the broken batch are not written either");
+}
+
+#[tokio::test]
+async fn a_local_id_stands_for_one_message_of_a_session() {
+    let db = Sqlite::with_schema();
+    let (owner, neighbour) = (session("s", "/code"), session("t", "/else"));
+    put(&db, &owner).await;
+    put(&db, &neighbour).await;
+    put_messages(&db, &owner, [message(1, Some("same"))]).await;
+    put_messages(&db, &neighbour, [message(1, Some("same"))]).await;
+    let journal = of_messages("s", [message(2, Some("same"))]);
+    assert!(commit_as(&db, &team(), journal, &Memory::with(&owner)).await.is_err());
+    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
+}
+
+#[tokio::test]
+async fn a_message_for_a_session_that_does_not_exist_is_refused() {
+    let db = Sqlite::with_schema();
+    let journal = of_messages("nowhere", [message(1, None)]);
+    assert!(commit_as(&db, &team(), journal, &Memory::default()).await.is_err());
+    assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
+}
+
+#[tokio::test]
+async fn history_is_paged_backwards_and_forwards() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    put_messages(&db, &owner, (1..=5).map(|seq| message(seq, None))).await;
+    let table = [
+        (Range::Before(None), 10, (vec![5, 4, 3, 2, 1], false)),
+        (Range::Before(None), 5, (vec![5, 4, 3, 2, 1], false)),
+        (Range::Before(None), 2, (vec![5, 4], true)),
+        (Range::Before(Some(4)), 2, (vec![3, 2], true)),
+        (Range::Before(Some(2)), 2, (vec![1], false)),
+        (Range::Before(Some(1)), 2, (vec![], false)),
+        (Range::Before(Some(0)), 2, (vec![], false)),
+        (Range::Before(Some(u64::MAX)), 1, (vec![5], true)),
+        (Range::After(0), 2, (vec![1, 2], true)),
+        (Range::After(3), 2, (vec![4, 5], false)),
+        (Range::After(5), 2, (vec![], false)),
+        (Range::After(u64::MAX), 2, (vec![], false)),
+    ];
+    for (range, limit, expected) in table {
+        assert_eq!(seqs(&db, "s", range, limit).await, expected, "{range:?} limit {limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    let content = json(&format!("\"{}\"", "x".repeat(100_000)));
+    let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
+    let statements = of_messages("s", messages).take(&team(), &Memory::with(&owner)).unwrap().statements;
+    let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
+    assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
+    let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
+    assert!((2..=5).contains(&inserts), "35 rows of 100 KB go into {inserts} statements");
+    db.batch(&statements).await.unwrap();
+    assert_eq!(db.number("SELECT count(*) FROM messages"), 35);
+}
+
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Null | Value::Integer(_) => 8,
+    }
+}
+
+#[tokio::test]
+async fn the_largest_message_fits_a_parameter_whatever_it_holds() {
+    for filling in ["x", r#"\""#, r"\n"] {
+        let db = Sqlite::with_schema();
+        let owner = session("s", "/code");
+        put(&db, &owner).await;
+        let text = format!("\"{}\"", filling.repeat((MAX_CONTENT_BYTES - 2) / filling.len()));
+        let journal = of_messages("s", [Message { content: json(&text), ..message(1, None) }]);
+        let result = commit_as(&db, &team(), journal, &Memory::with(&owner)).await;
+        assert_eq!(result, Ok(()), "a message full of {filling}");
+    }
+}
+
+#[tokio::test]
+async fn local_ids_are_read_newest_first() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
+    put_messages(&db, &owner, messages).await;
+    let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
+    let newest = sessions::local_ids(&db, &team(), "s", 2).await.unwrap();
+    assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
+    assert_eq!(sessions::by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
+    assert_eq!(sessions::by_local_id(&db, &team(), "s", "b").await.unwrap(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_tag_and_local_id_is_found_again(tag in "\\PC{1,40}|[\\x00-\\x1f\"\\\\]{1,8}", local in any::<String>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let db = Sqlite::with_schema();
+            let owner = session("s", &tag);
+            put(&db, &owner).await;
+            put_messages(&db, &owner, [message(1, Some(&local))]).await;
+            let found = sessions::by_tag(&db, &team(), &tag).await.unwrap();
+            prop_assert_eq!(found.map(|s| s.tag), Some(tag));
+            let found = sessions::by_local_id(&db, &team(), "s", &local).await.unwrap();
+            prop_assert_eq!(found.map(|m| m.seq), Some(1));
+            let Found::Owned(page) = page(&db, &room(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
+            let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
+            prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn a_page_with_a_message_larger_than_a_row_is_read_when_there_is_room_for_it() {
+    let db = Sqlite::with_schema();
+    let owner = session("s", "/code");
+    put(&db, &owner).await;
+    let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
+    put_messages(&db, &owner, [large, message(2, None)]).await;
+    let room = Room::new(5_000_000, 5_000_000);
+    let read = async |range| page(&db, &room, (&team(), "s"), range, 1).await;
+    let Found::Owned(first) = read(Range::After(0)).await.unwrap() else { panic!() };
+    let reads = db.reads();
+    assert_eq!(read(Range::After(0)).await.unwrap_err(), DbError::NoRoom);
+    assert!(
+        !db.read()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
+        "it is not read"
+    );
+    assert!(matches!(read(Range::After(1)).await, Ok(Found::Owned(_))), "others need no room");
+    drop(first);
+    assert!(matches!(read(Range::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
+}

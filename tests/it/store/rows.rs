@@ -1,0 +1,258 @@
+//! The SQL of the hub, run on a real SQLite with the real migrations: the same dialect that D1 runs.
+
+use std::collections::HashMap;
+
+use crate::support::quiet;
+use crate::support::sqlite::{On, Sqlite};
+use crate::support::store::{
+    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, room, seqs,
+    session, team,
+};
+use session_gateway_hub::model::machine::Machine;
+use session_gateway_hub::model::message::Message;
+use session_gateway_hub::model::session::{ControlMode, Session};
+use session_gateway_hub::model::summary::{Facts, Line};
+use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::journal::{Extent, Journal};
+use session_gateway_hub::store::{Database, DbError, Found, machines, secrets, sessions};
+
+#[tokio::test]
+async fn a_session_is_read_back_as_it_was_written() {
+    let db = Sqlite::with_schema();
+    let full = Session {
+        seq: 7,
+        updated_at: 2_000,
+        active_at: 3_000,
+        thinking_at: 4_000,
+        active: true,
+        thinking: true,
+        mode: Some(ControlMode::Local),
+        metadata_version: 5,
+        agent_state: Some(json(r#"{"requests":{}}"#)),
+        agent_state_version: 6,
+        todos: Some(json("[]")),
+        permission_mode: Some("plan".into()),
+        model_mode: Some("model_fast".into()),
+        ..session("s", "/code")
+    };
+    put(&db, &full).await;
+    assert_eq!(held(&db, "s").await, full);
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
+    let lines: Vec<Line> = sessions::facts(&db, &team()).await.unwrap().into_iter().map(Line::of).collect();
+    assert_eq!(lines, [Line::of(Facts::of(&full))]);
+
+    let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
+    put(&db, &changed).await;
+    assert_eq!(held(&db, "s").await, changed);
+}
+
+#[tokio::test]
+async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
+    let db = Sqlite::with_schema();
+    put(&db, &session("s", "/code")).await;
+    let ahead = Session {
+        seq: 3,
+        active: true,
+        thinking: true,
+        updated_at: 9,
+        active_at: 9,
+        thinking_at: 9,
+        permission_mode: Some("plan".into()),
+        metadata: Some(json(r#"{"path":"/else","host":"box"}"#)),
+        metadata_version: 2,
+        ..session("s", "/code")
+    };
+    let mut journal = Journal::default();
+    journal.session("s", Extent::Counters);
+    commit(&db, journal, &Memory::with(&ahead)).await;
+    let before = session("s", "/code");
+    assert_eq!(held(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..ahead });
+}
+
+#[tokio::test]
+async fn opaque_json_is_kept_to_the_letter() {
+    let db = Sqlite::with_schema();
+    let odd = r#"{ "z":12345678901234567890.10, "a":1e400,"a":"\ud800 \u0000 \/","__proto__":{"é":"🦀"},"":[ ] }"#;
+    let odd_session = Session {
+        metadata: Some(json(odd)),
+        agent_state: Some(json(odd)),
+        todos: Some(json("[ 1.0 ]")),
+        ..session("s", "/code")
+    };
+    put(&db, &odd_session).await;
+    let read = held(&db, "s").await;
+    assert_eq!(read.metadata.unwrap().text(), odd);
+    assert_eq!(read.agent_state.unwrap().text(), odd);
+    assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
+
+    put_messages(&db, &odd_session, [Message { content: json(odd), ..message(1, Some("l \"1\" ü\n")) }]).await;
+    let Found::Owned(page) = page(&db, &room(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
+    assert_eq!(
+        page.messages,
+        format!(r#"{{"id":"m1","seq":1,"localId":"l \"1\" ü\n","content":{odd},"createdAt":1001}}"#)
+    );
+}
+
+#[tokio::test]
+async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
+    let db = Sqlite::with_schema();
+    let theirs = Session { namespace: other(), ..session("s", "/code") };
+    put(&db, &theirs).await;
+    let forged = Session { seq: 99, ..session("s", "/mine") };
+    for extent in [Extent::Counters, Extent::Whole] {
+        let mut journal = Journal::default();
+        journal.session("s", extent);
+        commit(&db, journal, &Memory::with(&forged)).await;
+    }
+    let mut journal = Journal::default();
+    journal.delete_session("s");
+    commit(&db, journal, &Memory::default()).await;
+    assert_eq!(sessions::by_id(&db, &other(), "s").await.unwrap(), Found::Owned(theirs));
+}
+
+#[tokio::test]
+async fn a_tag_belongs_to_one_session_of_a_namespace() {
+    let db = Sqlite::with_schema();
+    put(&db, &session("s", "/code")).await;
+    put(&db, &Session { namespace: other(), ..session("o", "/code") }).await;
+    let second = session("t", "/code");
+    let mut journal = Journal::default();
+    journal.session("t", Extent::Whole);
+    let error = commit_as(&db, &team(), journal, &Memory::with(&second)).await.unwrap_err();
+    assert!(matches!(error, DbError::Refused(_)), "{error}");
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
+    assert_eq!(sessions::by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
+}
+
+#[tokio::test]
+async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_same_batch() {
+    let db = Sqlite::with_schema();
+    let (gone, stays) = (session("s", "/code"), session("t", "/else"));
+    for session in [&gone, &stays] {
+        put(&db, session).await;
+        put_messages(&db, session, [message(1, None), message(2, Some("l"))]).await;
+    }
+    let heir = session("u", "/code");
+    let mut journal = Journal::default();
+    journal.session("u", Extent::Whole);
+    journal.delete_session("s");
+    commit(&db, journal, &Memory::with(&heir)).await;
+    assert_eq!(sessions::by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
+    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
+    assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
+    assert_eq!(seqs(&db, "t", Range::After(0), 10).await.0, [1, 2]);
+}
+
+#[tokio::test]
+async fn an_id_is_owned_foreign_or_missing() {
+    let db = Sqlite::with_schema();
+    put(&db, &session("mine", "/a")).await;
+    put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
+    let theirs = Session { namespace: other(), ..session("theirs", "/b") };
+    let journal = of_messages("theirs", [message(1, None)]);
+    commit_as(&db, &other(), journal, &Memory::with(&theirs)).await.unwrap();
+
+    for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
+        let found = sessions::by_id(&db, &team(), id).await.unwrap();
+        assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
+        let history = page(&db, &room(), (&team(), id), Range::Before(None), 5).await.unwrap();
+        assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
+        assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
+    }
+}
+
+#[tokio::test]
+async fn any_number_of_sessions_is_written_in_one_statement() {
+    let db = Sqlite::with_schema();
+    let mut memory = Memory::default();
+    let mut journal = Journal::<Nothing>::default();
+    for n in 0..500 {
+        let session = session(&format!("s{n}"), &format!("/code/{n}"));
+        journal.session(&session.id, Extent::Whole);
+        memory.sessions.insert(session.id.clone(), session);
+    }
+    let statements = journal.take(&team(), &memory).unwrap().statements;
+    assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
+    db.batch(&statements).await.unwrap();
+    assert_eq!(sessions::facts(&db, &team()).await.unwrap().len(), 500);
+}
+
+#[tokio::test]
+async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
+    let db = Sqlite::with_schema();
+    let machine = Machine {
+        seq: 4,
+        active: true,
+        active_at: 5,
+        metadata: Some(json(r#"{"host":"box","z":1.0}"#)),
+        metadata_version: 2,
+        runner_state: Some(json(r#"{"pid":12345678901234567890}"#)),
+        runner_state_version: 3,
+        ..Machine::new("m".into(), team(), 1_000)
+    };
+    let memory = Memory { machines: HashMap::from([("m".into(), machine.clone())]), ..Memory::default() };
+    let noted = || {
+        let mut journal = Journal::default();
+        journal.machine("m");
+        journal
+    };
+    commit(&db, noted(), &memory).await;
+    assert_eq!(machines::all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));
+    assert_eq!(machines::all(&db, &other()).await.unwrap(), []);
+    assert_eq!(machines::owner(&db, &team(), "m").await.unwrap(), Found::Owned(()));
+    assert_eq!(machines::owner(&db, &other(), "m").await.unwrap(), Found::Foreign);
+    assert_eq!(machines::owner(&db, &team(), "n").await.unwrap(), Found::Missing);
+
+    let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
+    let memory = Memory { machines: HashMap::from([("m".into(), forged)]), ..Memory::default() };
+    let taken = commit_as(&db, &other(), noted(), &memory).await;
+    assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
+    assert_eq!(machines::all(&db, &team()).await.unwrap(), [machine]);
+}
+
+#[tokio::test]
+async fn the_first_secret_offered_is_kept_and_everybody_gets_it() {
+    let db = Sqlite::with_schema();
+    assert_eq!(secrets::keep(&db, "jwt", "first").await.unwrap(), "first");
+    assert_eq!(secrets::keep(&db, "jwt", "second").await.unwrap(), "first");
+    assert_eq!(secrets::keep(&db, "other", "second").await.unwrap(), "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_that_offer_a_secret_at_once_agree_on_one() {
+    let db = Sqlite::with_schema();
+    db.hold(On::Reads);
+    let offers = futures::future::join(secrets::keep(&db, "jwt", "one"), secrets::keep(&db, "jwt", "two"));
+    let released = async {
+        quiet().await;
+        assert_eq!(db.held(), 2, "both have found that there is none yet");
+        db.release();
+    };
+    let ((one, two), ()) = futures::future::join(offers, released).await;
+    assert_eq!(one.unwrap(), two.unwrap());
+}
+
+#[tokio::test]
+async fn a_database_without_schema_says_so() {
+    let db = Sqlite::without_schema();
+    let errors = [
+        secrets::keep(&db, "jwt", "x").await.unwrap_err(),
+        sessions::by_id(&db, &team(), "s").await.unwrap_err(),
+        sessions::facts(&db, &team()).await.unwrap_err(),
+        machines::all(&db, &team()).await.unwrap_err(),
+        page(&db, &room(), (&team(), "s"), Range::Before(None), 5).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, DbError::NoSchema(_)), "{error}");
+    }
+}
+
+#[test]
+fn errors_of_d1_are_sorted_by_what_to_do_about_them() {
+    let sort = |message: &str| DbError::from_message(message.into());
+    assert!(matches!(sort("D1_ERROR: no such table: sessions: SQLITE_ERROR"), DbError::NoSchema(_)));
+    assert!(matches!(sort("D1_ERROR: no such column: todos"), DbError::NoSchema(_)));
+    assert!(matches!(sort("D1_ERROR: Network connection lost."), DbError::Retryable(_)));
+    assert!(matches!(sort("D1 DB is overloaded. Requests queued for too long."), DbError::Retryable(_)));
+    assert!(matches!(sort("D1_ERROR: UNIQUE constraint failed: sessions.id"), DbError::Refused(_)));
+}

@@ -1,0 +1,292 @@
+//! What the integration tests share: a world with one namespace's hub, a database, a runtime, and clients around it.
+//!
+//! Tests run on an executor whose clock stands (`start_paused`): a wait that nothing can end fails at once, and
+//! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
+
+pub mod cli;
+pub mod door;
+pub mod faults;
+pub mod live;
+pub mod merge;
+pub mod permissions;
+pub mod pushes;
+pub mod race;
+pub mod replay;
+pub mod rest;
+pub mod route;
+pub mod routes;
+pub mod runtime;
+pub mod scene;
+pub mod socket;
+pub mod sqlite;
+pub mod store;
+pub mod upload;
+pub mod web;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use session_gateway_hub::auth::token::AccessTokens;
+use session_gateway_hub::http::events;
+use session_gateway_hub::hub::connections::Upgrade;
+use session_gateway_hub::hub::error::Error;
+use session_gateway_hub::hub::ports::{ConnId, Runtime};
+use session_gateway_hub::hub::push_subscriptions::PushConfig;
+use session_gateway_hub::hub::subscription::{Format, Subscription};
+use session_gateway_hub::hub::{Config, Hub};
+use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::model::vocabulary::Vocabulary;
+use session_gateway_hub::store::Database;
+use session_gateway_hub::store::reads::PatientReads;
+
+use cli::Cli;
+use runtime::FakeRuntime;
+use socket::Socket;
+use sqlite::Sqlite;
+use web::Web;
+
+/// The hub's secret.
+pub const SECRET: &str = "secret";
+/// How long a CLI may take to answer a call.
+pub const RPC_TIMEOUT_MS: u64 = 30_000;
+/// How long a CLI that was there a moment ago is waited for.
+pub const GRACE_MS: u64 = 2_000;
+
+/// Returns when no task has anything left to do.
+pub async fn quiet() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// A database as the platform hands it out. Between two attempts to read no time passes here.
+pub fn patient(db: &Arc<Sqlite>) -> Arc<dyn Database> {
+    Arc::new(PatientReads::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
+}
+
+/// A namespace's object: its runtime, its database, and the hub while it is awake.
+pub struct Object {
+    pub rt: Arc<FakeRuntime>,
+    pub db: Arc<Sqlite>,
+    namespace: Namespace,
+    vocabulary: Vocabulary,
+    push: PushConfig,
+    hub: Mutex<Option<Arc<Hub>>>,
+}
+
+impl Object {
+    /// The hub that is awake now.
+    pub fn hub(&self) -> Arc<Hub> {
+        Arc::clone(self.hub.lock().unwrap_or_else(PoisonError::into_inner).as_ref().expect("the object is asleep"))
+    }
+
+    fn wake(&self, sockets: Vec<(ConnId, String)>) {
+        let tokens = AccessTokens::new(SECRET, false);
+        let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
+        let push = self.push.clone();
+        let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary, push };
+        let hub = Hub::wake(config, patient(&self.db), Arc::clone(&self.rt) as _, sockets);
+        *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
+    }
+}
+
+/// One namespace, from the outside.
+pub struct World {
+    pub object: Arc<Object>,
+    pub rt: Arc<FakeRuntime>,
+    pub db: Arc<Sqlite>,
+}
+
+impl World {
+    /// The namespace `team` on a fresh database.
+    pub fn new() -> Self {
+        Self::of("team", Arc::new(Sqlite::with_schema()))
+    }
+
+    /// A namespace on a database.
+    pub fn of(namespace: &str, db: Arc<Sqlite>) -> Self {
+        Self::built(namespace, db, Vocabulary::default(), PushConfig::default())
+    }
+
+    /// The namespace `team` of a deployment with words of its own: the variable `VOCABULARY`.
+    pub fn speaking(words: &str) -> Self {
+        Self::built("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
+    }
+
+    /// A namespace of a deployment with settings of its own for pushes.
+    pub fn pushing(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
+        Self::built(namespace, db, Vocabulary::default(), push)
+    }
+
+    fn built(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary, push: PushConfig) -> Self {
+        let rt = Arc::new(FakeRuntime::new(namespace));
+        let namespace = Namespace::parse(namespace).unwrap();
+        let (object_rt, object_db) = (Arc::clone(&rt), Arc::clone(&db));
+        let object = Object { rt: object_rt, db: object_db, namespace, vocabulary, push, hub: Mutex::new(None) };
+        object.wake(Vec::new());
+        Self { object: Arc::new(object), rt, db }
+    }
+
+    /// Another namespace on the same database.
+    pub fn neighbour(&self) -> Self {
+        Self::of("neighbour", Arc::clone(&self.db))
+    }
+
+    pub fn hub(&self) -> Arc<Hub> {
+        self.object.hub()
+    }
+
+    /// The access token of the namespace.
+    pub fn token(&self) -> String {
+        format!("{SECRET}:{}", self.object.namespace)
+    }
+
+    pub fn now(&self) -> u64 {
+        self.rt.now()
+    }
+
+    /// Everybody finishes; then the object is evicted, and woken with what is left: attachments, notebook, database.
+    pub async fn sleep_and_wake(&self) {
+        quiet().await;
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = Arc::downgrade(&hub.expect("the object is asleep"));
+        assert!(left.upgrade().is_none(), "something still held the hub, so the object could not have slept");
+        self.rt.set_interrupted(false);
+        self.object.wake(self.rt.evict());
+    }
+
+    /// The object is torn down in the middle of whatever it did, as by a panic, and woken.
+    pub fn restart(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sockets = self.rt.evict();
+        self.rt.set_interrupted(true);
+        drop(hub);
+        self.object.wake(sockets);
+    }
+
+    /// The same, and every socket is gone with it, as when a new version is deployed.
+    pub fn redeploy(&self) {
+        let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for (conn, _) in self.rt.evict() {
+            self.rt.forget(conn);
+        }
+        drop(hub);
+        self.object.wake(Vec::new());
+    }
+
+    /// Time passes; the alarm rings whenever it is due.
+    pub async fn pass(&self, ms: u64) {
+        quiet().await;
+        let end = self.now() + ms;
+        for _ in 0..10_000 {
+            match self.rt.alarm() {
+                Some(at) if at <= end => self.ring_at(at.max(self.now())).await,
+                _ => {
+                    self.rt.set_now(end);
+                    return quiet().await;
+                }
+            }
+        }
+        panic!("the alarm rings without end: it is set to {:?} again and again", self.rt.alarm());
+    }
+
+    /// The alarm rings at a moment, on time or late.
+    pub async fn ring_at(&self, at: u64) {
+        self.rt.set_now(at);
+        quiet().await;
+        self.rt.take_alarm();
+        let hub = self.hub();
+        hub.on_alarm();
+        quiet().await;
+    }
+
+    /// Opens a socket for a CLI. `authenticated`: a good token came with the upgrade.
+    pub fn open_cli(&self, authenticated: bool) -> Socket {
+        let (key, conn, frames) = self.rt.open();
+        let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Bare };
+        self.hub().open_cli(conn, upgrade);
+        Socket::new(Arc::clone(&self.object), key, frames)
+    }
+
+    /// A connected CLI that named nothing.
+    pub async fn bare_cli(&self) -> Cli {
+        Cli::connect(self, json!({})).await
+    }
+
+    /// A connected CLI of a session.
+    pub async fn cli(&self, session: &str) -> Cli {
+        Cli::connect(self, json!({"sessionId": session})).await
+    }
+
+    /// A connected CLI of a session that it says is alive.
+    pub async fn live_cli(&self, session: &str) -> Cli {
+        let mut cli = self.cli(session).await;
+        cli.alive(self, session).await;
+        cli
+    }
+
+    /// A connected runner of a machine.
+    pub async fn runner(&self, machine: &str) -> Cli {
+        Cli::connect(self, json!({"machineId": machine})).await
+    }
+
+    /// A session of this tag, made by a CLI; answers its id.
+    pub async fn session(&self, tag: &str) -> String {
+        self.session_with(tag, json!({})).await
+    }
+
+    /// The same with more in its metadata than path and host, or with another of the two.
+    pub async fn session_with(&self, tag: &str, more: Value) -> String {
+        let mut metadata = json!({"path": tag, "host": "box"});
+        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
+        answer.ok()["session"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A machine of this id, made known by its runner.
+    pub async fn machine(&self, id: &str) {
+        let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
+        self.post("/cli/machines", &body).await.ok();
+    }
+
+    /// The runner of a machine on a host, that is online and serves `spawnSession`.
+    pub async fn spawner(&self, machine: &str, host: &str) -> Cli {
+        self.post("/cli/machines", &json!({"id": machine, "metadata": {"host": host}})).await.ok();
+        let mut runner = self.runner(machine).await;
+        let alive = json!({"machineId": machine, "time": self.now()});
+        assert_eq!(runner.ask("machine-alive", &alive).await, json!({"ok": true}));
+        runner.register("spawnSession").await;
+        runner
+    }
+
+    /// A session as `GET /api/sessions/:id` shows it.
+    pub async fn shown(&self, session: &str) -> Value {
+        self.get(&format!("/api/sessions/{session}")).await.ok()["session"].clone()
+    }
+
+    /// Subscribes as the object does for a request with this query.
+    pub async fn try_subscribe(&self, query: &str, last: Option<&str>, format: Format) -> Result<Socket, Error> {
+        self.try_subscribe_until(query, last, format, None).await
+    }
+
+    /// The same with a token that is good until a moment.
+    pub async fn try_subscribe_until(
+        &self,
+        query: &str,
+        last: Option<&str>,
+        format: Format,
+        expires_at: Option<u64>,
+    ) -> Result<Socket, Error> {
+        let asked = events::subscription(&self.hub(), query, last.map(str::to_owned), format).await?;
+        let (key, conn, frames) = self.rt.open();
+        let subscription = Subscription { expires_at, ..asked.subscription };
+        self.hub().subscribe(conn, subscription, asked.last_event_id.as_deref());
+        Ok(Socket::new(Arc::clone(&self.object), key, frames))
+    }
+
+    /// A web client of this query that has read its greeting.
+    pub async fn web(&self, query: &str) -> Web {
+        let mut web = Web(self.try_subscribe(query, None, Format::Json).await.unwrap());
+        assert_eq!(web.event().await["type"], "connection-changed");
+        web
+    }
+}
