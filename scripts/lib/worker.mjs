@@ -112,6 +112,6 @@ async function bundleScript(bindings, outfile, minify) {
 async function shrink(wasm) {
   const smaller = `${wasm}.smaller`;
   const features = WASM_FEATURES.map((name) => `--enable-${name}`);
-  await run(process.execPath, [inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'), wasm, '-o', smaller, '-O3', ...features]);
+  await run(process.execPath, [inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'), wasm, '-o', smaller, '-O3', '--low-memory-unused', ...features]);
   renameSync(smaller, wasm);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use futures::future::BoxFuture;
 use http::header;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -49,49 +50,82 @@ pub fn keeps_body_outside(method: &str, path: &str) -> bool {
 /// The https origin under which the client knows the hub, unless it named none or one that is on this machine.
 pub struct HubOrigin(pub Option<String>);
 
-/// The id in the path, whatever it stands for.
+/// The `id` in the path, whatever it stands for.
 pub struct PathId(pub String);
 
 impl FromRequestParts<Arc<Hub>> for PathId {
     type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let params = RawPathParams::from_request_parts(parts, hub).await;
-        let params = params.map_err(|rejection| {
-            // Which one it is, axum tells in words only: "Invalid UTF-8 in `id`".
-            let text = rejection.body_text();
-            let name = text.split('`').nth(1).unwrap_or("id");
-            Refusal::from(Error::field(name, format!("The `{name}` in the path is not valid UTF-8.")))
-        })?;
-        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, id)| id.to_owned());
-        id.map(Self).ok_or_else(Refusal::no_route)
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        path_parameter(parts, "id").await.map(Self)
     }
+}
+
+/// The `requestId` in the path.
+pub struct RequestId(pub String);
+
+impl FromRequestParts<Arc<Hub>> for RequestId {
+    type Rejection = Refusal;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+        path_parameter(parts, "requestId").await.map(Self)
+    }
+}
+
+async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, Refusal> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|rejection| {
+        // Which one it is, axum tells in words only: "Invalid UTF-8 in `id`".
+        let text = rejection.body_text();
+        let name = text.split('`').nth(1).unwrap_or(name);
+        Refusal::from(Error::field(name, format!("The `{name}` in the path is not valid UTF-8.")))
+    })?;
+    let value = params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
+    value.ok_or_else(Refusal::no_route)
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedSession {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        hub.load_session_in_merge(&id).await?;
-        Ok(Self(id))
+        owned_session(parts, hub).await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
-        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        let workspace = hub.workspace(&id).await?;
-        Ok(Self(workspace))
+        owned_workspace(parts, hub).await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedMachine {
     type Rejection = Refusal;
     async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+        owned_machine(parts, hub).await
+    }
+}
+
+// Boxed, so that no handler has a copy of their code.
+
+fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, Refusal>> {
+    Box::pin(async move {
+        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+        hub.load_session_in_merge(&id).await?;
+        Ok(OwnedSession(id))
+    })
+}
+
+fn owned_workspace<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedWorkspace, Refusal>> {
+    Box::pin(async move {
+        let PathId(id) = PathId::from_request_parts(parts, hub).await?;
+        Ok(OwnedWorkspace(hub.workspace(&id).await?))
+    })
+}
+
+fn owned_machine<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedMachine, Refusal>> {
+    Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         hub.load_machine(&id).await?;
-        Ok(Self(id))
-    }
+        Ok(OwnedMachine(id))
+    })
 }
 
 impl FromRequestParts<Arc<Hub>> for OutsideBody {
@@ -126,8 +160,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
 }
 
 /// The body of a request. Not generic, as [`JsonBody`] is compiled once per type.
-async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
-    axum::body::to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| Refusal::body_too_large(MAX_BODY))
+fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, Refusal>> {
+    Box::pin(async move {
+        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY).await;
+        bytes.map_err(|_| Refusal::body_too_large(MAX_BODY))
+    })
 }
 
 /// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
 use super::error::Refusal;
-use super::extract::{JsonBody, OwnedSession};
+use super::extract::{JsonBody, OwnedSession, RequestId};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::lifecycle::check_reason;
@@ -39,7 +39,7 @@ pub struct Deny {
 pub async fn approve(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    Path((_, request)): Path<(String, String)>,
+    RequestId(request): RequestId,
     JsonBody(body): JsonBody<Approve>,
 ) -> Result<JsonText, Refusal> {
     if let Some(answers) = &body.answers {
@@ -67,7 +67,7 @@ pub async fn approve(
 pub async fn deny(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    Path((_, request)): Path<(String, String)>,
+    RequestId(request): RequestId,
     JsonBody(body): JsonBody<Deny>,
 ) -> Result<JsonText, Refusal> {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {

@@ -1,6 +1,6 @@
 //! Query strings, read strictly: a key that stands twice or a value of the wrong kind is an error that names the key.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use percent_encoding::percent_decode_str;
 
@@ -8,12 +8,12 @@ use crate::hub::error::Error;
 
 /// The parameters of a query string.
 #[derive(Debug, Default)]
-pub struct Query(BTreeMap<String, String>);
+pub struct Query(HashMap<String, String>);
 
 impl Query {
     /// Reads a query string (without its `?`).
     pub fn parse(query: &str) -> Result<Self, Error> {
-        let mut pairs = BTreeMap::new();
+        let mut pairs = HashMap::new();
         let raw = query.split('&').filter(|pair| !pair.is_empty());
         for (raw, (key, value)) in raw.zip(form_urlencoded::parse(query.as_bytes())) {
             // The parser puts U+FFFD in place of what is broken, which may as well stand there by right.

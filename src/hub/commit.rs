@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
+use futures::future::BoxFuture;
 
 use super::error::Error;
 use super::ports::ConnId;
@@ -107,22 +108,29 @@ impl Weigh for Outcome {
 
 impl Hub {
     /// Waits until everything noted so far is durable. What was read from memory before, anybody may see then.
-    pub(super) async fn settled(self: &Arc<Self>) -> Result<(), Error> {
-        let waiter = {
-            let mut state = self.state();
-            if !state.journal.busy() {
-                return Ok(());
-            }
-            state.wait()
-        };
-        self.flush();
-        waiter.await.unwrap_or_else(|_| Err(interrupted()))
+    pub(super) fn settled(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let waiter = {
+                let mut state = self.state();
+                if !state.journal.busy() {
+                    return Ok(());
+                }
+                state.wait()
+            };
+            self.flush();
+            waiter.await.unwrap_or_else(|_| Err(interrupted()))
+        })
     }
 
     /// Waits for a change that was noted with [`State::wait`].
-    pub(super) async fn durable(self: &Arc<Self>, waiter: oneshot::Receiver<Result<(), Error>>) -> Result<(), Error> {
-        self.flush();
-        waiter.await.unwrap_or_else(|_| Err(interrupted()))
+    pub(super) fn durable(
+        self: &Arc<Self>,
+        waiter: oneshot::Receiver<Result<(), Error>>,
+    ) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            self.flush();
+            waiter.await.unwrap_or_else(|_| Err(interrupted()))
+        })
     }
 
     /// Starts committing what is noted, unless that is under way already.
@@ -189,7 +197,11 @@ impl Hub {
             | Outcome::Departed(_)
             | Outcome::Waiter(_) => None,
         });
-        told.flat_map(|(conns, except)| conns.iter().copied().filter(move |conn| Some(*conn) != *except)).collect()
+        let mut unheard = BTreeSet::new();
+        for (conns, except) in told {
+            unheard.extend(conns.iter().copied().filter(|conn| Some(*conn) != *except));
+        }
+        unheard
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.

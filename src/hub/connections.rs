@@ -12,7 +12,7 @@ use crate::model::vocabulary::Vocabulary;
 
 /// Who is at the other end of a socket. This is the socket's attachment: it restores the same state after a sleep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "peer")]
+#[serde(rename_all = "camelCase")]
 pub enum Peer {
     /// The transport is open, the CONNECT packet has not come yet.
     Opening(Opening),

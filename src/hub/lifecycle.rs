@@ -37,7 +37,7 @@ impl Hub {
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
-        self.order(id, Method::Abort, &Abort { reason: reason.unwrap_or("Aborted by user") }).await?;
+        self.order(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or("Aborted by user") })).await?;
         self.session_ended(id).await?;
         self.settled().await
     }
@@ -45,7 +45,7 @@ impl Hub {
     /// Takes control from the terminal: the web can send messages again.
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
-        self.order(id, Method::Switch, &Switch { to: ControlMode::Remote }).await?;
+        self.order(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
         self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
@@ -89,9 +89,8 @@ impl Hub {
     }
 
     /// Tells a session's CLI to do something; any acknowledgement counts, save one that says it failed.
-    pub(super) async fn order<T: Serialize>(&self, id: &str, method: Method, params: &T) -> Result<(), Error> {
-        let params = serde_json::to_string(params).unwrap_or_default();
-        match self.call(&Owner::Session(id.to_owned()), method, &params).await {
+    pub(super) async fn order(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
+        match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
             Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             // The CLI acknowledged, with a word that says nothing more.
             Err(RpcError::BadAnswer(_)) => Ok(()),

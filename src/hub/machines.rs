@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use super::commit::Outcome;
@@ -20,6 +21,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, Large};
 use crate::model::machine::Machine;
+use crate::model::order::sort_by;
 use crate::store::Found;
 use crate::store::journal::Journal;
 use crate::store::machines as store;
@@ -117,25 +119,27 @@ impl Hub {
     }
 
     /// Sees to it that a machine of this namespace is in memory.
-    pub async fn load_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        loop {
-            self.load_machines().await?;
-            let mark = {
-                let mut state = self.state();
-                if machine(&mut state, id).is_ok() {
-                    return Ok(());
+    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                self.load_machines().await?;
+                let mark = {
+                    let mut state = self.state();
+                    if machine(&mut state, id).is_ok() {
+                        return Ok(());
+                    }
+                    state.memory.mark()
+                };
+                let owner = store::owner(&self.db, &self.config.namespace, id).await?;
+                if self.state().memory.was_cleared_since(mark) {
+                    continue;
                 }
-                state.memory.mark()
-            };
-            let owner = store::owner(&self.db, &self.config.namespace, id).await?;
-            if self.state().memory.was_cleared_since(mark) {
-                continue;
+                return match owner {
+                    Found::Foreign => Err(Error::Foreign(Kind::Machine)),
+                    Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
+                };
             }
-            return match owner {
-                Found::Foreign => Err(Error::Foreign(Kind::Machine)),
-                Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
-            };
-        }
+        })
     }
 
     /// The machines that are online, newest activity first, as JSON texts without large values.
@@ -150,7 +154,7 @@ impl Hub {
         let state = self.state();
         let mut online: Vec<&Machine> =
             state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
-        online.sort_by(|a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
+        sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
         let without_large =
             |m: &Machine| without(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
         online.into_iter().map(without_large).collect()

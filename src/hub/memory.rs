@@ -10,6 +10,7 @@ use super::record::Record;
 use super::rpc::Owner;
 use crate::model::agent_state;
 use crate::model::machine::Machine;
+use crate::model::order::sort_by;
 use crate::model::session::Session;
 use crate::model::summary::{Facts, Line};
 use crate::store::journal::Snapshot;
@@ -204,7 +205,7 @@ impl Memory {
         let may_go = |e: &&Entry| e.used < self.uses && is_free(&e.session.id);
         let rank = |e: &Entry| (e.session.active || is_in_use(&e.session.id), e.used, e.session.id.clone());
         let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_go).map(rank).collect();
-        ranked.sort_unstable();
+        sort_by(&mut ranked, Ord::cmp);
         for (in_use, _, id) in ranked {
             let is_enough = match in_use {
                 false => held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES,
@@ -284,7 +285,7 @@ impl Memory {
         };
         let held = self.sessions.values_mut().map(Entry::line);
         let mut shown: Vec<&Line> = held.chain(self.lines.values()).filter(wanted).collect();
-        shown.sort_by(|a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
+        sort_by(&mut shown, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
         let mut list = String::with_capacity(shown.iter().map(|line| line.text.len() + 1).sum::<usize>() + 2);
         list.push('[');
         for line in shown {

@@ -58,6 +58,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::channel::oneshot;
+use futures::future::BoxFuture;
 
 use crate::auth::token::AccessTokens;
 use crate::model::ids::uuid_v7;
@@ -350,10 +351,18 @@ impl Hub {
     }
 
     /// Calls a method with a time limit of its own, in milliseconds.
-    pub async fn call_within(&self, owner: &Owner, method: Method, params: &str, limit: u64) -> Answer {
-        let call = self.open_call(owner, method, limit).await?;
-        self.send_answer(&mut self.state(), call.conn, &call.frame(params));
-        call.answered().await
+    pub fn call_within<'a>(
+        &'a self,
+        owner: &'a Owner,
+        method: Method,
+        params: &'a str,
+        limit: u64,
+    ) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let call = self.open_call(owner, method, limit).await?;
+            self.send_answer(&mut self.state(), call.conn, &call.frame(params));
+            call.answered().await
+        })
     }
 
     /// Opens a call that the caller sends; waits a moment for a method whose CLI is on its way back.

@@ -107,7 +107,7 @@ impl Hub {
             answers: answer.answers.as_ref(),
             reason: answer.reason.as_deref(),
         };
-        self.order(id, Method::Permission, &params).await
+        self.order(id, Method::Permission, &Json::of(&params)).await
     }
 
     fn complete(

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::ports::Runtime;
 use super::push_queue::{Failure, Item, MAX_FAILURES, Target};
+use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 
 /// How many notifications are remembered (the oldest go).
@@ -121,7 +122,7 @@ fn retry(target: &Target) -> Option<Retry<'_>> {
 /// The entries as JSON texts, newest first.
 pub fn entries(rt: &dyn Runtime) -> Vec<String> {
     let mut notes = rt.notes(NOTE_ENTRY);
-    notes.sort_by(|(a, _), (b, _)| b.cmp(a));
+    sort_by(&mut notes, |(a, _), (b, _)| b.cmp(a));
     notes.into_iter().map(|(_, entry)| entry).collect()
 }
 
@@ -133,6 +134,6 @@ fn numbers(rt: &dyn Runtime) -> VecDeque<u64> {
     let notes = rt.notes(NOTE_ENTRY);
     let mut numbers: Vec<u64> =
         notes.iter().filter_map(|(key, _)| key.strip_prefix(NOTE_ENTRY)?.parse().ok()).collect();
-    numbers.sort_unstable();
+    sort_by(&mut numbers, Ord::cmp);
     numbers.into()
 }

@@ -1,8 +1,10 @@
 //! The completed permission requests of a session: an audit record that only grows, until its oldest entries go.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::model::json::Json;
+use crate::model::order::sort_by;
 use crate::store::rows::{COMPLETED_ROW_BYTES, KEPT_COMPLETED_BYTES, MAX_RECORD_BYTES};
 
 /// How many completed requests a CLI gets at most with a state that it did not know: the newest. The record as a whole
@@ -24,6 +26,10 @@ type Ordered<'a> = (u64, &'a str, &'a Json);
 /// The sort key: the time of completion, then the id.
 fn age<'a>((at, id, _): &Ordered<'a>) -> (u64, &'a str) {
     (*at, *id)
+}
+
+fn by_age(a: &Ordered<'_>, b: &Ordered<'_>) -> Ordering {
+    age(a).cmp(&age(b))
 }
 
 impl Record {
@@ -51,7 +57,7 @@ impl Record {
             return false;
         }
         let mut ids: Vec<(u64, String)> = self.entries.iter().map(|(id, (at, _))| (*at, id.clone())).collect();
-        ids.sort_unstable();
+        sort_by(&mut ids, Ord::cmp);
         for (_, id) in ids {
             if self.bytes() <= KEPT_COMPLETED_BYTES {
                 break;
@@ -80,7 +86,7 @@ impl Record {
     /// All entries, oldest first.
     pub fn in_order(&self) -> impl Iterator<Item = (&str, &Json)> {
         let mut entries = self.ordered();
-        entries.sort_unstable_by_key(age);
+        sort_by(&mut entries, by_age);
         entries.into_iter().map(|(_, id, entry)| (id, entry))
     }
 
@@ -92,7 +98,7 @@ impl Record {
             entries.select_nth_unstable_by_key(older, age);
             entries.drain(..=older);
         }
-        entries.sort_unstable_by_key(age);
+        sort_by(&mut entries, by_age);
         let mut room = RECENT_BYTES;
         let fits = |(_, id, entry): &&Ordered<'_>| {
             let left = room.checked_sub(id.len() + entry.text().len());

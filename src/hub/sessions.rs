@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::large::{METADATA, without};
@@ -44,41 +46,45 @@ pub struct NewSession {
 impl Hub {
     /// Sees to it that a session of this namespace is in memory, and in no merge: it may be another session after it, or
     /// none.
-    pub async fn load_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        loop {
-            self.load_session_in_merge(id).await?;
-            let peace = self.state().claims.peace(id);
-            match peace {
-                // Whoever merges lets go of all that wait, however it ended.
-                Some(peace) => peace.await.unwrap_or(()),
-                None => return Ok(()),
+    pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                self.load_session_in_merge(id).await?;
+                let peace = self.state().claims.peace(id);
+                match peace {
+                    // Whoever merges lets go of all that wait, however it ended.
+                    Some(peace) => peace.await.unwrap_or(()),
+                    None => return Ok(()),
+                }
             }
-        }
+        })
     }
 
     /// Sees to it that a session of this namespace is in memory, also while it is merged.
-    pub async fn load_session_in_merge(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        loop {
-            if self.state().memory.touch(id) {
-                return Ok(());
-            }
-            // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
-            let mark = self.state().memory.mark();
-            self.settled().await?;
-            let found = store::by_id(&self.db, &self.config.namespace, id).await?;
-            let mut state = self.state();
-            if state.memory.has_left_since(mark, id) {
-                continue;
-            }
-            return match found {
-                Found::Owned(session) => {
-                    self.take_up(&mut state, session);
-                    Ok(())
+    pub fn load_session_in_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                if self.state().memory.touch(id) {
+                    return Ok(());
                 }
-                Found::Foreign => Err(Error::Foreign(Kind::Session)),
-                Found::Missing => Err(Error::Missing(Kind::Session)),
-            };
-        }
+                // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
+                let mark = self.state().memory.mark();
+                self.settled().await?;
+                let found = store::by_id(&self.db, &self.config.namespace, id).await?;
+                let mut state = self.state();
+                if state.memory.has_left_since(mark, id) {
+                    continue;
+                }
+                return match found {
+                    Found::Owned(session) => {
+                        self.take_up(&mut state, session);
+                        Ok(())
+                    }
+                    Found::Foreign => Err(Error::Foreign(Kind::Session)),
+                    Found::Missing => Err(Error::Missing(Kind::Session)),
+                };
+            }
+        })
     }
 
     /// What was active keeps its state until the clock, started again, runs out.

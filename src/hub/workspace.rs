@@ -113,7 +113,7 @@ impl Hub {
 
     /// `GET .../skills`.
     pub async fn skills(&self, w: &Workspace) -> String {
-        self.pass(w, Method::ListSkills, &serde_json::json!({})).await
+        or_failure(self.call_session(w, Method::ListSkills, "{}").await)
     }
 
     /// `GET .../files`: file names that match the query, found with ripgrep.
@@ -123,7 +123,8 @@ impl Hub {
             Some(glob) => vec!["--files", "--iglob", glob],
             None => vec!["--files"],
         };
-        let answer = self.call_session(w, Method::RunRipgrep, &RipgrepParams { args: &args, cwd: &w.path }).await;
+        let params = to_text(&RipgrepParams { args: &args, cwd: &w.path });
+        let answer = self.call_session(w, Method::RunRipgrep, &params).await;
         let result = answer.as_ref().ok().and_then(|text| serde_json::from_str::<RipgrepResult>(text).ok());
         match result {
             Some(RipgrepResult { success: true, stdout }) => {
@@ -136,11 +137,11 @@ impl Hub {
     }
 
     async fn pass<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
-        or_failure(self.call_session(w, method, params).await)
+        or_failure(self.call_session(w, method, &to_text(params)).await)
     }
 
-    async fn call_session<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> Answer {
-        self.call(&Owner::Session(w.session.clone()), method, &to_text(params)).await
+    async fn call_session(&self, w: &Workspace, method: Method, params: &str) -> Answer {
+        self.call(&Owner::Session(w.session.clone()), method, params).await
     }
 }
 

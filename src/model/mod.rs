@@ -10,6 +10,7 @@ pub mod message;
 pub mod method;
 pub mod mode;
 pub mod namespace;
+pub mod order;
 pub mod ready;
 pub mod session;
 pub mod summary;

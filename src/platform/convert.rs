@@ -2,11 +2,12 @@
 //! uploads, go another way (`upload`).
 
 use axum::body::{Body, Bytes};
+use futures::future::LocalBoxFuture;
 use http::{HeaderMap, header};
-use js_sys::{JsString, Uint8Array};
+use js_sys::{JsString, Promise, Uint8Array};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::closure::Closure;
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Headers, Request, Response, ResponseInit};
 
 use super::glue;
@@ -17,6 +18,12 @@ use crate::http::extract::MAX_BODY;
 use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
+
+/// Runs work, and gives the promise of what comes of it. Boxed, as the code around it is compiled for each kind of work.
+pub fn promise(work: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
+    let work: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(work);
+    future_to_promise(work)
+}
 
 /// A request without its body, as the edge sorts it.
 pub fn head(request: &Request) -> Head {

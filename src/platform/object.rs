@@ -9,11 +9,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
 use futures::FutureExt;
+use futures::future::LocalBoxFuture;
 use js_sys::{JsString, Promise};
 use strum::{EnumString, IntoStaticStr};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::future_to_promise;
 use web_sys::{Request, Response};
 use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
@@ -135,7 +135,7 @@ impl NamespaceHub {
     /// A request, with the headers of [`ASKED`].
     pub fn fetch(&self, request: Request) -> Promise {
         let shell = Rc::clone(&self.0);
-        guard::carried_out(&future_to_promise(async move { shell.fetch(request).await.map(JsValue::from) }))
+        guard::carried_out(&convert::promise(async move { shell.fetch(request).await.map(JsValue::from) }))
     }
 
     /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`. Most are dealt with at once, and leave no promise.
@@ -150,7 +150,7 @@ impl NamespaceHub {
         let mut heard = Box::pin(async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
         match guard::hearing(&heard_on, || heard.as_mut().now_or_never()) {
             Some(heard) => heard.map(|_| None),
-            None => Ok(Some(guard::heard(&future_to_promise(heard), &heard_on))),
+            None => Ok(Some(guard::heard(&convert::promise(heard), &heard_on))),
         }
     }
 
@@ -171,7 +171,7 @@ impl NamespaceHub {
     /// The alarm rings.
     pub fn alarm(&self) -> Promise {
         let shell = Rc::clone(&self.0);
-        guard::carried_out(&future_to_promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
+        guard::carried_out(&convert::promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
     }
 }
 
@@ -345,6 +345,6 @@ fn no_room() -> Refusal {
     Refusal::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
 }
 
-async fn refuse(refusal: Refusal) -> Response {
-    convert::response(&finish(refusal.into_response()).await)
+fn refuse(refusal: Refusal) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move { convert::response(&finish(refusal.into_response()).await) })
 }

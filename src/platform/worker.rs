@@ -6,11 +6,12 @@ use std::rc::Rc;
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::LocalBoxFuture;
 use http::HeaderMap;
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
-use wasm_bindgen_futures::{JsFuture, future_to_promise};
+use wasm_bindgen_futures::JsFuture;
 use web_sys::{Headers, Request, Response, ResponseInit};
 use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
@@ -69,7 +70,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     let instead = convert::lines(&cors);
     guard::answered(
         &instead,
-        &future_to_promise(async move {
+        &convert::promise(async move {
             let response = match serve(edge, &head, request, env, &context).await {
                 Ok(response) => response,
                 Err(error) => {
@@ -122,8 +123,8 @@ fn fresh_secret() -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-async fn respond(response: axum::response::Response) -> Response {
-    convert::response(&finish(response).await)
+fn respond(response: axum::response::Response) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move { convert::response(&finish(response).await) })
 }
 
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
@@ -213,7 +214,7 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
     pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     let socket = JsValue::from(server.as_ref());
-    let opening = future_to_promise(async move {
+    let opening = convert::promise(async move {
         if let Err(error) = carry(&edge, &env, &request, &server).await {
             worker::console_error!("a bridged socket failed: {error:?}");
             let _ = server.close(Some(1011), Some("The hub was interrupted, please reconnect"));

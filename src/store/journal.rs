@@ -95,7 +95,7 @@ impl<O> Batch<O> {
     /// What has to be written before `statements`, in transactions of its own: the parts of messages and values larger
     /// than a row, few at a time. Nobody sees them until the row itself is written.
     pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
-        let sessions: BTreeSet<&str> = self.large.iter().map(|(session, _)| session.as_str()).collect();
+        let sessions = rows::distinct(self.large.iter().map(|(session, _)| session.as_str()));
         let sweep = rows::statements(namespace, sql::SWEEP_PARTS, sessions.into_iter().map(IdRow));
         let mut parts = self.large.iter().flat_map(|(session, m)| PartRow::of(session, m));
         let few = move || rows::statements(namespace, sql::UPSERT_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
@@ -392,7 +392,7 @@ impl<O> Noted<O> {
         writer.add(sql::DELETE_MACHINES, self.forgotten.iter().map(|id| IdRow(id)));
         writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
         let gone = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten);
-        let gone: BTreeSet<&str> = gone.map(String::as_str).collect();
+        let gone = rows::distinct(gone.map(String::as_str));
         writer.add(sql::SWEEP_VALUE_PARTS, gone.into_iter().map(IdRow));
         writer.statements
     }

@@ -243,11 +243,19 @@ pub fn values_ahead<'a>(
     namespace: &'a Namespace,
     values: &'a [LargeValue],
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
-    let owners: BTreeSet<&str> = values.iter().map(|value| value.owner.as_str()).collect();
+    let owners = distinct(values.iter().map(|value| value.owner.as_str()));
     let sweep = statements(namespace, sql::SWEEP_VALUE_PARTS, owners.into_iter().map(IdRow));
     let mut parts = values.iter().flat_map(ValuePartRow::of);
     let few = move || statements(namespace, sql::UPSERT_VALUE_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
     std::iter::once(sweep).chain(std::iter::repeat_with(few)).take_while(|statements| !statements.is_empty())
+}
+
+/// Each id once.
+pub fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+    let mut distinct = BTreeSet::new();
+    // One by one: to collect them at once brings a sort for their type.
+    distinct.extend(ids);
+    distinct
 }
 
 /// Rows of one kind as statements.

@@ -4,6 +4,8 @@
 //! base64 packets of the long-polling transport, are not spoken here.
 //! Source: the Engine.IO protocol, revision 4.
 
+use crate::model::json::Json;
+
 /// One Engine.IO packet, borrowing its data from the frame it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet<'a> {
@@ -97,7 +99,8 @@ impl Handshake<'_> {
     /// Writes the open packet, `0{...}`. `upgrades` is empty: a WebSocket has nothing better to change to.
     pub fn encode(&self) -> String {
         let Handshake { sid, ping_interval, ping_timeout, max_payload } = *self;
-        let sid = serde_json::Value::from(sid);
+        let sid = Json::of(sid);
+        let sid = sid.text();
         format!(
             "0{{\"sid\":{sid},\"upgrades\":[],\"pingInterval\":{ping_interval},\
              \"pingTimeout\":{ping_timeout},\"maxPayload\":{max_payload}}}"

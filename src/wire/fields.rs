@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 
 /// How much of a value that does not fit is shown, in characters.
 const MAX_SHOWN: usize = 100;
@@ -40,27 +40,87 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     if !text.trim_start().starts_with('{') {
         return Err(FieldError::new("", no_object(text)));
     }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
     // As `Object`: a struct read by itself would be compiled for arrays as well, at twice the size.
-    let Object(value) =
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| field_error(text, error))?;
-    deserializer.end().map_err(|cause| invalid_json(&cause))?;
+    let Object(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
     Ok(value)
 }
 
 /// The sentence for a text that did not fit. Not generic, as [`read_object`] is compiled once per type.
 #[cold]
-fn field_error(text: &str, error: serde_path_to_error::Error<serde_json::Error>) -> FieldError {
-    let path = error.path().to_string();
-    let cause = error.into_inner();
+fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     // A number that is out of range, or half a surrogate pair, is told as a syntax error, though the text is JSON.
-    if !cause.is_data() && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        return invalid_json(&cause);
+    if !cause.is_data() && serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return invalid_json(cause);
     }
     let reason = cause.to_string();
     let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
-    let field = field_path(&path, reason);
+    let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
+    let name = name.and_then(|rest| rest.split('`').next());
+    let mut read = up_to(text, cause.line(), cause.column());
+    // These two are about an object, and told of at its end or behind a key; the others are about a value.
+    let is_about_object = name.is_some();
+    if is_about_object {
+        read = read.strip_suffix('}').unwrap_or(read);
+    }
+    let path = path_at_end(read, is_about_object);
+    let field = match name {
+        Some(name) if path.is_empty() => name.to_owned(),
+        Some(name) => format!("{path}.{name}"),
+        None => path,
+    };
     FieldError { message: sentence(&field, reason), field }
+}
+
+/// The beginning of a text, up to a place as `serde_json` tells it: a line, from 1, and how many of its bytes were read.
+fn up_to(text: &str, line: usize, column: usize) -> &str {
+    let lines_before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    text.get(..lines_before + column).unwrap_or(text)
+}
+
+/// The path of the value with which `read`, the beginning of a JSON text, ends; or of the object around it. It is looked for
+/// when a text does not fit: to follow it while reading would cost every text, and a second copy of the code for each type.
+fn path_at_end(read: &str, of_object: bool) -> String {
+    enum Open<'a> {
+        Object { key: Option<&'a str> },
+        List { index: usize },
+    }
+    let mut open = Vec::new();
+    let mut bytes = read.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match (byte, open.last_mut()) {
+            (b'{', _) => open.push(Open::Object { key: None }),
+            (b'[', _) => open.push(Open::List { index: 0 }),
+            (b'}' | b']', _) => drop(open.pop()),
+            (b',', Some(Open::Object { key })) => *key = None,
+            (b',', Some(Open::List { index })) => *index += 1,
+            (b'"', innermost) => {
+                let mut is_escaped = false;
+                let end = bytes.find(|(_, byte)| {
+                    let is_end = *byte == b'"' && !is_escaped;
+                    is_escaped = *byte == b'\\' && !is_escaped;
+                    is_end
+                });
+                if let Some(Open::Object { key: key @ None }) = innermost {
+                    *key = end.and_then(|(end, _)| read.get(at..=end));
+                }
+            }
+            _ => {}
+        }
+    }
+    if of_object {
+        open.pop();
+    }
+    let mut path = String::new();
+    for part in open {
+        match part {
+            Open::Object { key } => {
+                path.push_str(if path.is_empty() { "" } else { "." });
+                path.push_str(&key.and_then(|key| serde_json::from_str::<String>(key).ok()).unwrap_or_default());
+            }
+            Open::List { index } => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
 }
 
 #[cold]
@@ -71,7 +131,7 @@ fn invalid_json(cause: &serde_json::Error) -> FieldError {
 /// What stands where an object should, as a sentence that follows one about the whole ("The request body must be ...").
 fn no_object(text: &str) -> String {
     let start = text.trim_start().bytes().next();
-    let broken = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| start.is_some());
+    let broken = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());
     if let Some(cause) = broken {
         return format!("It is not valid JSON: {cause}.");
     }
@@ -115,27 +175,34 @@ fn sentence(field: &str, reason: &str) -> String {
     told.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
 }
 
-/// A field that is missing, or there twice, is reported at its parent, with its name in the reason.
-fn field_path(path: &str, reason: &str) -> String {
-    let parent = if path == "." { "" } else { path };
-    let named = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
-    match named.and_then(|rest| rest.split('`').next()) {
-        Some(name) if parent.is_empty() => name.to_owned(),
-        Some(name) => format!("{parent}.{name}"),
-        None => parent.to_owned(),
-    }
-}
-
 /// Reads a word of an enumeration (`deserialize_with`): a text and nothing else. Serde itself would take the object
 /// `{"word": null}`, too.
 pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
+    Word::deserialize(deserializer).map(|Word(word)| word)
 }
 
 /// The same for a field that may be absent (with `default`) or null.
 pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let word = Option::<String>::deserialize(deserializer)?;
-    word.map(|word| T::deserialize(word.into_deserializer())).transpose()
+    let word = Option::<Word<T>>::deserialize(deserializer)?;
+    Ok(word.map(|Word(word)| word))
+}
+
+struct Word<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Text<T> {
+            type Value = T;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+                T::deserialize(text.into_deserializer())
+            }
+        }
+        deserializer.deserialize_str(Text(PhantomData)).map(Self)
+    }
 }
 
 /// A struct inside of another value, read from an object and nothing else. Serde itself would take the array of its values,
@@ -160,8 +227,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
     use serde_json::value::RawValue;
+
+    use super::*;
 
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(rename_all = "lowercase")]
@@ -200,6 +270,53 @@ mod tests {
         assert_eq!(field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1e400}]}"#), "list[0].size");
         assert_eq!(field(r#"{"name":"\ud800"}"#), "name");
+        assert_eq!(field("{\n \"name\" : -12.5e+3 ,\n\"list\": []}"), "name");
+        assert_eq!(field(r#"{"name":"a","list":[{"size":1}],"side":"up"}"#), "side");
+        assert_eq!(field(r#"{"name":"a","list":[ [] ]}"#), "list[0]");
+        assert_eq!(field(r#"{"list":[{"size":1}]}"#), "name");
+    }
+
+    /// JSON values with the field names of [`Outer`] and others, of right and wrong types, and whitespace between.
+    fn json_object() -> impl Strategy<Value = String> {
+        let scalar = prop_oneof![
+            r#""[a-z0-9 "-]{0,3}""#.prop_map(|text| serde_json::to_string(text.trim_matches('"')).unwrap()),
+            r"-?[1-9][0-9]{0,3}(\.[0-9]{1,2})?(e[0-9]{1,3})?",
+            Just(r#""\ud800""#.to_owned()),
+            Just("\"left\"".to_owned()),
+            prop_oneof![Just("true"), Just("null"), Just("{}"), Just("[]")].prop_map(str::to_owned),
+        ];
+        let space = || prop_oneof![4 => Just(""), 1 => Just(" "), 1 => Just("\n  ")];
+        let key = || prop_oneof![Just("name"), Just("list"), Just("size"), Just("side"), Just("a\\u0062")];
+        let object = move |value: BoxedStrategy<String>| -> BoxedStrategy<String> {
+            let member = (key(), space(), value).prop_map(|(key, s, value)| format!(r#"{s}"{key}"{s}:{s}{value}{s}"#));
+            vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(","))).boxed()
+        };
+        let any = scalar.prop_recursive(3, 24, 4, move |value| {
+            let item = (space(), value.clone()).prop_map(|(s, value)| format!("{s}{value}{s}"));
+            prop_oneof![object(value), vec(item, 0..4).prop_map(|items| format!("[{}]", items.join(",")))]
+        });
+        object(any.boxed())
+    }
+
+    proptest! {
+        #[test]
+        fn the_path_of_an_error_is_the_one_that_following_it_while_reading_gives(text in json_object()) {
+            let followed = serde_path_to_error::deserialize::<_, Object<Outer<'_>>>(&mut serde_json::Deserializer::from_str(&text));
+            match (read_object::<Outer<'_>>(&text), followed) {
+                (Ok(_), Ok(_)) => {}
+                (Err(told), Err(followed)) => {
+                    let path = followed.path().to_string();
+                    let is_about_object = told.message.ends_with("is required.") || told.message.contains("more than once");
+                    let told_path = match told.field.rsplit_once('.') {
+                        Some((parent, _)) if is_about_object => parent,
+                        None if is_about_object => ".",
+                        _ => told.field.as_str(),
+                    };
+                    prop_assert_eq!(told_path, path, "{}: {:?}", text, told);
+                }
+                (told, _) => prop_assert!(false, "{text}: {:?}", told.err()),
+            }
+        }
     }
 
     #[test]

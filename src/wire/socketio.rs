@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::model::json::MAX_SAFE_INTEGER;
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
 
 /// The number that joins an event to its acknowledgement: chosen by the event's sender, at most [`MAX_ACK_ID`].
 pub type AckId = u64;
@@ -379,7 +379,7 @@ fn joined_len(args: &[&str]) -> usize {
 
 fn push_string(frame: &mut String, text: &str) {
     if text.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
-        frame.push_str(&serde_json::Value::from(text).to_string());
+        frame.push_str(Json::of(text).text());
     } else {
         frame.push('"');
         frame.push_str(text);

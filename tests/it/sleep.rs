@@ -42,7 +42,8 @@ fn pings(frames: &[Frame]) -> usize {
 
 /// An attachment as JSON, and whether a ping waits for its answer there.
 fn attachment(world: &World, cli: &Cli) -> Value {
-    serde_json::from_str(&world.rt.attachment(cli.socket.key)).unwrap()
+    let attachment: Value = serde_json::from_str(&world.rt.attachment(cli.socket.key)).unwrap();
+    attachment["cli"].clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +211,7 @@ async fn a_visibility_survives_a_sleep() {
     let body = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
     let visible = || {
         let attachment: Value = serde_json::from_str(&world.rt.attachment(socket.key)).unwrap();
-        attachment["visible"].clone()
+        attachment["web"]["visible"].clone()
     };
     assert_eq!(visible(), false);
     world.post("/api/visibility", &body).await.ok();
@@ -242,7 +243,7 @@ async fn a_call_from_before_a_restart_does_not_disturb_those_after_it() {
 async fn an_attachment_that_nobody_understands_asks_its_client_to_come_again() {
     let (world, _, mut cli) = live().await;
     let mut kept = world.bare_cli().await;
-    world.rt.set_attachment(cli.socket.key, r#"{"peer":"of another version"}"#);
+    world.rt.set_attachment(cli.socket.key, r#"{"of another version":{}}"#);
     world.sleep_and_wake().await;
     assert_eq!(cli.socket.closed().await, 1012);
     assert_eq!(kept.ask("ping", &Value::Null).await, json!({"ok": true}));

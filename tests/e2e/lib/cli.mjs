@@ -47,6 +47,8 @@ export class Cli {
     });
     this.socket.onAny((name, payload, ack) => this.#heard(name, payload, ack));
     this.socket.io.on('ping', () => this.pings.push(Date.now()));
+    // Nothing more will come; with `reconnection` it will.
+    if (!reconnection) this.socket.on('disconnect', (reason) => this.events.end(`the socket was closed (${reason})`));
     this.socket.io.on('open', () => {
       this.socket.io.engine.on('packet', ({ type, data }) => type === 'message' && this.frames.push(data));
     });
@@ -62,13 +64,13 @@ export class Cli {
     return this;
   }
 
-  /** Settled when the connection is there again after `act` broke it. */
-  async reconnected(act) {
+  /** Settled when the connection is there again after `act` broke it, which the client is to see within `ms` milliseconds. */
+  async reconnected(act, ms = PATIENCE_MS) {
     const { promise, resolve } = deferred();
     const lost = deferred();
     this.socket.once('disconnect', lost.resolve);
     await act();
-    await within(lost.promise, 'the CLI to lose its connection');
+    await within(lost.promise, 'the CLI to lose its connection', ms);
     if (!this.socket.connected) {
       this.socket.once('connect', resolve);
       await within(promise, 'the CLI to connect again', 60_000);
