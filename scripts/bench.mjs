@@ -6,7 +6,7 @@ import { build, describe } from './build.mjs';
 import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
-import { handOver } from './lib/run.mjs';
+import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 await main(async () => {
@@ -19,5 +19,5 @@ await main(async () => {
   await setup();
   // Standard output is the bench's own: it may be asked for JSON.
   console.error(describe(await build()));
-  return handOver(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
+  return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parseCommandLine } from './lib/command-line.mjs';
 import { buildConsole, describeConsole } from './lib/console.mjs';
-import { isMain, main, tell } from './lib/errors.mjs';
+import { isMain, main, printError } from './lib/errors.mjs';
 import { addFiles } from './lib/inputs.mjs';
 import { withLock } from './lib/lock.mjs';
 import { BUILD_DIR, DEV_BUILD_DIR } from './lib/paths.mjs';
@@ -153,7 +153,7 @@ async function rebuildForDev() {
     if (reason === undefined) console.log(value);
     else {
       // An exit code of 1 would make wrangler print the error again, inside an object of its own.
-      tell(reason);
+      printError(reason);
       console.error('\nThe hub keeps running the last successful build.');
     }
   }

@@ -115,10 +115,10 @@ async function lockFolder(address) {
     await sleep(LOOK_AGAIN_MS);
     found = await tryLock(LOCK, described);
   }
-  const { lock, pid, about } = found;
+  const { lock, pid, details } = found;
   if (lock) return { ...lock, stopping: () => lock.describe({ ...described, stopping: 'yes' }) };
   throw new UserError(
-    `A hub is already running on this folder: ${about.address} (process ${pid}).`,
+    `A hub is already running on this folder: ${details.address} (process ${pid}).`,
     [
       `Use that one, or stop it first: Ctrl-C in its terminal, or end process ${pid}.`,
       'Two hubs would write the same local database; for a second one, clone the project again.',
@@ -128,9 +128,9 @@ async function lockFolder(address) {
 }
 
 /** Whether the holder of the folder was killed or is stopping. */
-function isEnding({ lock, left, about }) {
+function isEnding({ lock, ownerIsGone, details }) {
   if (lock) return false;
-  return left || about.stopping !== undefined || (about.npm !== undefined && !isRunning(Number(about.npm)));
+  return ownerIsGone || details.stopping !== undefined || (details.npm !== undefined && !isRunning(Number(details.npm)));
 }
 
 /** The address under which this machine itself reaches the hub. */

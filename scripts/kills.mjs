@@ -6,7 +6,7 @@ import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
-import { handOver } from './lib/run.mjs';
+import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { OFFLINE } from './lib/wrangler.mjs';
 
@@ -29,7 +29,7 @@ await main(async () => {
   console.log(describe(await build()));
   console.log(`${options.kills} kills, seed ${options.seed}`);
   const env = { ...OFFLINE, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
-  return handOver(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { env });
+  return runOnTerminal(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { env });
 });
 
 /** @param {string[]} args */

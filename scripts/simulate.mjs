@@ -2,7 +2,7 @@
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UserError } from './lib/errors.mjs';
-import { handOver } from './lib/run.mjs';
+import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 const DEFAULT_WORLDS = 10_000;
@@ -28,7 +28,7 @@ await main(async () => {
   }
   await setup();
   const { env } = options;
-  return handOver('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::whatever_happens'], { env });
+  return runOnTerminal('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::whatever_happens'], { env });
 });
 
 /** @param {string[]} args */

@@ -30,7 +30,7 @@ const TIMER_TESTS = ['events', 'hibernation', 'liveness', 'restart', 'ways-in'].
 const TEST_TIMEOUT_MS = 5 * 60_000;
 
 /** What the hub is compiled from. */
-const CRATE = ['src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
+const CRATE = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
 const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
 const DOCS = ['docs', 'README.md'];
 

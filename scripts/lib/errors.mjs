@@ -2,7 +2,7 @@
 
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { isStopping } from './signals.mjs';
+import { endWithNpm, isStopping } from './signals.mjs';
 
 /** Something the person at the keyboard can put right: it is printed without a stack. */
 export class UserError extends Error {
@@ -61,8 +61,8 @@ export class CommandFailed extends UserError {
   }
 }
 
-/** @param {unknown} error */
-export function tell(error) {
+/** Prints an error as a person needs it: the message, and what to do. @param {unknown} error */
+export function printError(error) {
   if (!(error instanceof UserError)) {
     const hint = error instanceof Error && typeof error.code === 'string' ? hintFor(error.code) : undefined;
     console.error(hint ? `\n${error.message}\n${hint}` : error);
@@ -87,10 +87,11 @@ export async function main(script) {
         'Install a newer one, such as from https://nodejs.org.',
       );
     }
+    endWithNpm();
     process.exitCode = (await script()) ?? 0;
   } catch (error) {
     if (isStopping()) return;
-    tell(error);
+    printError(error);
     process.exitCode = 1;
   }
 }

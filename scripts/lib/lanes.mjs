@@ -1,6 +1,6 @@
 // Runs checks side by side: each lane runs its checks one after another, and a check waits for those that it needs.
 
-import { tell } from './errors.mjs';
+import { printError } from './errors.mjs';
 import { elapsed, dim, green, printAbove, red, step, yellow } from './progress.mjs';
 import { isStopping } from './signals.mjs';
 
@@ -41,15 +41,15 @@ const NOTHING = { ms: 0, passed: 0, failed: 0 };
 export async function runChecks(checks, { keepGoing, verbose }) {
   const results = new Map();
   /** Settled when the check has a result. */
-  const done = new Map();
-  const ends = new Map();
+  const finished = new Map();
+  const lastOfLane = new Map();
   let isFailed = false;
 
   const perform = async (check) => {
-    const needed = (check.after ?? []).filter((title) => done.has(title));
-    await Promise.all([...needed.map((title) => done.get(title)), ends.get(check.lane)]);
-    const isBroken = needed.some((title) => results.get(title).state !== 'passed');
-    if (isBroken || (isFailed && !keepGoing)) return { ...NOTHING, state: 'not run' };
+    const needed = (check.after ?? []).filter((title) => finished.has(title));
+    await Promise.all([...needed.map((title) => finished.get(title)), lastOfLane.get(check.lane)]);
+    const lacksInput = needed.some((title) => results.get(title).state !== 'passed');
+    if (lacksInput || (isFailed && !keepGoing)) return { ...NOTHING, state: 'not run' };
     const why = check.leftOut?.();
     if (why !== undefined) {
       printAbove(`  ${yellow('!')} ${check.title} is left out: ${why}`);
@@ -62,10 +62,10 @@ export async function runChecks(checks, { keepGoing, verbose }) {
 
   for (const check of checks) {
     const work = perform(check).then((result) => results.set(check.title, result));
-    done.set(check.title, work);
-    ends.set(check.lane, work);
+    finished.set(check.title, work);
+    lastOfLane.set(check.lane, work);
   }
-  await Promise.all(done.values());
+  await Promise.all(finished.values());
   return results;
 }
 
@@ -98,7 +98,7 @@ async function runOne(check, verbose) {
   if ((failure || verbose) && output.length > 0) printAbove(`\n${output.join('\n')}\n`);
   results.forEach((line) => printAbove(`    ${line}`));
   if (failure) {
-    tell(failure);
+    printError(failure);
     printAbove(`\n${red('✗')} ${check.title} failed after ${elapsed(ms)}; its output is above.\n`);
   }
   return { ...tests, state: failure ? 'failed' : 'passed', ms };
@@ -116,11 +116,11 @@ export function summarize(results, ms) {
     const time = took > 0 ? elapsed(took).padStart(12) : '';
     console.log(`  ${title.padEnd(width)}  ${paint[state](state.padEnd(8))} ${time}`.trimEnd());
   }
-  const having = (state) => [...results].filter(([, result]) => result.state === state);
-  for (const [title, { why }] of having('left out')) console.log(yellow(`Left out: ${title}, because ${why}`));
-  const failed = having('failed').map(([title]) => title);
+  const withState = (state) => [...results].filter(([, result]) => result.state === state);
+  for (const [title, { why }] of withState('left out')) console.log(yellow(`Left out: ${title}, because ${why}`));
+  const failed = withState('failed').map(([title]) => title);
   const sum = (count) => [...results.values()].reduce((total, result) => total + result[count], 0);
   console.log(`\n${sum('passed')} passed, ${sum('failed')} failed\n`);
   if (failed.length > 0) console.log(red(`Failed after ${elapsed(ms)}: ${failed.join(', ')}. The output is above, under each title.`));
-  else console.log(green(`${having('left out').length > 0 ? 'Everything else' : 'Everything'} passed in ${elapsed(ms)}.`));
+  else console.log(green(`${withState('left out').length > 0 ? 'Everything else' : 'Everything'} passed in ${elapsed(ms)}.`));
 }

@@ -34,14 +34,14 @@ const CLEARING_MS = 20;
  * @typedef {object} Holder
  * @property {string} id another one each time the lock is taken
  * @property {Process[]} processes the lock is held as long as one of them runs; who took it stands first
- * @property {Record<string, string>} about what the holder tells those who find the lock held
+ * @property {Record<string, string>} details what the holder tells those who find the lock held
  */
 
 /**
  * A lock that this process holds.
  * @typedef {object} Lock
  * @property {(pids: number[]) => void} addProcesses holds it also for processes that may outlive this one
- * @property {(about: Record<string, string>) => void} describe changes what is told to those who find the lock held
+ * @property {(details: Record<string, string>) => void} describe changes what is told to those who find the lock held
  * @property {() => void} release
  */
 
@@ -78,20 +78,20 @@ export async function withLock(file, what, work) {
  * Takes a lock, or tells who holds it. It is given back when the process ends, if not before; the lock of a
  * process that is gone is taken over.
  * @param {string} file
- * @param {Record<string, string>} [about] told to those who find the lock held
- * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, about: Record<string, string>, left: boolean}>}
- *   `left`: who took it is gone, and what that one has left behind holds it
+ * @param {Record<string, string>} [details] told to those who find the lock held
+ * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, details: Record<string, string>, ownerIsGone: boolean}>}
+ *   `ownerIsGone`: who took it is gone, and what that one has left behind holds it
  */
-export async function tryLock(file, about = {}) {
+export async function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
-  const holder = { id: randomUUID(), processes: [processOf(process.pid)], about };
+  const holder = { id: randomUUID(), processes: [processOf(process.pid)], details };
   while (!create(file, holder)) {
     const text = read(file);
     // It was given back just now.
     if (text === undefined) continue;
     const other = parse(text);
     const living = other.processes.findIndex(isAlive);
-    if (living !== -1) return { pid: other.processes[living].pid, about: other.about, left: living > 0 };
+    if (living !== -1) return { pid: other.processes[living].pid, details: other.details, ownerIsGone: living > 0 };
     if (!(await clear(file, text))) await sleep(CLEARING_MS);
   }
   return { lock: lockOf(file, holder) };
@@ -120,8 +120,8 @@ function lockOf(file, holder) {
       holder.processes = [taker, ...others.filter(isAlive), ...pids.map(processOf)];
       rewrite();
     },
-    describe(about) {
-      holder.about = about;
+    describe(details) {
+      holder.details = details;
       rewrite();
     },
     release,
@@ -193,10 +193,10 @@ function read(file) {
  */
 function parse(text) {
   try {
-    const { id, processes, about } = JSON.parse(text);
-    return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), about: about ?? {} };
+    const { id, processes, details } = JSON.parse(text);
+    return { id, processes: processes.filter(({ pid }) => Number.isInteger(pid) && pid > 0), details: details ?? {} };
   } catch {
-    return { id: '', processes: [], about: {} };
+    return { id: '', processes: [], details: {} };
   }
 }
 

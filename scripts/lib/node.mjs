@@ -5,7 +5,7 @@ import path from 'node:path';
 import { UserError } from './errors.mjs';
 import { npm } from './npm.mjs';
 import { exe, TOOLS_DIR } from './paths.mjs';
-import { ask } from './run.mjs';
+import { outputOf } from './run.mjs';
 import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 
 const folder = path.join(TOOLS_DIR, 'node');
@@ -29,7 +29,7 @@ export function nodeIsReady() {
   if (ownNodeIsNewEnough) return true;
   if (!wanted) return false;
   const bin = path.join(folder, 'node_modules', wanted.name, 'bin', exe('node'));
-  return existsSync(bin) && ask(bin, ['--version']) === `v${wanted.version}`;
+  return existsSync(bin) && outputOf(bin, ['--version']) === `v${wanted.version}`;
 }
 
 /** What set-up calls the step. */

@@ -11,11 +11,11 @@ export const green = paint(32);
 export const yellow = paint(33);
 
 /** Without a terminal a step first says how far it is after this many milliseconds, and then at longer intervals. */
-const FIRST_REPORT = 5_000;
-const REPORT_EVERY = 15_000;
+const FIRST_REPORT_MS = 5_000;
+const REPORT_EVERY_MS = 15_000;
 
 /** How often the line of running steps is drawn, in milliseconds. */
-const DRAW_EVERY = 250;
+const DRAW_EVERY_MS = 250;
 
 /** @param {number} ms */
 export function elapsed(ms) {
@@ -39,7 +39,7 @@ export function elapsed(ms) {
 const running = new Set();
 let timer;
 
-/** @param {Running} one */
+/** @param {Running} step */
 function progressOf({ title, started, state }) {
   return `${title}, ${elapsed(Date.now() - started)}${state ? `: ${state}` : ''}`;
 }
@@ -51,10 +51,10 @@ function draw() {
     process.stdout.write(`\r\x1b[2K${dim(line.slice(0, (process.stdout.columns || 80) - 1))}`);
     return;
   }
-  for (const one of running) {
-    if (Date.now() < one.reportAt) continue;
-    one.reportAt = Date.now() + REPORT_EVERY;
-    console.log(`  … ${progressOf(one)}`);
+  for (const runningStep of running) {
+    if (Date.now() < runningStep.reportAt) continue;
+    runningStep.reportAt = Date.now() + REPORT_EVERY_MS;
+    console.log(`  … ${progressOf(runningStep)}`);
   }
 }
 
@@ -74,21 +74,21 @@ export function printAbove(text) {
  */
 export async function step(title, work, { note } = {}) {
   const started = Date.now();
-  const one = { title, started, reportAt: started + FIRST_REPORT, state: '' };
+  const runningStep = { title, started, reportAt: started + FIRST_REPORT_MS, state: '' };
   if (note) printAbove(`  ${title}: ${note}`);
-  running.add(one);
-  timer ??= setInterval(draw, tty ? DRAW_EVERY : 1000);
+  running.add(runningStep);
+  timer ??= setInterval(draw, tty ? DRAW_EVERY_MS : 1000);
   if (tty) draw();
   const finish = (mark) => {
     printAbove(`  ${mark} ${title} ${dim(elapsed(Date.now() - started))}`);
-    running.delete(one);
+    running.delete(runningStep);
     if (running.size > 0) return;
     clearInterval(timer);
     timer = undefined;
   };
   try {
     const result = await work((text) => {
-      one.state = text;
+      runningStep.state = text;
     });
     finish(green('✓'));
     return result;

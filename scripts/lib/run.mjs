@@ -102,7 +102,7 @@ export async function run(command, args, { cwd = ROOT, env = {}, show = false, o
  * @param {{env?: Record<string, string | undefined>}} [options] as of {@link run}
  * @returns {Promise<number>} its exit code
  */
-export async function handOver(command, args, options = {}) {
+export async function runOnTerminal(command, args, options = {}) {
   try {
     await run(command, args, { ...options, show: true });
     return 0;
@@ -113,12 +113,12 @@ export async function handOver(command, args, options = {}) {
 }
 
 /**
- * Asks a program something short.
+ * What a short program prints.
  * @param {string} command
  * @param {string[]} args
  * @returns {string | undefined} its trimmed standard output; nothing when it is missing or fails
  */
-export function ask(command, args) {
+export function outputOf(command, args) {
   const answer = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', windowsHide: true });
   return answer.status === 0 ? answer.stdout.trim() : undefined;
 }

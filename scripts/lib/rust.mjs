@@ -7,7 +7,7 @@ import { UserError } from './errors.mjs';
 import { addFiles } from './inputs.mjs';
 import { exe, inProject, TOOLS_DIR } from './paths.mjs';
 import { CARGO_PROGRESS, cargoProgress } from './progress.mjs';
-import { ask, run } from './run.mjs';
+import { outputOf, run } from './run.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
@@ -29,7 +29,7 @@ export const toolchainTitle = () => `Rust ${wantedToolchain().channel} with clip
 /** Whether cargo, clippy, rustfmt and the wasm target of the wanted toolchain are installed. */
 export function toolchainIsReady() {
   const { channel, components, targets } = wantedToolchain();
-  const sysroot = ask('rustup', ['run', channel, 'rustc', '--print', 'sysroot']) ?? sysrootWithoutRustup();
+  const sysroot = outputOf('rustup', ['run', channel, 'rustc', '--print', 'sysroot']) ?? sysrootWithoutRustup();
   if (!sysroot) return false;
   const programs = { clippy: 'cargo-clippy', rustfmt: 'rustfmt' };
   return (
@@ -40,7 +40,7 @@ export function toolchainIsReady() {
 
 /** A distribution's Rust has no rustup; it will do when it has the wasm target. */
 function sysrootWithoutRustup() {
-  return ask('rustup', ['--version']) === undefined ? ask('rustc', ['--print', 'sysroot']) : undefined;
+  return outputOf('rustup', ['--version']) === undefined ? outputOf('rustc', ['--print', 'sysroot']) : undefined;
 }
 
 /**
@@ -49,8 +49,8 @@ function sysrootWithoutRustup() {
  * @param {(state: string) => void} update
  */
 export async function installToolchain(update) {
-  if (ask('rustup', ['--version']) === undefined) {
-    if (ask('cargo', ['--version']) === undefined) {
+  if (outputOf('rustup', ['--version']) === undefined) {
+    if (outputOf('cargo', ['--version']) === undefined) {
       throw new UserError(
         'Rust is not installed: neither rustup nor cargo is on the PATH.',
         'Install it with rustup (https://rustup.rs), open a new terminal and start this again.',
@@ -113,7 +113,7 @@ function hostToolEnv() {
 export const NIGHTLY = 'nightly';
 
 /** Whether there is a nightly toolchain. */
-export const nightlyIsReady = () => ask('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
+export const nightlyIsReady = () => outputOf('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
 
 /** Installs the nightly toolchain. */
 export function installNightly() {
@@ -126,7 +126,7 @@ const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 export function fuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {
-    return ask(candidate, ['--version'])?.split(/\s+/).at(-1) === version;
+    return outputOf(candidate, ['--version'])?.split(/\s+/).at(-1) === version;
   });
 }
 

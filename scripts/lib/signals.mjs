@@ -26,7 +26,6 @@ export function onStop(stop) {
   if (installed) return;
   installed = true;
   for (const [signal, code] of Object.entries(EXIT_CODES)) process.on(signal, () => end(code));
-  endWithNpm();
 }
 
 /** @param {number} code */
@@ -35,14 +34,22 @@ async function end(code) {
   if (underWay) process.exit(code);
   underWay = true;
   since = Date.now();
-  process.exit((await handler?.()) ?? code);
+  try {
+    process.exit((await handler?.()) ?? code);
+  } catch (error) {
+    console.error(error);
+    process.exit(1);
+  }
 }
 
 /** The interval of the check that npm is alive, in milliseconds. */
 const LOOK_AT_NPM_MS = 500;
 
-/** npm starts a script through a shell: a signal ends that shell alone, and a killed npm ends neither. */
-function endWithNpm() {
+/**
+ * Ends this script with the npm that started it. npm starts a script through a shell: a signal ends that shell alone, and a
+ * killed npm ends neither.
+ */
+export function endWithNpm() {
   const npm = npmProcess();
   if (npm === undefined) return;
   const shell = process.ppid;

@@ -21,7 +21,7 @@ function temporaryFolder(t) {
 /** A lock file as a process leaves it that is killed. @param {string} file */
 function leaveBehind(file) {
   const { pid } = spawnSync(process.execPath, ['-e', '']);
-  writeFileSync(file, JSON.stringify({ id: 'left behind', processes: [{ pid, born: '' }], about: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'left behind', processes: [{ pid, born: '' }], details: {} }));
 }
 
 /** What stands in a file; false when it is gone. @param {string} file */
@@ -91,7 +91,7 @@ test('who finds a lock held hears at once by whom', async (t) => {
   const code = `await lock.tryLock(file, { address: 'http://127.0.0.1:8787' }); console.log('held'); process.stdin.resume();`;
   const holder = another(t, file, code);
   await once(holder.stdout, 'data');
-  assert.deepEqual(await tryLock(file), { pid: holder.pid, about: { address: 'http://127.0.0.1:8787' }, left: false });
+  assert.deepEqual(await tryLock(file), { pid: holder.pid, details: { address: 'http://127.0.0.1:8787' }, ownerIsGone: false });
 
   holder.stdin.end();
   await once(holder, 'exit');
@@ -104,13 +104,13 @@ test('a lock holds on for what its holder has started and left behind', async (t
   const file = path.join(temporaryFolder(t), 'lock');
   const holder = another(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`);
   await once(holder, 'exit');
-  const { pid, left } = await tryLock(file);
-  assert.deepEqual([pid, left], [process.pid, true]);
+  const { pid, ownerIsGone } = await tryLock(file);
+  assert.deepEqual([pid, ownerIsGone], [process.pid, true]);
 });
 
 test('a lock whose process id has gone to another process since is taken over', { skip: process.platform === 'win32' }, async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, born: 'long ago' }], about: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, born: 'long ago' }], details: {} }));
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 
@@ -154,7 +154,7 @@ test('of many that rush for the lock of a process that is gone one has it at a t
       appendFileSync(${JSON.stringify(trace)}, 'in ' + process.pid + '\\n');
       await new Promise(setImmediate);
       appendFileSync(${JSON.stringify(trace)}, 'out ' + process.pid + '\\n');
-      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + turn, processes: [], about: {} }));
+      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + turn, processes: [], details: {} }));
       held.release();
       turn += 1;
     }`;

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::request::MAX_MESSAGE;
+use super::request::MAX_MESSAGE_BYTES;
 use super::to_base64url;
 
 /// The largest payload, in bytes of JSON.
-pub const MAX_PAYLOAD: usize = MAX_MESSAGE - 1;
+pub const MAX_PAYLOAD: usize = MAX_MESSAGE_BYTES - 1;
 /// The largest payload for a push service that takes no longer one, in bytes; the data always fits.
 pub const SHORT_PAYLOAD: usize = 2_000;
 /// How much of a body is kept, in characters: no more would fit.

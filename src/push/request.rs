@@ -15,7 +15,7 @@ use super::endpoint::Endpoint;
 use super::from_base64url;
 
 /// The largest message, in bytes of plaintext: a body of 4,096 bytes without header, delimiter and tag (RFC 8291 section 4).
-pub const MAX_MESSAGE: usize = 3993;
+pub const MAX_MESSAGE_BYTES: usize = 3993;
 
 /// The record size that the header of the body declares.
 const RECORD_SIZE: u32 = 4096;
@@ -27,7 +27,7 @@ const AUTH_BYTES: usize = 16;
 
 /// The request header by which a newer message replaces an undelivered one (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
-/// The request header by which a push service spares batteries (RFC 8030 section 5.3).
+/// The request header that tells a push service how urgent a message is (RFC 8030 section 5.3).
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
 
 /// The keys of a subscription.
@@ -61,7 +61,7 @@ impl Keys {
 /// A message for one subscriber, with the request headers that depend on it.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// The plaintext, of at most [`MAX_MESSAGE`] bytes.
+    /// The plaintext, of at most [`MAX_MESSAGE_BYTES`] bytes.
     pub payload: String,
     /// How long the push service keeps a message that it cannot deliver.
     pub ttl: Duration,
@@ -76,8 +76,8 @@ pub struct Message<'a> {
 /// Why a request cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The payload is longer than [`MAX_MESSAGE`] bytes.
-    #[error("The message has {0} bytes; at most {MAX_MESSAGE} fit into a push.")]
+    /// The payload is longer than [`MAX_MESSAGE_BYTES`] bytes.
+    #[error("The message has {0} bytes; at most {MAX_MESSAGE_BYTES} fit into a push.")]
     TooLong(usize),
     /// The endpoint is not a URI.
     #[error("The endpoint is malformed: {0}.")]
@@ -94,7 +94,7 @@ pub enum BuildError {
 ///
 /// Both come from the platform's random source, and `web-push-native` panics without one: the caller must check it first.
 pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
-    if message.payload.len() > MAX_MESSAGE {
+    if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));
     }
     let builder = WebPushBuilder::new(Uri::try_from(endpoint.url())?, keys.public, Auth::from(keys.auth));
@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn the_largest_message_fills_4096_bytes_and_a_larger_one_is_refused() {
-        let largest = "x".repeat(MAX_MESSAGE);
+        let largest = "x".repeat(MAX_MESSAGE_BYTES);
         let body = body(&largest);
         assert_eq!(body.len(), 4096);
         assert_eq!(read(body), largest);
         let endpoint = Endpoint::parse("https://push.com/x", false).unwrap();
-        let refused = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE + 1)));
+        let refused = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE_BYTES + 1)));
         assert!(matches!(refused, Err(BuildError::TooLong(3994))));
     }
 
@@ -215,7 +215,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
         #[test]
         fn a_subscriber_reads_any_message_that_fits(message in "[ -~é🦀]{0,1300}") {
-            prop_assume!(message.len() <= MAX_MESSAGE);
+            prop_assume!(message.len() <= MAX_MESSAGE_BYTES);
             prop_assert_eq!(read(body(&message)), message);
         }
     }

@@ -23,7 +23,7 @@ const START_MS = 240_000;
 
 /** What a start looks at and what wrangler watches: copied, so that an edit meanwhile changes nothing of this. */
 const COPIED = [
-  'scripts', 'src', 'migrations', 'build', 'web', 'tools',
+  '.cargo', 'scripts', 'src', 'migrations', 'build', 'web', 'tools',
   'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package.json', 'package-lock.json', 'wrangler.toml',
 ];
 
