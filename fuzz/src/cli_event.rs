@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::text::Text;
+use session_gateway_hub::hub::peers::frame_text::Text;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::words::MAX_WORD;
 use session_gateway_hub::wire::cli::{

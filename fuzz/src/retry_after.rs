@@ -3,7 +3,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use session_gateway_hub::hub::push_queue::{Failure, Item, MAX_PAUSE_MS, MAX_TRIES, Verdict};
+use session_gateway_hub::hub::push::queue::{Failure, Item, MAX_PAUSE_MS, MAX_TRIES, Verdict};
 use session_gateway_hub::push::endpoint::EndpointId;
 use session_gateway_hub::push::payload::Notification;
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use session_gateway_hub::auth::token::AccessTokens;
-use session_gateway_hub::hub::admission::{Admission, admission};
+use session_gateway_hub::hub::inbound::admission::{Admission, admission};
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
     DecodeError, MAX_ACK_ID, Packet, ack, connect, connect_error, decode, event,

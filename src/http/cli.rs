@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedMachine, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::sessions::NewSession;
+use crate::hub::sessions::manage::NewSession;
 use crate::model::json::Json;
 
 /// The body of `POST /cli/sessions`.

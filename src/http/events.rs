@@ -11,7 +11,7 @@ use super::extract::JsonBody;
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::subscription::{Format, Subscription};
+use crate::hub::peers::subscription::{Format, Subscription};
 use crate::wire::fields::word;
 
 /// What a client that opens the event channel asked for.

@@ -15,7 +15,7 @@ use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::ports::UploadBody;
-use crate::hub::workspace::Workspace;
+use crate::hub::workspace::files::Workspace;
 use crate::push::endpoint::Endpoint;
 use crate::wire::fields::read_object;
 

@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::modes::Setting;
+use crate::hub::sessions::modes::Setting;
 
 type Answer = Result<JsonText, Refusal>;
 

@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::spawn::SpawnParams;
+use crate::hub::machines::spawn::SpawnParams;
 use crate::wire::fields::optional_word;
 
 /// How many paths one check may name (PROTOCOL.md "Machines").

@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::messages::Draft;
+use crate::hub::sessions::messages::Draft;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::wire::fields::Object;
 

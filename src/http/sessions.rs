@@ -10,8 +10,8 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession, QueryString};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::memory::Archived;
-use crate::hub::sessions::MAX_NAME;
+use crate::hub::sessions::manage::MAX_NAME;
+use crate::hub::state::cache::Archived;
 
 /// `GET /api/sessions?archived=include|only`.
 pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, Refusal> {

@@ -10,7 +10,7 @@ use super::extract::{OwnedWorkspace, QueryString};
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::workspace::check_path;
+use crate::hub::workspace::files::check_path;
 
 type Answer = Result<JsonText, Refusal>;
 

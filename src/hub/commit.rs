@@ -9,9 +9,9 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use super::error::Error;
+use super::peers::frame_text::Text;
+use super::peers::rpc::Owner;
 use super::ports::ConnId;
-use super::rpc::Owner;
-use super::text::Text;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;

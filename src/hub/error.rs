@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
+use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use super::rpc::RpcError;
 use crate::model::json::Flaw;
 use crate::store::DbError;
 use crate::wire::fields::FieldError;

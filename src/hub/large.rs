@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::commit::Outcome;
 use super::error::{Error, Kind};
-use super::memory::Entry;
-use super::record::Record;
+use super::state::cache::Entry;
+use super::state::completed_requests::Record;
 use super::{Hub, State};
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};

@@ -8,49 +8,17 @@
 //! [`push_subscriptions`] and [`push_log`] for those who are away. [`commit`] is the way of
 //! every write: nobody hears of a change before it is durable.
 
-pub mod admission;
-pub mod claims;
-pub mod cli;
 pub mod commit;
-pub mod connections;
 pub mod error;
-pub mod event_log;
-pub mod fanout;
-pub mod grace;
+pub mod events;
+pub mod inbound;
 pub mod large;
-pub mod lifecycle;
-pub mod liveness;
-pub mod local_ids;
 pub mod machines;
-pub mod memory;
-pub mod merge;
-pub mod messages;
-pub mod modes;
-pub mod permissions;
-pub mod pings;
+pub mod peers;
 pub mod ports;
-pub mod presence;
 pub mod push;
-pub mod push_lanes;
-pub mod push_log;
-pub mod push_queue;
-pub mod push_subscriptions;
-pub mod record;
-pub mod registrations;
-pub mod replay;
-pub mod resume;
-pub mod rpc;
-pub mod schedule;
 pub mod sessions;
-pub mod sockets;
-pub mod spawn;
-pub mod subscribers;
-pub mod subscription;
-pub mod text;
-pub mod unread;
-pub mod updates;
-pub mod uploads;
-pub mod watches;
+pub mod state;
 pub mod workspace;
 
 use std::collections::HashMap;
@@ -69,23 +37,23 @@ use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
 use crate::store::room::{self, Share};
-use admission::OPENING_MS;
-use claims::Claims;
 use commit::Outcome;
-use connections::{Connections, Peer};
-use event_log::EventLog;
-use fanout::Fanout;
-use grace::GRACE_MS;
-use liveness::Liveness;
-use memory::Memory;
+use events::log::EventLog;
+use events::numbering::Fanout;
+use inbound::admission::OPENING_MS;
+use peers::connections::{Connections, Peer};
+use peers::grace::GRACE_MS;
+use peers::rpc::{Answer, Call, Owner, Rpc, RpcError};
 use ports::{ConnId, Runtime};
-use presence::Reminders;
-use push::Push;
-use push_subscriptions::PushConfig;
-use rpc::{Answer, Call, Owner, Rpc, RpcError};
-use schedule::{HEARTBEAT_MS, PING_MS, Schedule};
-use uploads::Room;
-use watches::Watches;
+use push::deliver::Push;
+use push::subscriptions::PushConfig;
+use sessions::presence::Reminders;
+use state::cache::Memory;
+use state::claims::Claims;
+use state::liveness::Liveness;
+use state::schedule::{HEARTBEAT_MS, PING_MS, Schedule};
+use state::watches::Watches;
+use workspace::uploads::Room;
 
 /// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
 const ALARM_PAUSE_MS: u64 = 1_000;
@@ -175,7 +143,7 @@ impl Hub {
             claims: Claims::default(),
             uploads: Room::default(),
             reminders: Reminders::default(),
-            push: Push::restore(rt.notes(push::NOTES)),
+            push: Push::restore(rt.notes(push::deliver::NOTES)),
             ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {

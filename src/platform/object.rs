@@ -28,10 +28,10 @@ use crate::http::edge::split_url;
 use crate::http::error::Refusal;
 use crate::http::extract::{OutsideBody, keeps_body_outside};
 use crate::http::{answer, events, finish, router};
-use crate::hub::admission::NO_CONNECT;
-use crate::hub::connections::Upgrade;
+use crate::hub::inbound::admission::NO_CONNECT;
+use crate::hub::peers::connections::Upgrade;
+use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::{ConnId, Runtime};
-use crate::hub::subscription::{Format, Subscription};
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
 

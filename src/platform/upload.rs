@@ -9,7 +9,7 @@ use worker::send::{SendFuture, SendWrapper};
 use super::glue;
 use super::runtime::ObjectRuntime;
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::hub::uploads::{MAX_FILE, MAX_REST, STALL_BYTES, STALL_MS};
+use crate::hub::workspace::uploads::{MAX_FILE, MAX_REST, STALL_BYTES, STALL_MS};
 
 /// The body of a request that nobody has read yet.
 pub struct JsUpload {

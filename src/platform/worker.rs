@@ -26,11 +26,11 @@ use crate::http::edge::{Action, Bearer, Edge, Head};
 use crate::http::error::Refusal;
 use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
-use crate::hub::admission::{
+use crate::hub::inbound::admission::{
     Admission, MAX_IDLE_FRAMES, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
     TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
 };
-use crate::hub::rpc::DEFAULT_TIMEOUT_MS;
+use crate::hub::peers::rpc::DEFAULT_TIMEOUT_MS;
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 

@@ -6,8 +6,8 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::On;
 use crate::support::{World, quiet};
 use serde_json::json;
-use session_gateway_hub::hub::admission::MAX_OPENING_FRAME_BYTES;
-use session_gateway_hub::hub::connections::Upgrade;
+use session_gateway_hub::hub::inbound::admission::MAX_OPENING_FRAME_BYTES;
+use session_gateway_hub::hub::peers::connections::Upgrade;
 
 const GOOD: &str = r#"40/cli,{"token":"secret:team"}"#;
 const BAD: &str = r#"40/cli,{"token":"wrong"}"#;

@@ -7,7 +7,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::On;
 use crate::support::{GRACE_MS, World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::unread::MAX_BEHIND_BYTES;
+use session_gateway_hub::hub::peers::unread::MAX_BEHIND_BYTES;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 
 /// A raw socket that has heard its open packet.

@@ -7,7 +7,7 @@ use crate::support::runtime::START;
 use crate::support::web::{Web, number};
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::Refusal;
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 
 /// Subscribes as a client that heard this event last; answers its greeting too.
 async fn come_back(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {

@@ -7,7 +7,7 @@ use crate::support::web::Web;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{answer, router};
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 

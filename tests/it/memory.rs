@@ -3,8 +3,8 @@
 use crate::support::sqlite::On;
 use crate::support::{GRACE_MS, World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::machines::{MAX_MACHINE_BYTES, MAX_MACHINES};
-use session_gateway_hub::hub::memory::{MAX_HELD_BYTES, MAX_HELD_SESSIONS, MAX_USED_BYTES};
+use session_gateway_hub::hub::machines::manage::{MAX_MACHINE_BYTES, MAX_MACHINES};
+use session_gateway_hub::hub::state::cache::{MAX_HELD_BYTES, MAX_HELD_SESSIONS, MAX_USED_BYTES};
 
 /// How many bytes of metadata a large session has.
 const LARGE: usize = 590_000;

@@ -7,7 +7,7 @@ use crate::support::sqlite::On;
 use crate::support::{World, quiet};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
-use session_gateway_hub::hub::sockets::MAX_WAITING_FRAME_BYTES;
+use session_gateway_hub::hub::inbound::frames::MAX_WAITING_FRAME_BYTES;
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 
 /// The acknowledgements that have come, by their ids.

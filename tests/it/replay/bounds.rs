@@ -5,7 +5,7 @@ use crate::support::replay::{
 };
 use crate::support::sqlite::On;
 use crate::support::{World, quiet};
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]

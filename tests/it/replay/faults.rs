@@ -6,7 +6,7 @@ use crate::support::replay::{FORMATS, come_back, exhaust, id, live, message, pas
 use crate::support::sqlite::On;
 use crate::support::web::Web;
 use serde_json::json;
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use crate::support::sqlite::On;
 use crate::support::web::{Web, number};
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 
 /// Numbers that look random and are the same in every run.
 struct Dice(u64);

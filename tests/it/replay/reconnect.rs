@@ -6,7 +6,7 @@ use crate::support::sqlite::On;
 use crate::support::web::number;
 use crate::support::{World, quiet};
 use serde_json::json;
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 
 #[tokio::test(start_paused = true)]
 async fn what_was_missed_is_replayed_over_sleeps_and_restarts() {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::event_log::{HEAD, Head};
+use session_gateway_hub::hub::events::log::{HEAD, Head};
 use session_gateway_hub::hub::ports::Runtime;
 
 use super::checks::{number, text};

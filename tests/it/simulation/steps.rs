@@ -1,7 +1,7 @@
 //! What clients do, and what befalls the hub, in the order that the dice choose.
 
 use serde_json::json;
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 
 use super::cli::{Cli, Phase, Role};
 use super::database::{Fault, lasting, passing, silence};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use session_gateway_hub::hub::error::Error;
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 
 use super::ledger::{Part, Stay};
 use super::object::Opened;

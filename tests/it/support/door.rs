@@ -12,8 +12,8 @@ use session_gateway_hub::http::error::Refusal;
 use session_gateway_hub::http::extract::keeps_body_outside;
 use session_gateway_hub::http::{events, router};
 use session_gateway_hub::hub::Hub;
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::Runtime;
-use session_gateway_hub::hub::subscription::Format;
 use tower::ServiceExt;
 
 use super::rest::{Awaited, Reply};

@@ -1,7 +1,7 @@
 //! Web clients that come back, and what they are told.
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::subscription::Format;
+use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;

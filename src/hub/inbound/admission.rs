@@ -1,0 +1,321 @@
+//! Letting CLIs in: from the open packet to a good CONNECT, or to the end of the time that a socket has for one.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::auth::token::AccessTokens;
+use crate::hub::error::{Error, Kind};
+use crate::hub::inbound::frames::{MAX_FRAME_BYTES, NAMESPACE};
+use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
+use crate::hub::ports::ConnId;
+use crate::hub::state::schedule::{PING_MS, PING_TIMEOUT_MS, next_beat};
+use crate::hub::{Hub, NOTE_NAMESPACE};
+use crate::model::namespace::Namespace;
+use crate::wire::cli::ConnectAuth;
+use crate::wire::engineio::{self, Handshake};
+use crate::wire::fields::read_object;
+use crate::wire::socketio::{self, Packet};
+
+/// How many sockets without a good token may wait for their CONNECT at once (PROTOCOL.md "The socket of a CLI").
+const MAX_STRANGERS: usize = 200;
+/// How many sockets a namespace may have. The platform's limit is 32,768, and counts those that are still closing.
+const MAX_SOCKETS: usize = 32_000;
+/// How long a socket may take to connect, in milliseconds.
+pub const OPENING_MS: u64 = 10_000;
+
+/// The largest frame before CONNECT is answered, in bytes: whoever has not shown a token yet has little to say.
+pub const MAX_OPENING_FRAME_BYTES: usize = 16 * 1024;
+/// Why a socket is closed whose frame was larger.
+pub const OPENING_FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
+/// How many frames of a socket are refused before it is closed.
+pub const MAX_REFUSALS: u32 = 3;
+/// How many frames of a socket may mean nothing before it is closed: each wakes the hub.
+pub const MAX_IDLE_FRAMES: u32 = 16;
+/// Why a socket is closed whose time for CONNECT is over.
+pub const NO_CONNECT: &str = "No CONNECT packet came";
+/// Why a socket is closed that had so many refused.
+pub const TOO_MANY_REFUSALS: &str = "No good CONNECT packet came: too many were refused";
+/// Why a socket is closed of which so many frames meant nothing.
+pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many other frames";
+
+/// The open packet for a CLI.
+pub fn greeting(sid: &str) -> String {
+    Handshake { sid, ping_interval: PING_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }.encode()
+}
+
+/// What a frame that came before a good CONNECT means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// A CONNECT packet that may connect to this namespace.
+    Granted {
+        /// The namespace that the token opens.
+        namespace: Namespace,
+        /// What else the packet names.
+        auth: ConnectAuth,
+    },
+    /// It is answered with this CONNECT_ERROR frame. A socket has [`MAX_REFUSALS`] of them.
+    Refused(String),
+    /// A ping of the client, which is answered with this frame. A socket has [`MAX_IDLE_FRAMES`] of pings and what is
+    /// ignored.
+    Pong(String),
+    /// The client leaves.
+    Left,
+    /// A packet without meaning here.
+    Ignored,
+}
+
+/// Reads a frame that came before a good CONNECT. `upgrade` is the namespace of a token that came with the upgrade. Used
+/// by the object always, and by the worker before it knows the object.
+pub fn admission(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str) -> Admission {
+    let text = match engineio::decode(frame) {
+        Ok(engineio::Packet::Message(text)) => text,
+        Ok(engineio::Packet::Ping(data)) => return Admission::Pong(engineio::Packet::Pong(data).encode()),
+        Ok(engineio::Packet::Close) => return Admission::Left,
+        Ok(_) => return Admission::Ignored,
+        Err(error) => return refused(NAMESPACE, &format!("{error}.")),
+    };
+    match socketio::decode(text) {
+        Ok(Packet::Connect { namespace, auth }) => admit(tokens, upgrade, namespace, auth),
+        Ok(Packet::Disconnect { .. }) => Admission::Left,
+        Ok(packet) => refused(packet.namespace(), "Not connected: send a CONNECT packet first"),
+        Err(error) => refused(error.namespace().unwrap_or(NAMESPACE), &format!("{error}.")),
+    }
+}
+
+/// The CONNECT_ERROR frame that answers a binary frame before CONNECT.
+pub fn binary_refusal() -> String {
+    socketio::connect_error(NAMESPACE, "Not connected, and binary is not supported: send a CONNECT packet first")
+}
+
+fn refused(namespace: &str, message: &str) -> Admission {
+    Admission::Refused(socketio::connect_error(namespace, message))
+}
+
+fn admit(tokens: &AccessTokens, upgrade: Option<&Namespace>, namespace: &str, auth: Option<&RawValue>) -> Admission {
+    if namespace != NAMESPACE {
+        return refused(namespace, "Invalid namespace");
+    }
+    let auth: ConnectAuth = match read_object(auth.map_or("{}", RawValue::get)) {
+        Ok(auth) => auth,
+        Err(error) => return refused(NAMESPACE, &format!("Invalid auth. {error}")),
+    };
+    let granted = match &auth.token {
+        Some(token) => tokens.verify(token),
+        None => upgrade.cloned(),
+    };
+    let Some(granted) = granted else { return refused(NAMESPACE, "Invalid token") };
+    if upgrade.is_some_and(|upgrade| *upgrade != granted) {
+        let message = "Invalid token: it is for another namespace than the one that came with the upgrade";
+        return refused(NAMESPACE, message);
+    }
+    if auth.namespace.as_ref().is_some_and(|named| named != granted.as_ref()) {
+        return refused(NAMESPACE, "Invalid namespace: the token is for another one");
+    }
+    Admission::Granted { namespace: granted, auth }
+}
+
+impl Hub {
+    /// Whether there is room for one more socket at all.
+    pub fn has_room(&self) -> bool {
+        self.state().connections.len() < MAX_SOCKETS
+    }
+
+    /// Whether one more CLI may open a socket. Those without a token never keep out those with one.
+    pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
+        let bare = |(_, opening): &(ConnId, &Opening)| opening.upgrade == Upgrade::Bare;
+        let strangers = self.state().connections.opening().filter(bare).count();
+        self.has_room() && (upgrade != Upgrade::Bare || strangers < MAX_STRANGERS)
+    }
+
+    /// A CLI's socket is open.
+    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
+        let now = self.rt.now();
+        if upgrade != Upgrade::Bridged {
+            self.rt.send(&[conn], &greeting(&self.new_id()));
+        }
+        let mut state = self.state();
+        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0, idle: 0 }));
+        self.want_alarm(&mut state, Some(now + OPENING_MS));
+    }
+
+    /// Somebody with a good token is here: from now on the notebook keeps the namespace, which alarms and frames come
+    /// without. Whoever shows none leaves nothing behind.
+    pub fn note_namespace(&self) {
+        if !std::mem::replace(&mut self.state().noted, true) {
+            self.rt.note(NOTE_NAMESPACE, self.config.namespace.as_ref());
+        }
+    }
+
+    /// Whether nobody with a good token was ever here, and nobody waits to be let in: such an object keeps nothing.
+    pub fn is_unused(&self) -> bool {
+        let state = self.state();
+        !state.noted && state.connections.is_empty()
+    }
+
+    /// A frame came before a good CONNECT.
+    pub(in crate::hub) async fn on_first(self: &Arc<Self>, conn: ConnId, opening: Opening, frame: &str) {
+        let own = &self.config.namespace;
+        let shown = (opening.upgrade == Upgrade::Authenticated).then_some(own);
+        match admission(&self.config.tokens, shown, frame) {
+            Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
+            Admission::Granted { .. } => {
+                let message = "Invalid token: it is for another namespace";
+                self.refuse_connect(conn, opening, &socketio::connect_error(NAMESPACE, message));
+            }
+            Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
+            Admission::Pong(frame) => self.pass_over(conn, opening, Some(&frame)),
+            Admission::Left => self.hang_up(conn),
+            Admission::Ignored => self.pass_over(conn, opening, None),
+        }
+    }
+
+    /// A frame before CONNECT means nothing, save for what a ping is answered; one too many of them costs the socket.
+    fn pass_over(&self, conn: ConnId, mut opening: Opening, pong: Option<&str>) {
+        opening.idle += 1;
+        if opening.idle > MAX_IDLE_FRAMES {
+            self.rt.close(conn, 1008, TOO_MANY_IDLE_FRAMES);
+            return self.on_close(conn);
+        }
+        pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
+        self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
+    }
+
+    /// Refuses a frame before CONNECT, and with the last one that a socket has the socket.
+    pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut opening: Opening, refusal: &str) {
+        self.rt.send(&[conn], refusal);
+        opening.refused += 1;
+        if opening.refused < MAX_REFUSALS {
+            return self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
+        }
+        self.rt.close(conn, 1008, TOO_MANY_REFUSALS);
+        self.on_close(conn);
+    }
+
+    async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
+        self.note_namespace();
+        let session = self.named(Kind::Session, auth.session_id).await;
+        let machine = self.named(Kind::Machine, auth.machine_id).await;
+        let (Ok(session), Ok(machine)) = (session, machine) else {
+            // The client comes back by itself, which a CONNECT_ERROR would keep it from.
+            return self.send_away([conn]);
+        };
+        let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
+        {
+            let mut state = self.state();
+            // It may have gone while the database was asked.
+            if state.connections.get(conn).is_none() {
+                return;
+            }
+            self.begin_beats(&mut state);
+            self.put_peer(&mut state, conn, Peer::Cli(cli));
+            self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_MS)));
+        }
+        self.rt.send(&[conn], &socketio::connect(NAMESPACE, &self.new_id()));
+        for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
+            if let Named::Refused(id, error) = named {
+                self.send_refusal(conn, kind, &id, &error);
+            }
+        }
+    }
+
+    /// Whether an id that a CLI named is its namespace's.
+    async fn named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<Named, Error> {
+        let Some(id) = id else { return Ok(Named::Nothing) };
+        let loaded = match kind {
+            Kind::Machine => self.load_machine(&id).await,
+            Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
+        };
+        match loaded {
+            Ok(()) => Ok(Named::Owned(id)),
+            Err(error @ (Error::Foreign(_) | Error::Missing(_))) => Ok(Named::Refused(id, error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the sockets that did not connect in time.
+    pub(in crate::hub) fn expire_opening(&self, now: u64) {
+        let late: Vec<ConnId> = {
+            let state = self.state();
+            let late = state.connections.silent().filter(|(_, opening)| opening.since + OPENING_MS <= now);
+            late.map(|(conn, _)| conn).collect()
+        };
+        for conn in late {
+            self.rt.close(conn, 1008, NO_CONNECT);
+            self.on_close(conn);
+        }
+    }
+}
+
+/// What became of an id that a CLI named.
+enum Named {
+    Nothing,
+    Owned(String),
+    Refused(String, Error),
+}
+
+impl Named {
+    fn owned(&self) -> Option<String> {
+        match self {
+            Self::Owned(id) => Some(id.clone()),
+            Self::Nothing | Self::Refused(..) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens() -> AccessTokens {
+        AccessTokens::new("secret", false)
+    }
+
+    /// What CONNECT with this payload means, after an upgrade with or without a token.
+    fn connect(upgrade: Option<&Namespace>, auth: &str) -> Admission {
+        admission(&tokens(), upgrade, &format!("40/cli,{auth}"))
+    }
+
+    fn refusal(admission: Admission) -> String {
+        match admission {
+            Admission::Refused(frame) => frame,
+            granted => panic!("{granted:?}"),
+        }
+    }
+
+    #[test]
+    fn a_token_opens_its_namespace_and_no_other() {
+        let auth = r#"{"token":"secret:team","sessionId":"s","clientType":"x","other":1}"#;
+        let Admission::Granted { namespace, auth } = connect(None, auth) else { panic!() };
+        assert_eq!((namespace.as_ref(), auth.session_id.as_deref()), ("team", Some("s")));
+        let contradiction = connect(None, r#"{"token":"secret:team","namespace":"other"}"#);
+        assert!(refusal(contradiction).contains("Invalid namespace"));
+    }
+
+    #[test]
+    fn a_connect_without_a_good_token_is_refused_as_the_official_client_expects() {
+        for auth in ["", "{}", r#"{"token":"wrong"}"#] {
+            assert_eq!(refusal(connect(None, auth)), r#"44/cli,{"message":"Invalid token"}"#);
+        }
+        assert_eq!(refusal(admission(&tokens(), None, "40")), r#"44{"message":"Invalid namespace"}"#);
+        assert!(refusal(connect(None, r#"{"token":5}"#)).contains("`token`"));
+    }
+
+    #[test]
+    fn a_token_may_come_with_the_upgrade_instead() {
+        let team = Namespace::parse("team").unwrap();
+        let granted = connect(Some(&team), "");
+        assert!(matches!(granted, Admission::Granted { namespace, .. } if namespace == team));
+        let other = connect(Some(&team), r#"{"token":"secret:other"}"#);
+        assert!(refusal(other).contains("Invalid token"));
+    }
+
+    #[test]
+    fn the_client_may_ping_and_leave_before_it_connects() {
+        assert_eq!(admission(&tokens(), None, "2probe"), Admission::Pong("3probe".into()));
+        for goodbye in ["1", "41", "41/cli,"] {
+            assert_eq!(admission(&tokens(), None, goodbye), Admission::Left, "{goodbye}");
+        }
+        assert_eq!(admission(&tokens(), None, "6"), Admission::Ignored);
+    }
+}

@@ -1,0 +1,260 @@
+//! The sockets of connected CLIs: Engine.IO and Socket.IO as the official client speaks them, until the close.
+//! Frames of one socket take effect in the order they came, also when one of them has to wait for a session to load.
+
+use std::sync::Arc;
+
+use crate::hub::error::{Error, Kind};
+use crate::hub::inbound::admission::{MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE, binary_refusal};
+use crate::hub::peers::connections::{Connection, Peer};
+use crate::hub::peers::rpc::Owner;
+use crate::hub::ports::ConnId;
+use crate::hub::{Hub, State, note_key};
+use crate::wire::cli::{ErrorEvent, Update, UpdateBody, message_refused};
+use crate::wire::engineio;
+use crate::wire::socketio::{self, AckId, DecodeError, Packet};
+
+/// The Socket.IO namespace of CLIs.
+pub const NAMESPACE: &str = "/cli";
+/// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
+pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
+/// How many bytes of frames may be with the hub at once, of all its sockets: those being handled, which may wait for the
+/// database, and those behind them.
+pub const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
+/// What a frame takes besides its text, in bytes: empty ones are not free.
+const FRAME_OVERHEAD: usize = 64;
+
+/// The place of a versioned value in an `update` event; in the text of an id its quotes would be escaped.
+pub(in crate::hub) const VALUE: &str = r#""value":null"#;
+
+/// An `update` event as a frame.
+pub(in crate::hub) fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
+    let update = Update { id, seq, created_at, body };
+    socketio::event_of(NAMESPACE, "update", &update, update.size_hint())
+}
+
+/// What a frame takes, in bytes.
+fn cost(text: &str) -> usize {
+    text.len() + FRAME_OVERHEAD
+}
+
+impl State {
+    /// The socket that has to go so that a frame of so many bytes has room; `None` when it has.
+    fn flooder(&self, conn: ConnId, size: usize) -> Option<ConnId> {
+        if self.frame_bytes + size <= MAX_WAITING_FRAME_BYTES {
+            return None;
+        }
+        let waiting = |socket: ConnId, waiting: usize| waiting + if socket == conn { size } else { 0 };
+        let sockets = self.connections.iter().map(|(socket, c)| (waiting(socket, c.waiting), socket));
+        sockets.max().map(|(_, flooder)| flooder)
+    }
+}
+
+impl Hub {
+    /// Makes a socket a peer, in memory and in its attachment.
+    pub(in crate::hub) fn put_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
+        self.rt.attach(conn, &serde_json::to_string(&peer).unwrap_or_default());
+        state.connections.put(conn, peer);
+    }
+
+    /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
+    /// frame is brought into memory. Where there is no room for it, the socket goes of which most frames wait, with this one.
+    pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
+        let (opening, flooder) = {
+            let state = self.state();
+            let Some(connection) = state.connections.get(conn) else { return false };
+            (matches!(connection.peer, Peer::Opening(_)), state.flooder(conn, size))
+        };
+        if opening && size > MAX_OPENING_FRAME_BYTES {
+            self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
+            self.on_close(conn);
+            return false;
+        }
+        if let Some(flooder) = flooder {
+            self.rt.close(flooder, 1008, "Too many frames at once");
+            self.on_close(flooder);
+        }
+        flooder != Some(conn)
+    }
+
+    /// Hangs up on CLIs for the database's sake.
+    pub(in crate::hub) fn send_away(&self, conns: impl IntoIterator<Item = ConnId>) {
+        for conn in conns {
+            self.rt.close(conn, 1013, "The hub can't reach its database, try again");
+            self.on_close(conn);
+        }
+    }
+
+    /// A text frame came in.
+    pub async fn on_text(self: &Arc<Self>, conn: ConnId, text: String) {
+        if !self.admits_frame(conn, text.len()) {
+            return;
+        }
+        self.seen(conn);
+        {
+            let mut state = self.state();
+            let State { connections, frame_bytes, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(conn) else { return };
+            *frame_bytes += cost(&text);
+            if connection.busy {
+                connection.waiting += cost(&text);
+                connection.inbox.push_back(text);
+                return;
+            }
+            connection.busy = true;
+        }
+        let mut next = Some(text);
+        while let Some(text) = next {
+            self.handle(conn, &text).await;
+            let mut state = self.state();
+            state.frame_bytes -= cost(&text);
+            next = state.connections.get_mut(conn).and_then(|connection| {
+                let next = connection.inbox.pop_front();
+                connection.waiting -= next.as_deref().map_or(0, cost);
+                connection.busy = next.is_some();
+                next
+            });
+        }
+    }
+
+    /// A binary frame came in. Nobody here speaks binary: it is an attachment of a packet that was refused already.
+    pub fn on_binary(&self, conn: ConnId) {
+        self.seen(conn);
+        let opening = match self.state().connections.get(conn) {
+            // What belongs to a packet that waits behind CONNECT is refused with it.
+            Some(Connection { peer: Peer::Opening(opening), busy: false, .. }) => Some(opening.clone()),
+            Some(Connection { peer: Peer::Cli(_), .. }) => None,
+            _ => return,
+        };
+        match opening {
+            Some(opening) => self.refuse_connect(conn, opening, &binary_refusal()),
+            None if self.is_behind(conn) => {}
+            None => {
+                self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
+            }
+        }
+    }
+
+    /// A socket is gone.
+    pub fn on_close(&self, conn: ConnId) {
+        self.gone(&mut self.state(), conn);
+    }
+
+    /// Forgets a socket and what hung on it.
+    pub(in crate::hub) fn gone(&self, state: &mut State, conn: ConnId) {
+        let now = self.rt.now();
+        state.rpc.disconnect(conn, now);
+        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.waiting);
+        let gone = state.connections.remove(conn);
+        if let Some(Peer::Web(_)) = gone {
+            self.leave_log(state);
+        }
+        if let Some(Peer::Cli(cli)) = gone {
+            // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
+            // remembers that; only when there is none the notebook has to.
+            for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
+                if state.liveness.runs(&owner) {
+                    state.memory.heard(&owner, now);
+                }
+                match state.connections.of(&owner).last().copied() {
+                    Some(other) if state.liveness.runs(&owner) => self.sign(state, owner, Some(other)),
+                    None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
+                    _ => {}
+                }
+            }
+            let next = state.liveness.next_deadline();
+            self.want_alarm(state, next);
+        }
+    }
+
+    async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
+        let opening = match self.state().connections.get_mut(conn) {
+            Some(Connection { peer: Peer::Opening(opening), .. }) => Some(opening.clone()),
+            Some(Connection { peer: Peer::Cli(_), .. }) => None,
+            Some(connection) => return self.web_client_answered(conn, connection),
+            None => return,
+        };
+        match opening {
+            Some(opening) => self.on_first(conn, opening, frame).await,
+            None => self.on_frame(conn, frame).await,
+        }
+    }
+
+    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
+        match engineio::decode(frame) {
+            Ok(engineio::Packet::Close) => self.hang_up(conn),
+            Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
+            _ if self.is_behind(conn) => {}
+            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
+            Ok(engineio::Packet::Ping(data)) => self.answer_frame(conn, &engineio::Packet::Pong(data).encode()),
+            // Packets without meaning here.
+            Ok(_) => {}
+            Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
+        }
+    }
+
+    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) {
+        match socketio::decode(text) {
+            Err(error) => self.refuse_packet(conn, &error),
+            Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
+                self.answer_frame(conn, &socketio::connect_error(namespace, "Invalid namespace"));
+            }
+            // What is said in a namespace that was not joined is said to nobody.
+            Ok(packet) if packet.namespace() != NAMESPACE => {}
+            Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
+            Ok(Packet::Ack { id, args, .. }) => self.state().rpc.resolve(conn, id, &args),
+            Ok(Packet::Disconnect { .. }) => self.hang_up(conn),
+            Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => {}
+        }
+    }
+
+    pub(in crate::hub) fn hang_up(&self, conn: ConnId) {
+        self.rt.close(conn, 1000, "");
+        self.on_close(conn);
+    }
+
+    /// A packet that can't be read: its sender hears why, as the acknowledgement where it asked for one.
+    fn refuse_packet(&self, conn: ConnId, error: &socketio::DecodeError) {
+        let message = format!("{error}.");
+        let code = match error {
+            DecodeError::BinaryUnsupported { .. } => "binary-unsupported",
+            _ => "bad-packet",
+        };
+        if let Some(id) = error.answered_id() {
+            self.state().rpc.unreadable(conn, id);
+        }
+        match error.ack_id() {
+            Some(ack) => self.send_ack(conn, ack, &message_refused(&message, code)),
+            None => self.send_error(conn, &message, code, None),
+        }
+    }
+
+    /// Tells a CLI that an id is not its to use.
+    pub(in crate::hub) fn send_refusal(&self, conn: ConnId, kind: Kind, id: &str, error: &Error) {
+        self.send_error(conn, &error.to_string(), event_code(error), Some((kind.word(), id)));
+    }
+
+    pub(in crate::hub) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
+        let event = ErrorEvent::new(message, code, about).encode();
+        self.answer_frame(conn, &socketio::event(NAMESPACE, None, "error", &[&event]));
+    }
+
+    pub(in crate::hub) fn send_ack(&self, conn: ConnId, ack: AckId, answer: &str) {
+        self.answer_frame(conn, &socketio::ack(NAMESPACE, ack, &[answer]));
+    }
+
+    fn answer_frame(&self, conn: ConnId, frame: &str) {
+        self.send_answer(&mut self.state(), conn, frame);
+    }
+}
+
+/// The code of an `error` event.
+pub(in crate::hub) fn event_code(error: &Error) -> &'static str {
+    match error {
+        Error::Foreign(_) => "access-denied",
+        Error::Missing(_) => "not-found",
+        Error::TooLarge { .. } => "too-large",
+        Error::Overloaded => "overloaded",
+        Error::Unavailable(_) | Error::NotStored => "unavailable",
+        _ => "bad-payload",
+    }
+}

@@ -1,0 +1,61 @@
+//! Which RPC methods a socket serves, as its attachment remembers them through a sleep.
+
+use crate::hub::peers::connections::Peer;
+use crate::hub::ports::ConnId;
+use crate::hub::{Hub, State};
+
+/// The longest attachment that methods may make, in bytes as they are stored. The platform's limit is 16,384, of which
+/// framing and what changes later take a little.
+const MAX_ATTACHMENT: usize = 16_000;
+
+/// How many bytes the platform stores a text in: one a character, but two for each unit of UTF-16 as soon as a single
+/// character is not Latin-1 (measured).
+fn stored_bytes(text: &str) -> usize {
+    let latin = text.chars().all(|character| u32::from(character) <= 0xff);
+    if latin { text.chars().count() } else { 2 * text.encode_utf16().count() }
+}
+
+impl Hub {
+    /// Registers a method for a socket, here and in its attachment; the error is what to tell it.
+    pub(in crate::hub) fn register(&self, conn: ConnId, name: &str) -> Result<(), (&'static str, &'static str)> {
+        const DENIED: (&str, &str) = (
+            "access-denied",
+            "A method can only be registered under the session or machine that this socket named and owns.",
+        );
+        let mut state = self.state();
+        let Some(cli) = state.connections.cli(conn) else { return Ok(()) };
+        let vocabulary = &self.config.vocabulary;
+        let (owner, method) = cli.scope(name, vocabulary).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
+        let mut cli = cli.clone();
+        cli.forget(name, vocabulary);
+        cli.methods.push(name.to_owned());
+        let peer = Peer::Cli(cli);
+        if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT {
+            return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
+        }
+        let lost = state.rpc.register(owner, method, name, conn, self.rt.now());
+        self.put_peer(&mut state, conn, peer);
+        // The loser forgets it, so that it is not the loser's again after a sleep.
+        if let Some((loser, name)) = lost {
+            self.forget_method(&mut state, loser, &name);
+        }
+        Ok(())
+    }
+
+    /// Takes a registration back.
+    pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
+        let mut state = self.state();
+        if let Some((owner, method)) =
+            state.connections.cli(conn).and_then(|cli| cli.scope(name, &self.config.vocabulary))
+        {
+            state.rpc.unregister(owner, method, conn);
+        }
+        self.forget_method(&mut state, conn, name);
+    }
+
+    fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
+        let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
+        cli.forget(name, &self.config.vocabulary);
+        self.put_peer(state, conn, Peer::Cli(cli));
+    }
+}

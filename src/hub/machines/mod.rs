@@ -1,0 +1,4 @@
+//! The use cases of machines.
+
+pub mod manage;
+pub mod spawn;

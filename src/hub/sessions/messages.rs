@@ -1,0 +1,207 @@
+//! Messages: taken once, numbered without gaps, durable before anybody hears of them.
+
+use std::sync::Arc;
+
+use futures::channel::oneshot;
+
+use crate::hub::commit::Outcome;
+use crate::hub::error::{Error, Kind};
+use crate::hub::inbound::frames::update_frame;
+use crate::hub::ports::ConnId;
+use crate::hub::sessions::manage::check_size;
+use crate::hub::sessions::updates::Changes;
+use crate::hub::state::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
+use crate::hub::{Hub, State};
+use crate::model::event::Event;
+use crate::model::json::Json;
+use crate::model::message::Message;
+use crate::model::{ready, todo};
+use crate::store::journal::Extent;
+use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
+use crate::store::sessions::{self as store, MessageRef};
+use crate::wire::cli::{NewMessage, UpdateBody};
+
+/// A message larger than this is refused before anything else is looked at when there is no room for it, in bytes.
+const LARGE_BYTES: usize = 1_000_000;
+/// The longest local id, in bytes.
+pub const MAX_LOCAL_ID: usize = 255;
+
+/// A message to be added to a session's history.
+pub struct Draft {
+    /// The id of its session.
+    pub session: String,
+    /// The sender's own id, 1 to 255 bytes: a message with one that is known is not stored again.
+    pub local_id: Option<String>,
+    /// The content, opaque to the hub.
+    pub content: Json,
+    /// The CLI it came from; `None` when the web sent it. A CLI does not hear its own message again.
+    pub from: Option<ConnId>,
+}
+
+impl Draft {
+    fn check(&self) -> Result<(), Error> {
+        check_size("message", &self.content, MAX_CONTENT_BYTES)?;
+        if self.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
+            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
+        }
+        Ok(())
+    }
+}
+
+/// What has to be read before a message can be taken.
+enum Taken {
+    Done(MessageRef),
+    NeedsSession,
+    NeedsLocalIds,
+    /// The local id is older than what memory holds, or new.
+    NeedsLookUp,
+    /// The session is being merged with another one, and its numbers with it.
+    NeedsPeace(oneshot::Receiver<()>),
+}
+
+impl Hub {
+    /// Adds a message, or finds the one that its local id stands for. `reply` is told once it is durable.
+    pub async fn append(
+        self: &Arc<Self>,
+        draft: Draft,
+        reply: impl FnOnce(&MessageRef) -> Option<Outcome>,
+    ) -> Result<MessageRef, Error> {
+        draft.check()?;
+        let mut looked_up = false;
+        let message = loop {
+            // What was looked up holds for this moment only.
+            match self.take(&draft, std::mem::take(&mut looked_up))? {
+                Taken::Done(message) => break message,
+                Taken::NeedsSession => self.load_session(&draft.session).await?,
+                Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
+                // Whoever merges lets go of all that wait, however it ended.
+                Taken::NeedsPeace(peace) => peace.await.unwrap_or(()),
+                Taken::NeedsLookUp => match self.look_up(&draft).await? {
+                    Some(message) => break message,
+                    None => looked_up = true,
+                },
+            }
+        };
+        if let Some(outcome) = reply(&message) {
+            self.state().journal.then(outcome);
+        }
+        self.flush();
+        Ok(message)
+    }
+
+    /// Adds a message that the web sent and waits until it is durable. The session must be active.
+    pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let message = self.append(draft, |_| Some(Outcome::Waiter(sender))).await?;
+        self.durable(receiver).await?;
+        Ok(message)
+    }
+
+    /// Refuses a message for which there is no room before it is copied out of its frame: it is in memory already.
+    pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
+        match message.size() {
+            size if size > LARGE_BYTES => self.state().check_room_for(size),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
+        let mut state = self.state();
+        if let Some(peace) = state.claims.peace(&draft.session) {
+            return Ok(Taken::NeedsPeace(peace));
+        }
+        let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
+        // It may have ended while something was waited for.
+        if draft.from.is_none() && !entry.session.active {
+            return Err(Error::SessionInactive);
+        }
+        if let Some(local_id) = &draft.local_id {
+            match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
+                None => return Ok(Taken::NeedsLocalIds),
+                Some(Seen::Before(message)) => return Ok(Taken::Done(message)),
+                Some(Seen::Unknown) if !looked_up => return Ok(Taken::NeedsLookUp),
+                Some(Seen::Unknown | Seen::Never) => {}
+            }
+        }
+        state.check_room_for(draft.content.text().len())?;
+        self.note(&mut state, draft).map(Taken::Done)
+    }
+
+    /// Gives the message its seq and notes all that follows from it.
+    fn note(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
+        let now = self.rt.now();
+        let id = self.new_id();
+        let entry = state.memory.entry_mut(&draft.session).ok_or(Error::Missing(Kind::Session))?;
+        let s = &mut entry.session;
+        s.seq += 1;
+        s.updated_at = now;
+        let message = Message {
+            id,
+            seq: s.seq,
+            local_id: draft.local_id.clone(),
+            content: draft.content.clone(),
+            created_at: now,
+        };
+        let found = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
+        if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
+            ids.remember(local_id.clone(), found.clone());
+        }
+        let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
+        let todos = todos.map(|todos| Json::of(&todos));
+        // A list that does not fit is no list to show; the message itself is kept.
+        let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
+        if let Some(todos) = todos {
+            entry.session.todos = Some(todos);
+            let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };
+            let event = Event::session_updated(&draft.session, &changes);
+            state.journal.session(&draft.session, Extent::Whole);
+            state.journal.then(Outcome::Publish(event));
+        }
+        let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
+        let notification =
+            state.memory.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
+        let (session, number) = (draft.session.clone(), state.fanout.number(now));
+        state.journal.then(Outcome::Message { session, except: draft.from, message: message.clone(), number });
+        state.journal.message(&draft.session, message);
+        notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
+        Ok(found)
+    }
+
+    /// Tells the CLIs of a session of a message that is durable, also those who came while it was written.
+    pub(in crate::hub) fn tell_message(
+        &self,
+        state: &mut State,
+        session: &str,
+        except: Option<ConnId>,
+        message: &Message,
+        number: u64,
+    ) {
+        let of_session = state.connections.of_session(session).iter().copied();
+        let to: Vec<ConnId> = of_session.filter(|conn| Some(*conn) != except).collect();
+        if !to.is_empty() {
+            let body = UpdateBody::NewMessage { sid: session, message };
+            self.send_update(state, &to, &update_frame(&self.new_id(), number, message.created_at, &body));
+        }
+    }
+
+    async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
+        // Whatever is noted for this session and not yet durable would be missing in the answer.
+        let mark = self.state().memory.mark();
+        self.settled().await?;
+        let ids = store::local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
+        let mut state = self.state();
+        if state.memory.has_left_since(mark, session) {
+            return Ok(());
+        }
+        // Until they are here no message with a local id is taken; those without one change nothing.
+        if let Some(entry) = state.memory.unlisted_mut(session) {
+            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
+        }
+        Ok(())
+    }
+
+    async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
+        let Some(local_id) = &draft.local_id else { return Ok(None) };
+        Ok(store::by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
+    }
+}

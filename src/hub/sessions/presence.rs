@@ -1,0 +1,276 @@
+//! The life of sessions by the signs that CLIs give: alive, thinking, ended, or silent for too long.
+//! A keep-alive writes nothing to the database: only changes are persisted.
+
+use std::sync::Arc;
+
+use crate::hub::commit::Outcome;
+use crate::hub::error::{Error, Kind};
+use crate::hub::large::{METADATA, PENDING};
+use crate::hub::peers::connections::Peer;
+use crate::hub::peers::rpc::Owner;
+use crate::hub::ports::ConnId;
+use crate::hub::sessions::updates::Changes;
+use crate::hub::state::liveness::is_fresh;
+use crate::hub::{Hub, State, note_key};
+use crate::model::event::Event;
+use crate::model::json::Json;
+use crate::model::session::{Session, in_use};
+use crate::store::journal::Extent;
+use crate::wire::cli::{SessionAlive, SessionEnd};
+
+/// What followed from a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that is kept.
+    None,
+    /// A change that is noted and not yet durable.
+    Noted,
+}
+
+impl Effect {
+    /// What followed from a sign that says what is kept already may still be on its way to the database, too.
+    pub(in crate::hub) fn of(state: &State, changed: bool) -> Self {
+        if changed || state.journal.busy() { Self::Noted } else { Self::None }
+    }
+}
+
+/// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
+const TELL_EVERY_MS: u64 = 10_000;
+/// How many deliveries of such reminders a millisecond may ask for: where many sessions are active and many web clients
+/// listen, reminders come less often, and what is new does not wait behind them.
+const REMINDERS_PER_MS: u64 = 5;
+/// How often at most a socket's attachment is written for a sign of life, in milliseconds.
+const REMEMBER_EVERY_MS: u64 = 1_000;
+
+/// When the next reminder of a presence that has not changed may be told.
+#[derive(Debug, Default)]
+pub(in crate::hub) struct Reminders {
+    next: u64,
+}
+
+impl Reminders {
+    fn may_tell(&self, now: u64) -> bool {
+        // One that is far ahead was set before the clock went back.
+        now >= self.next || self.next > now + TELL_EVERY_MS
+    }
+
+    fn told(&mut self, web_clients: usize, now: u64) {
+        self.next = now + web_clients as u64 / REMINDERS_PER_MS;
+    }
+}
+
+impl Hub {
+    /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
+    /// sign: its attachment remembers it, so that a keep-alive costs no write. Without one it is no sign: a clock starts.
+    pub(in crate::hub) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
+        let now = self.rt.now();
+        let is_news = match from {
+            Some(_) => state.liveness.sign(owner.clone(), now),
+            None => state.liveness.start(owner.clone(), now),
+        };
+        if is_news {
+            self.rt.note(&note_key(&owner), "");
+        }
+        if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
+            let due = cli.alive_at(&owner).is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
+            match cli.speaks_for(&owner) {
+                true if due => {
+                    let cli = cli.signed(&owner, now);
+                    self.put_peer(state, conn, Peer::Cli(cli));
+                }
+                true => {}
+                // No attachment is the place for it: the socket did not name what it speaks for.
+                false => self.rt.note(&note_key(&owner), &now.to_string()),
+            }
+        }
+        let next = state.liveness.next_deadline();
+        self.want_alarm(state, next);
+    }
+
+    /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
+    pub(in crate::hub) fn start_clock(&self, state: &mut State, owner: Owner) {
+        if !state.liveness.runs(&owner) && !state.ending.contains_key(&owner) {
+            self.sign(state, owner, None);
+        }
+    }
+
+    /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
+    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<Effect, Error> {
+        let now = self.rt.now();
+        if !is_fresh(alive.time, now) {
+            return Ok(Effect::None);
+        }
+        self.load_session(&alive.sid).await?;
+        let archived = self.metadata_to_bring_back(&alive.sid).await?;
+        let (effect, tell) = {
+            let mut state = self.state();
+            let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
+            if archived.is_none() && entry.session.facts().archived() {
+                return Ok(Effect::None);
+            }
+            self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
+            state.check_room()?;
+            if let Some(metadata) = archived {
+                self.set_metadata(&mut state, &alive.sid, in_use(Some(&metadata), now), None)?;
+            }
+            let may_remind = state.reminders.may_tell(now);
+            let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
+            let changed = apply_alive(&mut entry.session, &alive, now);
+            let reminds = !changed && may_remind && now >= entry.told_at + TELL_EVERY_MS;
+            let tell = changed || reminds;
+            if tell {
+                entry.told_at = now;
+                let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
+                if changed {
+                    state.journal.session(&alive.sid, Extent::Counters);
+                }
+                // It shows counters that may still be on their way to the database: it waits for what is under way.
+                state.journal.then(Outcome::Publish(event));
+            }
+            if reminds {
+                let web_clients = state.connections.subscriptions().count();
+                state.reminders.told(web_clients, now);
+            }
+            state.claims.expect_no_more(&alive.sid);
+            state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
+            (Effect::of(&state, changed), tell)
+        };
+        if tell {
+            self.flush();
+        }
+        Ok(effect)
+    }
+
+    /// The metadata of an archived session that a sign of life may bring back: by a resume, or when a CLI asks for it by its
+    /// tag; not by a CLI that lingers, and not by one that has archived it and is about to end.
+    async fn metadata_to_bring_back(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
+        let comes_back = |state: &State| {
+            let entry = state.memory.entry(id);
+            entry.is_some_and(|entry| entry.session.facts().archived() && !entry.session.active)
+                && state.claims.expected(id, self.rt.now())
+        };
+        if !comes_back(&self.state()) {
+            return Ok(None);
+        }
+        self.change(id, &METADATA, |state, metadata| Ok(metadata.filter(|_| comes_back(state)))).await
+    }
+
+    /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.
+    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<Effect, Error> {
+        if !is_fresh(end.time, self.rt.now()) {
+            return Ok(Effect::None);
+        }
+        self.state().check_room()?;
+        self.session_ended(&end.sid).await?;
+        Ok(Effect::Noted)
+    }
+
+    /// By `session-end`, an abort or the web, or because the clock ran out: the session is inactive.
+    pub async fn session_ended(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.change(id, &PENDING, |state, base| {
+            let owner = Owner::Session(id.to_owned());
+            state.liveness.stop(&owner);
+            state.claims.expect_no_more(id);
+            let now = self.rt.now();
+            let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
+            let s = &mut entry.session;
+            if s.active || s.thinking {
+                s.thinking_at = if s.thinking { now } else { s.thinking_at };
+                (s.active, s.thinking, s.updated_at) = (false, false, now);
+                let event = Event::session_updated(id, &Changes::presence(s));
+                state.journal.session(id, Extent::Counters);
+                state.journal.then(Outcome::Publish(event));
+                state.journal.then(Outcome::Departed(owner));
+            } else {
+                self.rt.unnote(&note_key(&owner));
+            }
+            self.cancel_pending(state, id, base);
+            Ok(())
+        })
+        .await?;
+        self.flush();
+        Ok(())
+    }
+
+    /// Takes out the clocks that ran out; while their end is written, a load does not start them again.
+    pub(in crate::hub) fn take_expired(&self, now: u64) -> Vec<Owner> {
+        let mut state = self.state();
+        let expired = state.liveness.take_expired(now);
+        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
+        state.ending.extend(expired);
+        owners
+    }
+
+    /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.
+    pub(in crate::hub) async fn end_lives(self: &Arc<Self>, expired: Vec<Owner>) {
+        for owner in expired {
+            let loaded = match &owner {
+                Owner::Session(id) => self.load_session(id).await,
+                Owner::Machine(id) => self.load_machine(id).await,
+            };
+            // A sign of life may have come while the database was asked.
+            let back = {
+                let mut state = self.state();
+                state.ending.remove(&owner);
+                state.liveness.runs(&owner)
+            };
+            let ended = match (&owner, loaded) {
+                (_, Ok(())) if back => Ok(()),
+                (Owner::Session(id), Ok(())) => self.session_ended(id).await,
+                (Owner::Machine(id), Ok(())) => self.machine_ended(id).await,
+                (_, Err(error)) => Err(error),
+            };
+            match ended {
+                Ok(()) => {}
+                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.unnote(&note_key(&owner)),
+                Err(_) => self.sign(&mut self.state(), owner, None),
+            }
+        }
+    }
+}
+
+/// Takes over what an alive event says; answers whether anything changed that must be persisted and told at once.
+fn apply_alive(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
+    s.active_at = now;
+    let mut changed = !std::mem::replace(&mut s.active, true);
+    if let Some(thinking) = alive.thinking.filter(|thinking| *thinking != s.thinking) {
+        (s.thinking, s.thinking_at, changed) = (thinking, now, true);
+    }
+    let mut take = |held: &mut Option<String>, said: &Option<String>| {
+        if said.is_some() && held != said {
+            held.clone_from(said);
+            changed = true;
+        }
+    };
+    take(&mut s.permission_mode, &alive.permission_mode);
+    take(&mut s.model_mode, &alive.model_mode);
+    if alive.mode.is_some() && s.mode != alive.mode {
+        (s.mode, changed) = (alive.mode, true);
+    }
+    if changed {
+        s.updated_at = now;
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reminders_to_few_follow_each_other_at_once_and_those_to_many_keep_a_distance() {
+        let mut reminders = Reminders::default();
+        reminders.told(4, 1_000);
+        assert!(reminders.may_tell(1_000));
+        reminders.told(200, 1_000);
+        assert!(!reminders.may_tell(1_039));
+        assert!(reminders.may_tell(1_040));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_does_not_silence_reminders() {
+        let mut reminders = Reminders::default();
+        reminders.told(200, 3_600_000);
+        assert!(reminders.may_tell(1_000));
+    }
+}

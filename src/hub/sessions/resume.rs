@@ -1,0 +1,197 @@
+//! Bringing a session back: a machine is asked to start its agent again, and the session's history goes on, also when
+//! the CLI came back under another id ([`merge`](crate::hub::sessions::merge)).
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hub::error::{Error, Kind};
+use crate::hub::machines::spawn::read_spawned;
+use crate::hub::peers::rpc::{Owner, RpcError};
+use crate::hub::{Hub, State};
+use crate::model::json::{Json, JsonObject};
+use crate::model::method::Method;
+use crate::model::mode::Flavor;
+use crate::model::session::Session;
+use crate::model::vocabulary::Vocabulary;
+
+/// How long a resumed session may take to be active, in milliseconds (PROTOCOL.md "Life cycle and modes").
+const ACTIVE_WITHIN_MS: u64 = 15_000;
+/// For how long a machine's word is believed that it brings a session back, in milliseconds: an agent that takes longer to
+/// start than whoever asked for it waits still finds its session open.
+const EXPECTED_MS: u64 = 600_000;
+
+/// The params of RPC `spawnSession` for a resume.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResumeParams {
+    directory: String,
+    agent: String,
+    session_id: String,
+    resume_session_id: String,
+}
+
+impl Hub {
+    /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
+    /// the first one started.
+    pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
+        let plan = loop {
+            // During a merge, too: whoever asks then hears what the session became.
+            self.load_session_in_merge(id).await?;
+            if self.is_active(id) {
+                return Ok(id.to_owned());
+            }
+            self.load_machines().await?;
+            // While the machines were read, memory may have let go of the session, or somebody else brought it back.
+            let active = self.state().memory.entry(id).map(|entry| entry.session.active);
+            if active == Some(false) {
+                break self.plan_resume(id)?;
+            }
+        };
+        let active = match plan {
+            None => self.watch(vec![id.to_owned()], None).await?,
+            Some((machine, params)) => {
+                let resumed = self.start_again(id, &machine, &params).await;
+                self.state().claims.resumed(id);
+                if let Err(error) = &resumed {
+                    self.state().watches.tell(id, &Err(error.clone()));
+                }
+                resumed?
+            }
+        };
+        self.settled().await?;
+        Ok(active)
+    }
+
+    /// Which machine is asked for what; `None` when somebody has asked already.
+    fn plan_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
+        let mut state = self.state();
+        let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
+        let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
+        Ok(state.claims.resume(id).then_some((machine, params)))
+    }
+
+    async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
+        let text = serde_json::to_string(params).unwrap_or_default();
+        let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await;
+        let answer = answer.map_err(|error| match error {
+            // Its runner was on its way back, and did not come.
+            RpcError::NoHandler(_) => Error::NoMachineOnline,
+            error => error.into(),
+        })?;
+        let spawned = read_spawned(&answer);
+        if !spawned.success {
+            return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
+        }
+        self.state().claims.expect(id, self.rt.now() + EXPECTED_MS);
+        let other = spawned.session_id.filter(|spawned| spawned != id);
+        let ids = other.into_iter().chain([id.to_owned()]).collect();
+        let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
+        if active != id {
+            self.merge(id, &active).await?;
+        }
+        let mut state = self.state();
+        state.claims.expect_no_more(id);
+        state.watches.tell(id, &Ok(active.clone()));
+        drop(state);
+        Ok(active)
+    }
+
+    /// Waits until one of the sessions is active, and answers which. Without a deadline somebody else's resume decides.
+    async fn watch(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
+        let watched = {
+            let mut state = self.state();
+            let is_active = |id: &&String| state.memory.entry(id).is_some_and(|entry| entry.session.active);
+            if let Some(id) = ids.iter().find(is_active) {
+                return Ok(id.clone());
+            }
+            self.want_alarm(&mut state, deadline);
+            state.watches.watch(ids, deadline)
+        };
+        watched.await.unwrap_or(Err(Error::ResumeFailed))
+    }
+
+    /// Gives up on sessions that did not come back in time.
+    pub(in crate::hub) fn expire_watches(&self, now: u64) {
+        let mut state = self.state();
+        state.claims.expire(now);
+        state.watches.expire(now);
+    }
+}
+
+/// The machine that the session ran on, else one of the same host; either way one whose runner is there, or else is on
+/// its way back.
+fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> {
+    let text = |json: Option<&Json>, name: &str| {
+        let object = JsonObject::parse(json?.text())?;
+        serde_json::from_str::<String>(object.get(name)?.get()).ok()
+    };
+    let own = text(session.metadata.as_ref(), "machineId");
+    let host = text(session.metadata.as_ref(), "host");
+    let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
+    let serves = |owner: &Owner| rpc.serves(owner.clone(), method);
+    let misses = |owner: &Owner| rpc.grace.misses(owner, method, now);
+    let runners: [&dyn Fn(&Owner) -> bool; 2] = [&serves, &misses];
+    runners.into_iter().find_map(|there| {
+        let all = state.memory.machines().into_iter().flat_map(|m| m.values());
+        let online = || all.clone().filter(|m| m.active && there(&Owner::Machine(m.id.clone())));
+        let same = online().find(|m| Some(&m.id) == own.as_ref());
+        let of_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
+        same.or_else(|| of_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
+    })
+}
+
+/// What the machine needs; `None` when the session does not know the agent's own id of its conversation.
+fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
+    let facts = session.facts();
+    let kind = match vocabulary.flavor(facts.flavor().as_deref()) {
+        Flavor::Agent(kind) => kind,
+        Flavor::Unknown => return None,
+    };
+    let agent = facts.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
+    let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
+    let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
+    let resume_session_id = vocabulary.agent_words(kind, &agent).find_map(id_of)?;
+    Some(ResumeParams { directory: facts.path()?, agent, session_id: session.id.clone(), resume_session_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::namespace::Namespace;
+
+    fn session(metadata: &str) -> Session {
+        let metadata = Some(Json::parse(metadata).unwrap());
+        Session::new("s".into(), Namespace::default(), "t".into(), metadata, 0)
+    }
+
+    #[test]
+    fn a_resume_needs_the_agents_own_id_of_the_conversation() {
+        let resume_params = |metadata| resume_params(&session(metadata), &Vocabulary::default());
+        assert!(resume_params(r#"{"path":"/w","flavor":"beta","alphaSessionId":"x"}"#).is_none());
+        let params = resume_params(r#"{"path":"/w","flavor":"beta","betaSessionId":"x"}"#).unwrap();
+        assert_eq!(
+            (params.agent.as_str(), params.resume_session_id.as_str(), params.directory.as_str()),
+            ("beta", "x", "/w")
+        );
+        assert!(resume_params(r#"{"path":"/w","alphaSessionId":"x"}"#).is_some());
+    }
+
+    #[test]
+    fn the_agents_own_id_is_found_under_any_word_for_the_agent_the_written_one_first() {
+        let words = r#"{"agents":{"zeta":"beta","eta":"beta","theta":"gamma","iota":"alpha"}}"#;
+        let words = Vocabulary::parse(words).unwrap();
+        let asked = |metadata| resume_params(&session(metadata), &words).map(|p| (p.agent, p.resume_session_id));
+        let found = |agent: &str, id: &str| Some((agent.to_owned(), id.to_owned()));
+        let all = r#"{"path":"/w","flavor":"eta","betaSessionId":"b","zetaSessionId":"z","etaSessionId":"e"}"#;
+        assert_eq!(asked(all), found("eta", "e"));
+        let others = r#"{"path":"/w","flavor":"eta","zetaSessionId":"z","betaSessionId":"b"}"#;
+        assert_eq!(asked(others), found("eta", "b"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"beta","zetaSessionId":"z"}"#), found("beta", "z"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"eta","etaSessionId":null,"zetaSessionId":"z"}"#), found("eta", "z"));
+        assert_eq!(asked(r#"{"path":"/w","flavor":"eta","thetaSessionId":"t"}"#), None, "another agent's");
+        assert_eq!(asked(r#"{"path":"/w","alphaSessionId":"a"}"#), found("iota", "a"), "nobody wrote a word");
+        assert!(resume_params(&session(all), &Vocabulary::default()).is_none());
+    }
+}

@@ -1,0 +1,9 @@
+//! What the hub holds in memory, and the clocks. State machines without IO.
+
+pub mod cache;
+pub mod claims;
+pub mod completed_requests;
+pub mod liveness;
+pub mod local_ids;
+pub mod schedule;
+pub mod watches;
