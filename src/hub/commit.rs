@@ -10,11 +10,11 @@ use futures::future::BoxFuture;
 
 use super::error::Error;
 use super::peers::frame_text::Text;
-use super::peers::rpc::Owner;
 use super::ports::ConnId;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::message::Message;
+use crate::model::owner::Owner;
 use crate::push::payload::Notification;
 use crate::store::journal::{Batch, Weigh};
 use crate::store::{DbError, Row, Statement};

@@ -1,6 +1,7 @@
 //! The nouns of the service and the rules on them. Knows nothing of transport, storage or the runtime.
 
 pub mod agent_state;
+pub mod completed_request;
 pub mod event;
 pub mod ids;
 pub mod json;
@@ -11,6 +12,7 @@ pub mod method;
 pub mod mode;
 pub mod namespace;
 pub mod order;
+pub mod owner;
 pub mod ready;
 pub mod session;
 pub mod summary;

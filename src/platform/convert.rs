@@ -10,7 +10,7 @@ use wasm_bindgen::closure::Closure;
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Headers, Request, Response, ResponseInit};
 
-use super::glue;
+use super::glue::{self, JSON_HEADERS};
 use crate::http::LARGE_ANSWER;
 use crate::http::edge::{Head, split_url};
 use crate::http::error::Refusal;
@@ -99,10 +99,6 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
         .body(Body::empty())
         .map_err(|_| Refusal::no_route())
 }
-
-/// The headers of nearly every answer, as [`response`] hands them over.
-pub const JSON_HEADERS: &str =
-    "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
 /// The size of the parts in which a larger one leaves, in bytes.
 const ANSWER_PART: usize = 1024 * 1024;

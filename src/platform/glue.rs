@@ -124,6 +124,17 @@ pub fn socket_of(answer: &web_sys::Response) -> Option<JsValue> {
     answer.unchecked_ref::<Upgraded>().web_socket().filter(|socket| !socket.is_null() && !socket.is_undefined())
 }
 
+/// The headers of every request that the object reads, the fields of `Asked`. They are the worker's (`carry` in `glue.js`): the
+/// namespace, and what a WebSocket is for (one of `SocketUse`'s words).
+pub const ASKED: &str = "hub-namespace hub-socket";
+/// What it reads besides for a web client's socket: when its token is good no more, which is the worker's too, and the last
+/// event that the client heard.
+pub const SUBSCRIBED: &str = "hub-expires-at last-event-id";
+
+/// The headers of nearly every answer, as `convert::response` hands them over.
+pub const JSON_HEADERS: &str =
+    "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
+
 /// Texts that cross the border with every request: kept on the other side, where decoding them again and again would be
 /// a tenth of a request's time.
 const CONSTANTS: [&str; 8] = [
@@ -133,8 +144,8 @@ const CONSTANTS: [&str; 8] = [
     "cache-control",
     "no-store",
     "authorization origin upgrade",
-    crate::platform::object::ASKED,
-    crate::platform::convert::JSON_HEADERS,
+    ASKED,
+    JSON_HEADERS,
 ];
 
 /// Keeps the constants on the JavaScript side. To be called once in each instance.

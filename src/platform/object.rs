@@ -19,7 +19,7 @@ use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, ObjectSocket};
+use super::glue::{self, ASKED, ObjectSocket, SUBSCRIBED};
 use super::guard;
 use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
@@ -59,13 +59,6 @@ impl SocketUse {
         self.into()
     }
 }
-
-/// The headers of every request that the object reads, [`Asked`]'s fields. They are the worker's (`carry` in `glue.js`): the
-/// namespace, and what a WebSocket is for (one of [`SocketUse`]'s words).
-pub const ASKED: &str = "hub-namespace hub-socket";
-/// What it reads besides for a web client's socket: when its token is good no more, which is the worker's too, and the last
-/// event that the client heard.
-const SUBSCRIBED: &str = "hub-expires-at last-event-id";
 
 /// How long an alarm waits that rang while the settings were not in order.
 const UNCONFIGURED_PAUSE: Duration = Duration::from_secs(10);

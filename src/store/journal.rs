@@ -14,6 +14,7 @@ use super::rows::{
     self, CompletedRow, IdRow, LargeValue, MachineRow, MessageRow, PARTS_AT_ONCE, PartRow, SessionRow, TouchRow,
 };
 use super::{Statement, sql};
+use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::Large;
 use crate::model::machine::Machine;
@@ -127,19 +128,6 @@ pub struct Journal<O> {
     writer: Writer,
     /// Somebody who wants to write beside the journal, and gets the right once `batches` are written.
     holder: Option<oneshot::Sender<()>>,
-}
-
-/// A permission request that was answered, or whose entry changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CompletedRequest {
-    /// The session that it belongs to.
-    pub session_id: String,
-    /// The id that the agent gave it, unique in the session.
-    pub request_id: String,
-    /// When it was answered, in Unix milliseconds: the record is in this order.
-    pub completed_at: u64,
-    /// The whole entry, an object.
-    pub value: Json,
 }
 
 impl<O> Default for Noted<O> {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::journal::CompletedRequest;
 use super::{Statement, Value, sql};
+use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::Large;
 use crate::model::machine::Machine;

@@ -7,9 +7,11 @@ use serde_json::value::RawValue;
 
 use super::fields::{FieldError, optional_word, read_object, shown};
 use crate::model::json::{Json, unescaped};
-use crate::model::message::Message;
 use crate::model::session::ControlMode;
 use crate::model::words::MAX_WORD;
+
+/// The Socket.IO namespace of CLIs.
+pub const NAMESPACE: &str = "/cli";
 
 /// What a CLI names in its CONNECT packet.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
@@ -334,71 +336,6 @@ struct RpcRequest<'a> {
     params: &'a str,
 }
 
-/// What an `update` event tells a CLI.
-#[derive(Serialize)]
-#[serde(tag = "t", rename_all = "kebab-case", rename_all_fields = "camelCase")]
-pub enum UpdateBody<'a> {
-    /// A message was added to the session.
-    NewMessage {
-        /// The id of the session.
-        sid: &'a str,
-        /// The message.
-        message: &'a Message,
-    },
-    /// A versioned value of the session changed; the other one is `None`.
-    UpdateSession {
-        /// The id of the session.
-        sid: &'a str,
-        /// Its metadata.
-        metadata: Option<Versioned<'a>>,
-        /// Its agent state, with the completed requests that changed.
-        agent_state: Option<Versioned<'a>>,
-    },
-    /// A versioned value of the machine changed; the other one is `None`.
-    UpdateMachine {
-        /// The id of the machine.
-        machine_id: &'a str,
-        /// Its metadata.
-        metadata: Option<Versioned<'a>>,
-        /// Its runner state.
-        runner_state: Option<Versioned<'a>>,
-    },
-}
-
-/// A value with the version it has now.
-#[derive(Serialize)]
-pub struct Versioned<'a> {
-    /// The version.
-    pub version: u64,
-    /// The value; `None` stands for null.
-    pub value: Option<&'a Json>,
-}
-
-/// The argument of an `update` event.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Update<'a> {
-    /// The id of the update, a UUID v7.
-    pub id: &'a str,
-    /// A number that only grows within the namespace.
-    pub seq: u64,
-    /// When it came up, in Unix milliseconds.
-    pub created_at: u64,
-    /// What it tells.
-    pub body: &'a UpdateBody<'a>,
-}
-
-impl Update<'_> {
-    /// About how many bytes it has as JSON text.
-    pub fn size_hint(&self) -> usize {
-        let around = 512;
-        match self.body {
-            UpdateBody::NewMessage { message, .. } => around + message.content.text().len(),
-            _ => around,
-        }
-    }
-}
-
 /// None of these types can fail to serialize: they hold texts, numbers and checked JSON.
 fn to_text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
@@ -449,17 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_carry_versions_and_opaque_values() {
-        let value = Json::parse(r#"{"z":1.0}"#).unwrap();
-        let body = UpdateBody::UpdateSession {
-            sid: "s",
-            metadata: Some(Versioned { version: 4, value: Some(&value) }),
-            agent_state: None,
-        };
-        assert_eq!(
-            to_text(&Update { id: "u", seq: 7, created_at: 9, body: &body }),
-            r#"{"id":"u","seq":7,"createdAt":9,"body":{"t":"update-session","sid":"s","metadata":{"version":4,"value":{"z":1.0}},"agentState":null}}"#
-        );
+    fn an_update_from_another_version_is_told_which_one_is_current() {
         let ack = UpdateAck::Mismatch { version: 4, field: "metadata" };
         assert_eq!(ack.encode(), r#"{"result":"version-mismatch","version":4,"metadata":null}"#);
     }

@@ -4,3 +4,4 @@ pub mod cli;
 pub mod engineio;
 pub mod fields;
 pub mod socketio;
+pub mod update;

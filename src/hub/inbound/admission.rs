@@ -6,13 +6,14 @@ use serde_json::value::RawValue;
 
 use crate::auth::token::AccessTokens;
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::frames::{MAX_FRAME_BYTES, NAMESPACE};
+use crate::hub::limits::MAX_FRAME_BYTES;
 use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::{PING_MS, PING_TIMEOUT_MS, next_beat};
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
+use crate::wire::cli::NAMESPACE;
 use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, Packet};

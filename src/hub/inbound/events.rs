@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::frames::{NAMESPACE, event_code};
+use crate::hub::inbound::frames::event_code;
 use crate::hub::machines::manage::MachinePart;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
@@ -17,6 +17,7 @@ use crate::hub::sessions::presence::Effect;
 use crate::hub::sessions::updates::Updated;
 use crate::model::json::Json;
 use crate::model::large::MAX_IN_ROW;
+use crate::wire::cli::NAMESPACE;
 use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
 };

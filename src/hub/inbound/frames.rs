@@ -6,31 +6,18 @@ use std::sync::Arc;
 use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::admission::{MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE, binary_refusal};
 use crate::hub::peers::connections::{Connection, Peer};
-use crate::hub::peers::rpc::Owner;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State, note_key};
-use crate::wire::cli::{ErrorEvent, Update, UpdateBody, message_refused};
+use crate::model::owner::Owner;
+use crate::wire::cli::{ErrorEvent, NAMESPACE, message_refused};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 
-/// The Socket.IO namespace of CLIs.
-pub const NAMESPACE: &str = "/cli";
-/// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
-pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// How many bytes of frames may be with the hub at once, of all its sockets: those being handled, which may wait for the
 /// database, and those behind them.
 pub const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
 /// What a frame takes besides its text, in bytes: empty ones are not free.
 const FRAME_OVERHEAD: usize = 64;
-
-/// The place of a versioned value in an `update` event; in the text of an id its quotes would be escaped.
-pub(in crate::hub) const VALUE: &str = r#""value":null"#;
-
-/// An `update` event as a frame.
-pub(in crate::hub) fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
-    let update = Update { id, seq, created_at, body };
-    socketio::event_of(NAMESPACE, "update", &update, update.size_hint())
-}
 
 /// What a frame takes, in bytes.
 fn cost(text: &str) -> usize {

@@ -7,12 +7,10 @@ use serde::Serialize;
 
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::frames::{VALUE, update_frame};
 use crate::hub::large::{unreadable, without};
+use crate::hub::limits::check_size;
 use crate::hub::peers::frame_text::Text;
-use crate::hub::peers::rpc::Owner;
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::manage::check_size;
 use crate::hub::sessions::presence::Effect;
 use crate::hub::sessions::updates::{Reply, Updated};
 use crate::hub::state::liveness::is_fresh;
@@ -22,11 +20,13 @@ use crate::model::json::Json;
 use crate::model::large::{Field, Large};
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
+use crate::model::owner::Owner;
 use crate::store::Found;
 use crate::store::journal::Journal;
 use crate::store::machines as store;
 use crate::store::rows::MAX_CONTENT_BYTES;
-use crate::wire::cli::{MachineAlive, UpdateBody, Versioned};
+use crate::wire::cli::MachineAlive;
+use crate::wire::update::{UpdateBody, VALUE, Versioned, update_frame};
 
 /// The longest machine id, in bytes.
 pub const MAX_MACHINE_ID: usize = 255;

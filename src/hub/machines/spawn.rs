@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::peers::rpc::{Owner, RpcError};
+use crate::hub::peers::rpc::RpcError;
 use crate::model::json::JsonObject;
 use crate::model::method::Method;
+use crate::model::owner::Owner;
 
 /// The params of RPC `spawnSession`.
 #[derive(Debug, Default, Serialize)]

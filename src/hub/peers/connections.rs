@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::peers::rpc::Owner;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::peers::unread::Unread;
 use crate::hub::ports::ConnId;
+use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 
 /// Who is at the other end of a socket. This is the socket's attachment: it restores the same state after a sleep.

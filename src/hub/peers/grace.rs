@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use futures::channel::oneshot;
 
-use crate::hub::peers::rpc::Owner;
+use crate::model::owner::Owner;
 
 /// How long a call waits for its method at most, and for how long a method is missed after its socket left, in
 /// milliseconds.

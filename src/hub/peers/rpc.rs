@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures::channel::oneshot;
 
-use crate::hub::inbound::frames::NAMESPACE;
 use crate::hub::peers::grace::Grace;
 use crate::hub::ports::ConnId;
 use crate::model::json::unescaped;
-use crate::wire::cli::rpc_request;
+use crate::model::owner::Owner;
+use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::socketio;
 
 /// How long a CLI may take to answer, in milliseconds, unless `RPC_TIMEOUT_MS` says otherwise.
@@ -21,15 +21,6 @@ pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
     let ms = text.parse().ok().filter(|ms| plain && (1..=MAX_TIMEOUT_MS).contains(ms));
     ms.ok_or_else(|| format!("RPC_TIMEOUT_MS must be a whole number from 1 to {MAX_TIMEOUT_MS}, but is `{text}`."))
-}
-
-/// Whom a method concerns: names are scoped, so two sessions may serve the same method.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Owner {
-    /// The session of this id.
-    Session(String),
-    /// The machine of this id.
-    Machine(String),
 }
 
 /// Why a call brought no result; each names the method.

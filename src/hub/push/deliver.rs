@@ -17,7 +17,7 @@ use crate::hub::push::log::{Fate, PushLog, entries};
 use crate::hub::push::queue::{
     Admitted, COOL_DOWN_MS, Failure, Item, MAX_PAUSE_MS, Queue, Target, UNSUBSCRIBED, Verdict,
 };
-use crate::hub::push::subscriptions::{Subscriber, Subscriptions};
+use crate::hub::push::subscriptions::{NOTE_NO_SUBSCRIBERS, Subscriber, Subscriptions};
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, Asked};
 use crate::model::json::Json;
@@ -33,9 +33,6 @@ const TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Notes of this prefix are what pushes need to know after a sleep.
 pub const NOTES: &str = "push:";
-/// The note that nobody has subscribed, with the time until which that is believed, in Unix milliseconds. Without it the
-/// database is asked: it may know more than this object, which is new when the database was put back elsewhere.
-pub const NOTE_NO_SUBSCRIBERS: &str = "push:none";
 /// Notes of this prefix are notifications on their way, by their numbers.
 const NOTE_ITEM: &str = "push:item:";
 /// Notes of this prefix tell until when a session cools down.

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::push::deliver::NOTE_NO_SUBSCRIBERS;
 use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::request::{BadKey, Keys};
 use crate::push::vapid::{Tokens, VapidKeys};
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, secrets};
+
+/// The note that nobody has subscribed, with the time until which that is believed, in Unix milliseconds. Without it the
+/// database is asked: it may know more than this object, which is new when the database was put back elsewhere.
+pub const NOTE_NO_SUBSCRIBERS: &str = "push:none";
 
 /// The name of the hub's private key among its secrets.
 const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";

@@ -7,11 +7,12 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::METADATA;
-use crate::hub::peers::rpc::{Owner, RpcError, refusal};
+use crate::hub::peers::rpc::{RpcError, refusal};
 use crate::hub::sessions::updates::Changes;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
+use crate::model::owner::Owner;
 use crate::model::session::ControlMode;
 use crate::store::journal::Extent;
 

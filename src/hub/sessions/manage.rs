@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{METADATA, without};
-use crate::hub::peers::rpc::Owner;
+use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::read_parts;
 use crate::hub::state::cache::Archived;
 use crate::hub::{Hub, State};
@@ -15,6 +15,7 @@ use crate::model::agent_state::Parts;
 use crate::model::event::Event;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::large::Field;
+use crate::model::owner::Owner;
 use crate::model::session::{Session, check_metadata, renamed};
 use crate::model::summary::Line;
 use crate::model::todo;
@@ -308,9 +309,4 @@ fn check_tag(tag: &str) -> Result<(), Error> {
         return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG} bytes.")));
     }
     Ok(())
-}
-
-/// Refuses what would not fit its row.
-pub(in crate::hub) fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), Error> {
-    if value.text().len() > limit { Err(Error::TooLarge { what, limit }) } else { Ok(()) }
 }

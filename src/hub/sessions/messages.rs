@@ -6,9 +6,8 @@ use futures::channel::oneshot;
 
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::frames::update_frame;
+use crate::hub::limits::check_size;
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::manage::check_size;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
 use crate::hub::{Hub, State};
@@ -19,7 +18,8 @@ use crate::model::{ready, todo};
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, MessageRef};
-use crate::wire::cli::{NewMessage, UpdateBody};
+use crate::wire::cli::NewMessage;
+use crate::wire::update::{UpdateBody, update_frame};
 
 /// A message larger than this is refused before anything else is looked at when there is no room for it, in bytes.
 const LARGE_BYTES: usize = 1_000_000;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::hub::Hub;
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
-use crate::hub::peers::rpc::Owner;
 use crate::hub::sessions::updates::Changes;
 use crate::model::event::Event;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
+use crate::model::owner::Owner;
 use crate::model::words::MAX_WORD;
 use crate::store::journal::Extent;
 

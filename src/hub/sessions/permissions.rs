@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::PENDING;
-use crate::hub::sessions::manage::check_size;
+use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, Answer, Decision, Parts, Status};

@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::machines::spawn::read_spawned;
-use crate::hub::peers::rpc::{Owner, RpcError};
+use crate::hub::peers::rpc::RpcError;
 use crate::hub::{Hub, State};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::mode::Flavor;
+use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
 

@@ -7,24 +7,24 @@ use serde::Serialize;
 
 use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::frames::{VALUE, update_frame};
 use crate::hub::large::{self, METADATA, Part};
+use crate::hub::limits::check_size;
 use crate::hub::peers::frame_text::Text;
-use crate::hub::peers::rpc::Owner;
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::manage::check_size;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::Record;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, Parts};
+use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, MAX_IN_ROW};
+use crate::model::owner::Owner;
 use crate::model::session::{ControlMode, Session, check_metadata};
-use crate::store::journal::{CompletedRequest, Extent};
+use crate::store::journal::Extent;
 use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::store::sessions as store;
-use crate::wire::cli::{UpdateBody, Versioned};
+use crate::wire::update::{UpdateBody, VALUE, Versioned, update_frame};
 
 /// The parts of a session that changed, for `session-updated`.
 #[derive(Debug, Default, Serialize)]

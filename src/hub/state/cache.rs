@@ -5,12 +5,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::hub::peers::rpc::Owner;
 use crate::hub::state::completed_requests::Record;
 use crate::hub::state::local_ids::LocalIds;
 use crate::model::agent_state;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
+use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::summary::{Facts, Line};
 use crate::store::journal::Snapshot;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hub::peers::rpc::Owner;
+use crate::model::owner::Owner;
 
 /// How long a session stays active after its last sign of life, in milliseconds.
 pub const SESSION_MS: u64 = 30_000;

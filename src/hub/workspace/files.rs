@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
-use crate::hub::peers::rpc::{Answer, Owner};
+use crate::hub::peers::rpc::Answer;
 use crate::model::method::Method;
+use crate::model::owner::Owner;
 
 /// A session as the calls about its directory need it.
 #[derive(Debug, Clone, Default)]

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::peers::rpc::{Call, Owner, RpcError};
+use crate::hub::peers::rpc::{Call, RpcError};
 use crate::hub::ports::{UploadBody, UploadFault};
 use crate::model::method::Method;
+use crate::model::owner::Owner;
 use crate::wire::fields::read_object;
 
 /// The largest file, in bytes (PROTOCOL.md "Limits": 50 MB).
