@@ -17,7 +17,7 @@ const USAGE = `Usage: npm run cpu -- [options] [BUILD...]
 Times single requests in the hub's code, as it is built in each folder BUILD (default: build). Give the first build a
 second time, from a copy, to see how far equal builds differ on this machine.
 
-  --only NAMES   comma list of requests (default: all of them)
+  --only NAMES   comma list of requests (default: alive,rpc,ingest,post,list,show,page)
   --passes N     how many processes each build gets (default: 8)
   --help         this text`;
 
@@ -44,7 +44,7 @@ await main(async () => {
   if (!(Number.isInteger(passes) && passes > 0)) throw new UserError(`--passes is a whole number from 1, not ${options.passes}.`, USAGE);
   const builds = (options.words.length > 0 ? options.words : ['build']).map((folder) => resolve(folder));
   const missing = builds.find((folder) => !existsSync(join(folder, 'index.js')));
-  if (missing) throw new UserError(`There is no build in ${missing}.`, 'Make one with `npm run build`.');
+  if (missing) throw new UserError(`There is no build in ${missing}.`, '`npm run build` makes one in the folder build; name a copy of that folder to compare it with a later one.');
   print(builds, compare(builds, passes, options.only));
   return 0;
 });

@@ -67,6 +67,7 @@ await main(async () => {
     } finally {
       await hub.stop();
     }
+    console.log(dim('The hub has stopped.'));
     return 0;
   });
   try {

@@ -40,6 +40,7 @@ function readOptions(args) {
   });
   for (const name of ['seeds', 'first', 'seed']) {
     const value = values[name];
+    if (name === 'seeds' && Number(value) === 0) throw new UserError('--seeds is at least 1.', USAGE);
     if (value !== undefined && !(/^\d+$/.test(value) && Number(value) <= MAX_SEED)) {
       throw new UserError(`--${name} is a whole number, not ${value}.`, USAGE);
     }

@@ -12,6 +12,11 @@ const GUARD = `
   tries=0
   while [ $tries -lt 50 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; tries=$((tries + 1)); done`;
 
+/** @type {Set<() => void>} ends each group that this process started */
+const kills = new Set();
+// One listener: Node takes more than ten for a leak.
+process.once('exit', () => kills.forEach((kill) => kill()));
+
 /**
  * @typedef {object} Group
  * @property {import('node:child_process').ChildProcess} child the program itself
@@ -53,10 +58,10 @@ export function startGroup(command, args, options) {
     }
   };
   const release = () => {
-    process.off('exit', kill);
+    kills.delete(kill);
     guard?.kill('SIGKILL');
   };
-  process.once('exit', kill);
+  kills.add(kill);
   const exited = new Promise((resolve) => {
     child.once('exit', () => resolve());
   });

@@ -10,6 +10,7 @@ const LOOK_AGAIN_MS = 250;
 
 /** @type {Set<Lock>} the locks that this process holds */
 const held = new Set();
+process.once('exit', () => held.forEach((lock) => lock.release()));
 
 /**
  * Adds processes to every held lock, because they may outlive this process if it is killed.
@@ -66,8 +67,8 @@ export async function withLock(file, what, work) {
       }
     }
     if (!told) {
-      console.log(`  Waiting for another ${what} to finish (process ${pid}) …`);
-      console.log(`  If there is none, delete ${file}.`);
+      console.log(`  Process ${pid} is at the ${what} in this folder. Waiting until it has finished …`);
+      console.log(`  (If no such process runs, delete ${file}.)`);
     }
     told = true;
     await sleep(LOOK_AGAIN_MS);
@@ -104,12 +105,10 @@ export async function tryLock(file, details = {}) {
  */
 function lockOf(file, holder) {
   const release = () => {
-    process.off('exit', release);
     held.delete(lock);
     // Whoever deleted the file by hand may have made room for another.
     if (parse(read(file) ?? '').id === holder.id) rmSync(file, { force: true });
   };
-  process.once('exit', release);
   const rewrite = () => {
     // If the file was deleted by hand, another process may hold the lock now.
     if (parse(read(file) ?? '').id === holder.id) renameSync(writtenBeside(file, holder), file);

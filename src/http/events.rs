@@ -12,7 +12,7 @@ use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::subscription::{Format, Subscription};
-use crate::wire::fields::word;
+use crate::wire::field_types::word;
 
 /// What a client that opens the event channel asked for.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
-use crate::wire::fields::optional_word;
+use crate::wire::field_types::{List, optional_scalar, optional_word};
 
 /// How many paths one check may name (PROTOCOL.md "Machines").
 const MAX_PATHS: usize = 1000;
@@ -34,6 +34,7 @@ pub struct Spawn {
     directory: String,
     agent: Option<String>,
     model: Option<String>,
+    #[serde(default, deserialize_with = "optional_scalar")]
     yolo: Option<bool>,
     #[serde(default, deserialize_with = "optional_word")]
     session_type: Option<SessionType>,
@@ -80,7 +81,7 @@ pub async fn spawn(
 /// The body of `POST /api/machines/:id/paths/exists`.
 #[derive(Deserialize)]
 pub struct Paths {
-    paths: Vec<String>,
+    paths: List<String>,
 }
 
 /// `POST /api/machines/:id/paths/exists`.
@@ -89,8 +90,9 @@ pub async fn paths_exist(
     OwnedMachine(id): OwnedMachine,
     JsonBody(body): JsonBody<Paths>,
 ) -> Result<JsonText, Refusal> {
-    if !(1..=MAX_PATHS).contains(&body.paths.len()) {
+    let List(paths) = body.paths;
+    if !(1..=MAX_PATHS).contains(&paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must name 1 to {MAX_PATHS} paths.")).into());
     }
-    Ok(JsonText::of(hub.paths_exist(&id, &body.paths).await?))
+    Ok(JsonText::of(hub.paths_exist(&id, &paths).await?))
 }

@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::messages::Draft;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
-use crate::wire::fields::Object;
+use crate::wire::field_types::{List, Object, scalar};
 
 /// The longest text, in bytes (PROTOCOL.md "Limits").
 const MAX_TEXT: usize = 1024 * 1024;
@@ -23,7 +23,7 @@ const MAX_TEXT: usize = 1024 * 1024;
 pub struct Send {
     text: Option<String>,
     local_id: Option<String>,
-    attachments: Option<Vec<Object<Attachment>>>,
+    attachments: Option<List<Object<Attachment>>>,
 }
 
 /// A file that was uploaded before. All five fields are needed.
@@ -33,6 +33,7 @@ struct Attachment {
     id: String,
     filename: String,
     mime_type: String,
+    #[serde(deserialize_with = "scalar")]
     size: u64,
     path: String,
 }
@@ -81,7 +82,8 @@ pub async fn send(
     JsonBody(body): JsonBody<Send>,
 ) -> Result<JsonText, Refusal> {
     let text = body.text.unwrap_or_default();
-    let attachments: Vec<Attachment> = body.attachments.into_iter().flatten().map(|Object(file)| file).collect();
+    let attachments: Vec<Attachment> =
+        body.attachments.into_iter().flat_map(|List(files)| files).map(|Object(file)| file).collect();
     if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_INTEGER) {
         let field = format!("attachments[{at}].size");
         return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_INTEGER}.")).into());

@@ -14,14 +14,14 @@ use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
-use crate::wire::fields::optional_word;
+use crate::wire::field_types::{List, optional_word};
 
 /// The body of `POST /api/sessions/:id/permissions/:requestId/approve`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
     mode: Option<String>,
-    allow_tools: Option<Vec<String>>,
+    allow_tools: Option<List<String>>,
     #[serde(default, deserialize_with = "optional_word")]
     decision: Option<Decision>,
     answers: Option<Json>,
@@ -53,7 +53,7 @@ pub async fn approve(
         decision => PermissionAnswer {
             approved: true,
             mode: body.mode,
-            allow_tools: body.allow_tools,
+            allow_tools: body.allow_tools.map(|List(tools)| tools),
             decision,
             answers: body.answers,
             reason: None,
@@ -84,10 +84,10 @@ fn check_answers(answers: &Json) -> Result<(), Error> {
     #[derive(Deserialize)]
     struct Nested {
         #[serde(rename = "answers")]
-        _answers: Vec<String>,
+        _answers: List<String>,
     }
     let members = JsonObject::parse(answers.text());
-    let list = |text: &str| serde_json::from_str::<Vec<String>>(text).is_ok();
+    let list = |text: &str| serde_json::from_str::<List<String>>(text).is_ok();
     let nested = |text: &str| text.starts_with('{') && serde_json::from_str::<Nested>(text).is_ok();
     let all = |fits: &dyn Fn(&str) -> bool| members.as_ref().is_some_and(|m| m.members().all(|(_, v)| fits(v.get())));
     if all(&list) || all(&nested) {

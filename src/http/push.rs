@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{HubOrigin, JsonBody};
 use crate::hub::Hub;
 use crate::store::push::PushSubscription;
-use crate::wire::fields::Object;
+use crate::wire::field_types::Object;
 
 /// `GET /api/push/vapid-public-key`.
 pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {

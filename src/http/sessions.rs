@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::manage::MAX_NAME;
 use crate::hub::state::cache::Archived;
+use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.
 pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, Refusal> {
@@ -37,6 +38,7 @@ pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -
 #[serde(rename_all = "camelCase")]
 pub struct Rename {
     name: String,
+    #[serde(default, deserialize_with = "optional_scalar")]
     expected_version: Option<u64>,
 }
 

@@ -151,7 +151,15 @@ fn text(value: Option<&RawValue>) -> Option<String> {
 }
 
 fn items(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
-    serde_json::from_str(value?.get()).ok()
+    let list = value?.get();
+    // Of a text serde would make an error that contains all of it.
+    list.starts_with('[').then(|| serde_json::from_str(list).ok()).flatten()
+}
+
+/// A word of an enumeration; none of them is this long, and of another text serde would make an error that contains it.
+fn word<T: for<'a> Deserialize<'a>>(value: &RawValue) -> Option<T> {
+    const MAX_WORD: usize = 64;
+    (value.get().len() <= MAX_WORD).then(|| serde_json::from_str(value.get()).ok()).flatten()
 }
 
 fn in_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
@@ -203,24 +211,20 @@ fn item(entry: &RawValue, default_id: impl FnOnce() -> String) -> Option<TodoIte
     let entry: Entry = object(entry.get())?;
     let status = match entry.status {
         None => TodoStatus::Pending,
-        Some(status) => serde_json::from_str(status.get()).ok()?,
+        Some(status) => word(status)?,
     };
-    let priority = entry.priority.map(RawValue::get);
     Some(TodoItem {
         id: id(entry.id).unwrap_or_else(default_id),
         content: text(entry.content)?,
         status,
-        priority: priority.and_then(|priority| serde_json::from_str(priority).ok()).unwrap_or(TodoPriority::Medium),
+        priority: entry.priority.and_then(word).unwrap_or(TodoPriority::Medium),
     })
 }
 
 /// Ids are text; agents also number their entries.
 fn id(value: Option<&RawValue>) -> Option<String> {
-    let number = |value: &RawValue| {
-        let number: Option<serde_json::Number> = serde_json::from_str(value.get()).ok();
-        number.map(|_| value.get().to_owned())
-    };
-    text(value).filter(|id| !id.is_empty()).or_else(|| number(value?))
+    let number = value.filter(|value| value.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()));
+    text(value).filter(|id| !id.is_empty()).or_else(|| Some(number?.get().to_owned()))
 }
 
 #[cfg(test)]

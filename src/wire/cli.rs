@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::{FieldError, optional_word, read_object, shown};
+use super::field_types::{optional_scalar, optional_word, scalar, shown};
+use super::fields::{FieldError, read_object};
 use crate::model::json::{Json, unescaped};
 use crate::model::session::ControlMode;
 use crate::model::words::MAX_WORD;
@@ -107,8 +108,10 @@ pub struct SessionAlive {
     /// The session's id.
     pub sid: String,
     /// When it was said, in Unix milliseconds by the clock of the CLI.
+    #[serde(deserialize_with = "scalar")]
     pub time: f64,
     /// Whether the agent is at work.
+    #[serde(default, deserialize_with = "optional_scalar")]
     pub thinking: Option<bool>,
     /// Who is in control.
     #[serde(default, deserialize_with = "optional_word")]
@@ -137,6 +140,7 @@ pub struct SessionEnd {
     /// The session's id.
     pub sid: String,
     /// When it was said, in Unix milliseconds by the clock of the CLI.
+    #[serde(deserialize_with = "scalar")]
     pub time: f64,
 }
 
@@ -147,6 +151,7 @@ pub struct MachineAlive {
     /// The machine's id.
     pub machine_id: String,
     /// When it was said, in Unix milliseconds by the clock of the CLI.
+    #[serde(deserialize_with = "scalar")]
     pub time: f64,
 }
 
@@ -215,6 +220,7 @@ macro_rules! versioned_fields {
         #[serde(rename_all = "camelCase")]
         struct $fields<'a> {
             $id: String,
+            #[serde(deserialize_with = "scalar")]
             expected_version: u64,
             #[serde(borrow)]
             $value: &'a RawValue,

@@ -1,22 +1,9 @@
 //! Reading JSON from outside into structs, with errors that name the offending field.
 
-use std::borrow::Cow;
-use std::marker::PhantomData;
-
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
+use serde::de::IgnoredAny;
 
-/// How much of a value that does not fit is shown, in characters.
-const MAX_SHOWN: usize = 100;
-
-/// The beginning of a text that a client gets to see again, of at most so many characters.
-pub fn shown(text: &str, longest: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(longest) {
-        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
-        None => Cow::Borrowed(text),
-    }
-}
+use super::field_types::{MAX_SHOWN, Root, shown};
 
 /// Why a JSON text did not fit; the sentence names the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +27,8 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
     if !text.trim_start().starts_with('{') {
         return Err(FieldError::new("", no_object(text)));
     }
-    // As `Object`: a struct read by itself would be compiled for arrays as well, at twice the size.
-    let Object(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
+    // A struct read by itself would be compiled for arrays as well, at twice the size.
+    let Root(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
     Ok(value)
 }
 
@@ -62,7 +49,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     if is_about_object {
         read = read.strip_suffix('}').unwrap_or(read);
     }
-    let path = path_at_end(read, is_about_object);
+    let path = shown(&path_at_end(read, is_about_object), MAX_SHOWN).into_owned();
     let field = match name {
         Some(name) if path.is_empty() => name.to_owned(),
         Some(name) => format!("{path}.{name}"),
@@ -74,8 +61,12 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
 /// The beginning of a text, up to a place as `serde_json` tells it: a line, from 1, and how many of its bytes were read.
 fn up_to(text: &str, line: usize, column: usize) -> &str {
     let lines_before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    text.get(..lines_before + column).unwrap_or(text)
+    // After half a surrogate pair it may be inside of a character.
+    text.get(..text.floor_char_boundary(lines_before + column)).unwrap_or(text)
 }
+
+/// How many open objects and lists are remembered: `serde_json` reads no typed value that is deeper.
+const MAX_DEPTH: usize = 128;
 
 /// The path of the value with which `read`, the beginning of a JSON text, ends; or of the object around it. It is looked for
 /// when a text does not fit: to follow it while reading would cost every text, and a second copy of the code for each type.
@@ -85,9 +76,15 @@ fn path_at_end(read: &str, of_object: bool) -> String {
         List { index: usize },
     }
     let mut open = Vec::new();
+    // What is ignored may be as deep as the text is long.
+    let mut deeper: usize = 0;
     let mut bytes = read.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
+        let is_full = open.len() == MAX_DEPTH;
         match (byte, open.last_mut()) {
+            (b'{' | b'[', _) if is_full => deeper += 1,
+            (b'}' | b']', _) if deeper > 0 => deeper -= 1,
+            (b',', _) if deeper > 0 => {}
             (b'{', _) => open.push(Open::Object { key: None }),
             (b'[', _) => open.push(Open::List { index: 0 }),
             (b'}' | b']', _) => drop(open.pop()),
@@ -175,62 +172,13 @@ fn sentence(field: &str, reason: &str) -> String {
     told.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
 }
 
-/// Reads a word of an enumeration (`deserialize_with`): a text and nothing else. Serde itself would take the object
-/// `{"word": null}`, too.
-pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Word::deserialize(deserializer).map(|Word(word)| word)
-}
-
-/// The same for a field that may be absent (with `default`) or null.
-pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let word = Option::<Word<T>>::deserialize(deserializer)?;
-    Ok(word.map(|Word(word)| word))
-}
-
-struct Word<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Text<T> {
-            type Value = T;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-                T::deserialize(text.into_deserializer())
-            }
-        }
-        deserializer.deserialize_str(Text(PhantomData)).map(Self)
-    }
-}
-
-/// A struct inside of another value, read from an object and nothing else. Serde itself would take the array of its values,
-/// too.
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = T;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer.deserialize_map(Members(PhantomData)).map(Self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use serde_json::value::RawValue;
 
+    use super::super::field_types::{List, Object, optional_word, scalar};
     use super::*;
 
     #[derive(Debug, Deserialize, PartialEq)]
@@ -242,6 +190,7 @@ mod tests {
 
     #[derive(Deserialize)]
     struct Inner {
+        #[serde(deserialize_with = "scalar")]
         size: u64,
     }
 
@@ -249,7 +198,7 @@ mod tests {
     struct Outer<'a> {
         name: String,
         #[serde(default)]
-        list: Vec<Object<Inner>>,
+        list: Option<List<Object<Inner>>>,
         #[serde(default, deserialize_with = "optional_word")]
         side: Option<Side>,
         #[serde(borrow)]
@@ -270,6 +219,9 @@ mod tests {
         assert_eq!(field(r#"{"name":"a","list":[{"size":1,"size":1}]}"#), "list[0].size");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1e400}]}"#), "list[0].size");
         assert_eq!(field(r#"{"name":"\ud800"}"#), "name");
+        assert_eq!(field(r#"{"name":"\ud800é"}"#), "name");
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert_eq!(field(&format!(r#"{{"other":{deep},"list":[{{"x":{deep},"size":"a"}}]}}"#)), "list[0].size");
         assert_eq!(field("{\n \"name\" : -12.5e+3 ,\n\"list\": []}"), "name");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1}],"side":"up"}"#), "side");
         assert_eq!(field(r#"{"name":"a","list":[ [] ]}"#), "list[0]");
@@ -335,7 +287,10 @@ mod tests {
             assert_eq!(read_object::<Outer<'_>>(&text).unwrap().side, expected, "{side}");
         }
         assert_eq!(field(r#"{"name":"a","list":[[1]]}"#), "list[0]");
-        assert_eq!(read_object::<Outer<'_>>(r#"{"name":"a","list":[{"size":1}]}"#).unwrap().list[0].0.size, 1);
+        assert_eq!(
+            read_object::<Outer<'_>>(r#"{"name":"a","list":[{"size":1}]}"#).unwrap().list.unwrap().0[0].0.size,
+            1
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod engineio;
+pub mod field_types;
 pub mod fields;
 pub mod socketio;
 pub mod update;

@@ -7,7 +7,8 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -280,8 +281,35 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(digits).unwrap_or((text, ""))
 }
 
+/// How many items of an array are kept: an event's name and its argument, and some that clients add.
+const MAX_ITEMS: usize = 8;
+
+/// The first items of an array. A frame may have millions.
 fn array(payload: &str) -> Option<Vec<&RawValue>> {
-    serde_json::from_str(payload).ok()
+    struct FirstItems<'a>(Vec<&'a RawValue>);
+    impl<'de: 'a, 'a> Deserialize<'de> for FirstItems<'a> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_seq(Self(Vec::new()))
+        }
+    }
+    impl<'de: 'a, 'a> Visitor<'de> for FirstItems<'a> {
+        type Value = Self;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an array")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<Self, A::Error> {
+            while self.0.len() < MAX_ITEMS
+                && let Some(item) = array.next_element()?
+            {
+                self.0.push(item);
+            }
+            while array.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(self)
+        }
+    }
+    // Of a text serde would make an error that contains all of it.
+    let items = payload.trim_ascii_start().starts_with('[').then(|| serde_json::from_str(payload).ok()).flatten();
+    items.map(|FirstItems(items)| items)
 }
 
 /// The payload as one JSON value that starts with one of the given characters, which tell its JSON type.

@@ -73,6 +73,39 @@ test('the largest states, one after the other, take no more than messages do', a
   assert.ok(both < 3 * LARGEST, `${both}`);
 });
 
+test('what is refused takes no more than what is kept, however it is made', async (t) => {
+  const hub = await startHub({ around: FAULTY });
+  t.after(() => hub.stop());
+  const { session, cli } = await liveSession(t, hub, { tag: 'hostile', way: 'header' });
+  const before = await hub.wasmMemory();
+  const nested = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
+  // In JSON it may stand as it is; as Rust prints it, it takes six characters.
+  const escaped = (bytes) => '\x7f'.repeat(bytes);
+  const packets = {
+    'lists in lists before a field of the wrong type': `["session-alive",{"x":${nested(LARGEST)},"sid":5}]`,
+    'a text in place of a number': `["session-alive",{"sid":"${session.id}","time":"${escaped(LARGEST)}"}]`,
+    'a text in place of a word': `["session-alive",{"sid":"${session.id}","time":1,"mode":"${escaped(LARGEST)}"}]`,
+    'millions of arguments': `["ping",${'1,'.repeat(LARGEST / 2)}1]`,
+  };
+  for (const [what, packet] of Object.entries(packets)) {
+    cli.socket.io.engine.write(`2/cli,900${packet}`);
+    await cli.frames.next((frame) => /^(3\/cli,900|2\/cli,\["error")/.test(frame), `an answer to ${what}`, 60_000);
+    const grown = (await hub.wasmMemory()) - before;
+    t.diagnostic(`${what}: the wasm memory has grown by ${(grown / MIB).toFixed(1)} MiB`);
+    assert.ok(grown < 2.5 * LARGEST, what);
+  }
+  const bodies = {
+    'lists in lists before a field of the wrong type': `{"x":${nested(7 * MIB)},"text":5}`,
+    'a text in place of a list': `{"text":"a","attachments":"${escaped(7 * MIB)}"}`,
+  };
+  for (const [what, body] of Object.entries(bodies)) {
+    const { status, body: answer } = await hub.web().request('POST', `/api/sessions/${session.id}/messages`, { raw: body });
+    assert.deepEqual([status, answer.code], [400, 'invalid_field'], what);
+    const grown = (await hub.wasmMemory()) - before;
+    assert.ok(grown < 2.5 * LARGEST, `${what}: ${grown}`);
+  }
+});
+
 /**
  * Asks for a place and reads no more of its answer than the head, until it hangs up.
  * @returns {Promise<http.IncomingMessage>} which stands still

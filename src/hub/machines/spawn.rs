@@ -11,6 +11,7 @@ use crate::hub::peers::rpc::RpcError;
 use crate::model::json::JsonObject;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use crate::wire::field_types::optional_scalar;
 
 /// The params of RPC `spawnSession`.
 #[derive(Debug, Default, Serialize)]
@@ -74,6 +75,7 @@ pub(in crate::hub) fn read_spawned(answer: &str) -> Spawned {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Result {
+        #[serde(default, deserialize_with = "optional_scalar")]
         success: Option<bool>,
         r#type: Option<String>,
         session_id: Option<String>,

@@ -9,6 +9,7 @@ use crate::hub::ports::ConnId;
 use crate::model::json::unescaped;
 use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};
+use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
 
 /// How long a CLI may take to answer, in milliseconds, unless `RPC_TIMEOUT_MS` says otherwise.
@@ -190,6 +191,7 @@ fn extract(pending: &mut BTreeMap<u64, Pending>, over: impl Fn(&Pending) -> bool
 pub fn refusal(result: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Outcome {
+        #[serde(default, deserialize_with = "optional_scalar")]
         success: Option<bool>,
         error: Option<String>,
     }

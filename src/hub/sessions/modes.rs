@@ -14,6 +14,7 @@ use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
 use crate::model::words::MAX_WORD;
 use crate::store::journal::Extent;
+use crate::wire::field_types::{Object, optional_scalar};
 
 /// Which of the two a client changes. The words are kept as the client wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,8 @@ struct SessionConfig<'a> {
 /// What the CLI answers.
 #[derive(Deserialize)]
 struct ConfigResult {
-    applied: Option<Applied>,
+    applied: Option<Object<Applied>>,
+    #[serde(default, deserialize_with = "optional_scalar")]
     success: Option<bool>,
     error: Option<String>,
 }
@@ -98,7 +100,11 @@ impl Hub {
         let failed = result.error.is_some();
         let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());
         let refused = result.success == Some(false) || failed;
-        result.applied.filter(|applied| !refused && done(applied)).ok_or(Error::NotApplied(reason))
+        result
+            .applied
+            .map(|Object(applied)| applied)
+            .filter(|applied| !refused && done(applied))
+            .ok_or(Error::NotApplied(reason))
     }
 
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {

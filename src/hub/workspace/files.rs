@@ -10,6 +10,7 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::peers::rpc::Answer;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use crate::wire::field_types::scalar;
 
 /// A session as the calls about its directory need it.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +51,7 @@ struct RipgrepParams<'a> {
 
 #[derive(Deserialize)]
 struct RipgrepResult {
+    #[serde(deserialize_with = "scalar")]
     success: bool,
     stdout: Option<String>,
 }
