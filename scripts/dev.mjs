@@ -13,7 +13,7 @@ import { startGroup } from './lib/group.mjs';
 import { tryLock } from './lib/lock.mjs';
 import { DEV_BUILD_DIR, inProject, ROOT } from './lib/paths.mjs';
 import { bold, dim, step } from './lib/progress.mjs';
-import { HubRefuses, waitUntilReady } from './lib/ready.mjs';
+import { HubRefuses, servesAgain, waitUntilReady } from './lib/ready.mjs';
 import { environment, readLines, together } from './lib/run.mjs';
 import { needDevVars, needNode, needPackages } from './lib/setup.mjs';
 import { isRunning, isStopping, npmProcess, onStop } from './lib/signals.mjs';
@@ -33,6 +33,9 @@ const START_TIMEOUT_MS = 120_000;
 
 /** How long the runtime may take to write its state and end. */
 const STOP_TIMEOUT_MS = 5_000;
+
+/** How long a runtime that crashed and was restarted may take until it answers, in milliseconds. */
+const RECOVERY_MS = 10_000;
 
 /** How long to wait for the previous hub on this folder to end, in milliseconds: it ends by itself within 6 s. */
 const PREVIOUS_HUB_MS = 15_000;
@@ -57,33 +60,36 @@ await main(async () => {
   console.log(describe(worker));
   console.log(describeConsole(webConsole));
 
-  const hub = startWrangler(options);
-  // If this script is killed, the lock is held until wrangler has exited.
-  lock.addProcesses(hub.pids);
+  let hub;
   onStop(async () => {
     console.log(dim('\nStopping the hub …'));
     try {
       lock.stopping();
     } finally {
-      await hub.stop();
+      await hub?.stop();
     }
     console.log(dim('The hub has stopped.'));
     return 0;
   });
-  try {
-    // With REQUIRE_NAMESPACE_TOKENS only the second one opens the hub.
-    const token = await step('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
-    announce(hub.address, token, token !== secret);
-  } catch (error) {
-    if (isStopping()) throw error;
+  for (let starts = 1, hangs = true; hangs; starts += 1) {
+    hub = startWrangler(options);
+    // If this script is killed, the lock is held until wrangler has exited.
+    lock.addProcesses(hub.pids);
+    try {
+      // With REQUIRE_NAMESPACE_TOKENS only the second one opens the hub.
+      const token = await step('hub', () => hub.ready([secret, namespaceToken(secret, 'default')]));
+      if (starts === 1) announce(hub.address, token, token !== secret);
+    } catch (error) {
+      if (isStopping()) throw error;
+      await hub.stop();
+      // It may miss a schema that it once had.
+      if (error instanceof HubRefuses) forgetMigrations();
+      throw error;
+    }
+    hangs = await Promise.race([hub.exited.then(() => false), hub.hangs.then(() => true)]);
+    if (hangs) console.log('The hub does not answer since its runtime crashed. It is started again …');
     await hub.stop();
-    // It may miss a schema that it once had.
-    if (error instanceof HubRefuses) forgetMigrations();
-    throw error;
   }
-
-  await hub.exited;
-  await hub.stop();
   throw new UserError('wrangler ended by itself; what it said is above.', 'Start the hub again with: npm run dev');
 });
 
@@ -179,8 +185,16 @@ function startWrangler({ host, port, verbose }) {
     env: environment({ ...OFFLINE, HUB_BUILD: 'dev', ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) }),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const held = showOutput(child, verbose);
   const address = ownAddress({ host, port });
+  let reportHang;
+  const hangs = new Promise((resolve) => {
+    reportHang = resolve;
+  });
+  // wrangler restarts a runtime that crashed, but not every one of them answers again.
+  const onCrash = async () => {
+    if (!(await servesAgain(address, RECOVERY_MS))) reportHang();
+  };
+  const held = showOutput(child, verbose, onCrash);
   const check = () => {
     if (child.exitCode === null && child.signalCode === null) return;
     throw new UserError('wrangler ended before the hub was ready; what it said is above.');
@@ -189,6 +203,7 @@ function startWrangler({ host, port, verbose }) {
   return {
     address,
     exited,
+    hangs,
     pids,
     ready: async (tokens) => {
       try {
@@ -211,13 +226,16 @@ function startWrangler({ host, port, verbose }) {
  * Shows what the worker logs and what goes wrong, and keeps wrangler's own remarks back.
  * @param {import('node:child_process').ChildProcess} child
  * @param {boolean} verbose
+ * @param {() => void} onCrash called when wrangler reports that a runtime crashed
  * @returns {string[]} what was kept back until the server was ready, for the case that it never is
  */
-function showOutput(child, verbose) {
+function showOutput(child, verbose, onCrash) {
   const held = [];
   let started = verbose;
+  const look = (text) => text.includes('runtime crashed unexpectedly') && onCrash();
   readLines(child.stdout, (line) => {
     const text = stripVTControlCharacters(line);
+    look(text);
     if (started) {
       if (verbose || !isChatter(text)) console.log(line);
       return;
@@ -227,6 +245,7 @@ function showOutput(child, verbose) {
   });
   readLines(child.stderr, (line) => {
     const text = stripVTControlCharacters(line);
+    look(text);
     if (verbose || (text.trim() !== '' && !text.includes('Logs were written to'))) {
       console.error(process.stderr.isTTY ? line : text);
     }

@@ -40,6 +40,22 @@ export async function waitUntilReady(address, { tokens, timeoutMs, check, fileOf
 }
 
 /**
+ * Whether a hub that has served before serves again.
+ * @param {string} address of the hub
+ * @param {number} timeoutMs
+ * @returns {Promise<boolean>} false when it does not within this time
+ */
+export async function servesAgain(address, timeoutMs) {
+  const deadline = Date.now() + timeoutMs;
+  while (Date.now() < deadline) {
+    const { status } = await ask(`${address}/health`);
+    if (status !== undefined) return true;
+    await sleep(ASK_AGAIN_MS);
+  }
+  return false;
+}
+
+/**
  * One try.
  * @param {string} address
  * @param {string[]} tokens

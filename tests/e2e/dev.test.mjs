@@ -5,6 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -69,10 +70,8 @@ class Clone {
   async running(port) {
     const { lines, exited, kill } = this.dev(port);
     const link = new URL(await lines.first((line) => line.includes('#token='), 'the link', START_MS));
-    const holders = this.#holders();
-    const [dev] = holders;
-    // The last two are wrangler and its guard.
-    const [wrangler] = holders.slice(-2);
+    const [dev] = this.#holders();
+    const { wrangler } = this;
     const secret = link.hash.replace('#token=', '');
     const token = (namespace) => (namespace === undefined ? secret : `${secret}:${namespace}`);
     const web = (namespace, shown = token(namespace)) => new Web({ url: link.origin, token: shown });
@@ -81,6 +80,11 @@ class Clone {
 
   get lock() {
     return path.join(this.folder, '.wrangler', 'dev.lock');
+  }
+
+  get wrangler() {
+    // The last two are wrangler and its guard.
+    return this.#holders().at(-2);
   }
 
   /** The process ids in the lock. */
@@ -194,6 +198,17 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     hub = await clone.running(port);
     assert.ok(isGone(wrangler));
     assert.deepEqual((await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
+  });
+
+  test('serves again after the runtime at its port was killed, which wrangler alone does not bring back', async () => {
+    const before = (await hub.web().get('/api/sessions')).body.sessions;
+    const runtimes = execFileSync('ps', ['-ax', '-o', 'pid=,command='], { encoding: 'utf8' }).split('\n');
+    const [runtime] = runtimes.filter((line) => line.includes(`workerd serve`) && line.includes(`:${port} `)).map(Number.parseFloat);
+    process.kill(runtime, 'SIGKILL');
+    await hub.lines.next((line) => line.includes('It is started again'), 'the second start', 60_000);
+    const answer = await eventually(() => hub.web().get('/api/sessions').catch(() => undefined), 'an answer', 60_000);
+    assert.deepEqual(answer.body.sessions.map(({ id }) => id), before.map(({ id }) => id));
+    hub.wrangler = clone.wrangler;
   });
 
   test('ends with all that it started on Ctrl-C', async () => {
