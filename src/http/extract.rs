@@ -103,7 +103,7 @@ impl FromRequestParts<Arc<Hub>> for OwnedMachine {
     }
 }
 
-// Boxed, so that no handler has a copy of their code.
+// Boxed, so that their code is not copied into each handler.
 
 fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, Refusal>> {
     Box::pin(async move {

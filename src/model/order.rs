@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
-/// Sorts a list, and keeps the order of equal entries. All lists share one sort of their positions: the sort of the standard
-/// library is compiled for each type and order anew, with ten kilobytes of the worker's code.
+/// Sorts a list; equal entries keep their order.
+///
+/// All lists share one sort of their positions: the sort of the standard library is compiled for each type and order, which
+/// adds ten kilobytes to the worker each time.
 pub fn sort_by<T>(list: &mut Vec<T>, order: impl Fn(&T, &T) -> Ordering) {
     let of = |a: usize, b: usize| match (list.get(a), list.get(b)) {
         (Some(a), Some(b)) => order(a, b),

@@ -19,7 +19,7 @@ use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
-/// Runs work, and gives the promise of what comes of it. Boxed, as the code around it is compiled for each kind of work.
+/// Runs a future and returns its promise. The future is boxed, because `future_to_promise` is compiled for each type.
 pub fn promise(work: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
     let work: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(work);
     future_to_promise(work)

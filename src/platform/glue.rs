@@ -127,8 +127,8 @@ pub fn socket_of(answer: &web_sys::Response) -> Option<JsValue> {
 /// The headers of every request that the object reads, the fields of `Asked`. They are the worker's (`carry` in `glue.js`): the
 /// namespace, and what a WebSocket is for (one of `SocketUse`'s words).
 pub const ASKED: &str = "hub-namespace hub-socket";
-/// What it reads besides for a web client's socket: when its token is good no more, which is the worker's too, and the last
-/// event that the client heard.
+/// The headers that it reads also for a web client's socket: when the token expires (set by the worker), and the last event
+/// that the client received.
 pub const SUBSCRIBED: &str = "hub-expires-at last-event-id";
 
 /// The headers of nearly every answer, as `convert::response` hands them over.

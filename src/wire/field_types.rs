@@ -1,4 +1,7 @@
-//! Types of fields that take exactly what they should, and of a text in the wrong place no more than an error shows.
+//! Field types that accept exactly their JSON type.
+//!
+//! Serde prints a text of the wrong type into its error in full, escaped, several times: 30 MiB become hundreds. These types
+//! cut such a text to [`MAX_SHOWN`] characters before it reaches an error.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -48,30 +51,27 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
     }
 }
 
-// A text that stands where something else should is printed into serde's error as a whole, escaped, several times: megabytes
-// become hundreds. So the types below take any value, and hand on no more of a text than is shown.
-
 /// A number or truth value (`deserialize_with`).
 pub fn scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<T, D::Error> {
-    let value = deserializer.deserialize_any(Admitted { kind: T::KIND, or_null: false })?;
-    T::of(&value).ok_or_else(|| value.unlike(T::KIND))
+    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, or_null: false })?;
+    T::of(&value).ok_or_else(|| value.type_error(T::KIND))
 }
 
 /// The same for a field that may be absent (with `default`) or null.
 pub fn optional_scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let value = deserializer.deserialize_any(Admitted { kind: T::KIND, or_null: true })?;
+    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, or_null: true })?;
     Ok(T::of(&value))
 }
 
 /// A type that [`scalar`] reads.
 pub trait Scalar: Sized {
-    /// What of JSON it takes.
+    /// The JSON type that it reads.
     const KIND: Kind;
     /// The value, if it is of this kind.
     fn of(value: &AnyValue) -> Option<Self>;
 }
 
-/// What a field takes.
+/// The JSON type of a field.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// `true` or `false`.
@@ -115,7 +115,7 @@ impl Scalar for f64 {
     }
 }
 
-/// What stands in the place of a number or truth value.
+/// A JSON value without the content of lists, objects and long texts.
 pub enum AnyValue {
     /// `null`
     Null,
@@ -137,7 +137,7 @@ pub enum AnyValue {
 
 impl AnyValue {
     #[cold]
-    fn unlike<E: serde::de::Error>(&self, kind: Kind) -> E {
+    fn type_error<E: serde::de::Error>(&self, kind: Kind) -> E {
         let found = match self {
             Self::Null => Unexpected::Unit,
             Self::Bool(value) => Unexpected::Bool(*value),
@@ -157,26 +157,26 @@ impl AnyValue {
     }
 }
 
-/// Takes values of one kind. It refuses the others itself: only of an error that comes up while the value is read is it known
-/// where that was.
-struct Admitted {
+/// Reads a value of one kind. It rejects other values while it reads them, because only then does `serde_json` add the
+/// position to the error.
+struct ScalarVisitor {
     kind: Kind,
     or_null: bool,
 }
 
-impl Admitted {
+impl ScalarVisitor {
     fn check<E: serde::de::Error>(&self, value: AnyValue) -> Result<AnyValue, E> {
         let fits = match self.kind {
             Kind::Truth => bool::of(&value).is_some(),
             Kind::Unsigned => u64::of(&value).is_some(),
             Kind::Number => f64::of(&value).is_some(),
         };
-        let is_admitted = fits || (self.or_null && matches!(value, AnyValue::Null));
-        if is_admitted { Ok(value) } else { Err(value.unlike(self.kind)) }
+        let is_valid = fits || (self.or_null && matches!(value, AnyValue::Null));
+        if is_valid { Ok(value) } else { Err(value.type_error(self.kind)) }
     }
 }
 
-impl<'de> Visitor<'de> for Admitted {
+impl<'de> Visitor<'de> for ScalarVisitor {
     type Value = AnyValue;
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a number or truth value")
@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for Admitted {
     }
 }
 
-// To its end: the path of an error is found by where reading stopped.
+// Both read to the end, so that the position of the error that follows is behind the value.
 
 fn skip_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
     while list.next_element::<IgnoredAny>()?.is_some() {}

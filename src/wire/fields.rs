@@ -44,7 +44,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
     let name = name.and_then(|rest| rest.split('`').next());
     let mut read = up_to(text, cause.line(), cause.column());
-    // These two are about an object, and told of at its end or behind a key; the others are about a value.
+    // Missing and duplicate fields are errors of the object, at its end or after a key; other errors are about a value.
     let is_about_object = name.is_some();
     if is_about_object {
         read = read.strip_suffix('}').unwrap_or(read);
@@ -58,25 +58,26 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     FieldError { message: sentence(&field, reason), field }
 }
 
-/// The beginning of a text, up to a place as `serde_json` tells it: a line, from 1, and how many of its bytes were read.
+/// The beginning of a text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in it.
 fn up_to(text: &str, line: usize, column: usize) -> &str {
     let lines_before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    // After half a surrogate pair it may be inside of a character.
+    // After half a surrogate pair the position can be inside a character.
     text.get(..text.floor_char_boundary(lines_before + column)).unwrap_or(text)
 }
 
-/// How many open objects and lists are remembered: `serde_json` reads no typed value that is deeper.
+/// The most open objects and lists that are tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// The path of the value with which `read`, the beginning of a JSON text, ends; or of the object around it. It is looked for
-/// when a text does not fit: to follow it while reading would cost every text, and a second copy of the code for each type.
+/// The path of the value at the end of `read`, the beginning of a JSON text; or of the object around that value.
+///
+/// It is computed only after an error: tracking it during every read would cost CPU and double the code of each type.
 fn path_at_end(read: &str, of_object: bool) -> String {
     enum Open<'a> {
         Object { key: Option<&'a str> },
         List { index: usize },
     }
     let mut open = Vec::new();
-    // What is ignored may be as deep as the text is long.
+    // Ignored values have no recursion limit.
     let mut deeper: usize = 0;
     let mut bytes = read.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
