@@ -112,7 +112,10 @@ for (const way of ['header', 'connect']) {
       const { status, body } = await ask();
       assert.deepEqual([status, body.success, /disconnected/.test(body.error)], [200, false, true]);
     }, CLOSING_MS);
-    assert.equal(await within(closed.promise, 'the socket to be closed', CLOSING_MS), 1009);
+    // The runtime closes in the middle of the frame. The reset of the connection can overtake its close frame: then the client
+    // sees 1006, for a connection that broke.
+    const code = await within(closed.promise, 'the socket to be closed', CLOSING_MS);
+    assert.ok([1006, 1009].includes(code), `${code}`);
     assert.equal((await cli.say(session.id, 'after')).ok, true, 'the hub lives on');
   });
 }
