@@ -20,7 +20,7 @@ use crate::auth::jwt::{JwtKey, LIFETIME_SECS, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;
 use crate::model::namespace::Namespace;
-use crate::store::room::Room;
+use crate::store::response_budget::ResponseBudget;
 use crate::store::{Database, secrets};
 
 /// The version of the interface, as `GET /health` tells it.
@@ -118,7 +118,7 @@ pub struct Edge {
     routing: Routing,
     db: Arc<dyn Database>,
     /// What is under way of pages with messages larger than a row.
-    pages: Arc<Room>,
+    pages: Arc<ResponseBudget>,
     jwt: Mutex<Option<JwtKey>>,
 }
 
@@ -147,7 +147,7 @@ struct User<'a> {
 impl Edge {
     /// An edge. `jwt` is the key of the configured secret; without one the secret kept in the database is used.
     pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        let pages = Room::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
+        let pages = ResponseBudget::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
         Self { tokens, cors, routing, db, pages, jwt: Mutex::new(jwt) }
     }
 

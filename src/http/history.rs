@@ -13,7 +13,7 @@ use crate::hub::error::{Error, Kind};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, Range, page};
-use crate::store::room::{Held, Room};
+use crate::store::response_budget::{ResponseBudget, ResponseText};
 use crate::store::{Database, Found};
 
 /// Who asks: the two answer shapes.
@@ -28,15 +28,15 @@ pub enum Asker {
 /// A page of a session's messages as JSON text.
 pub async fn messages(
     db: &dyn Database,
-    room: &Arc<Room>,
+    budget: &Arc<ResponseBudget>,
     asker: Asker,
     (namespace, session): (&Namespace, &str),
     query: &str,
-) -> Result<Held, Error> {
+) -> Result<ResponseText, Error> {
     let asked = Query::parse(query).and_then(|query| Asked::read(asker, &query));
     // Ids are checked before the query is: 404 and 403 come before 400.
     let (range, limit) = asked.as_ref().map_or((Range::Before(None), 1), |asked| (asked.range, asked.limit));
-    match page(db, room, (namespace, session), range, limit).await? {
+    match page(db, budget, (namespace, session), range, limit).await? {
         Found::Owned(page) => asked.map(|asked| asked.shape(asker, page)),
         Found::Foreign => Err(Error::Foreign(Kind::Session)),
         Found::Missing => Err(Error::Missing(Kind::Session)),
@@ -69,12 +69,12 @@ impl Asked {
     }
 
     /// The answer around the messages, which stay where they are: there may be 30 MB of them.
-    fn shape(&self, asker: Asker, page: Page) -> Held {
+    fn shape(&self, asker: Asker, page: Page) -> ResponseText {
         let rest = self.rest(asker, &page);
-        let Page { messages: mut text, share, .. } = page;
+        let Page { messages: mut text, reservation, .. } = page;
         text.insert_str(0, r#"{"messages":["#);
         text.push_str(&rest);
-        Held { text, share }
+        ResponseText { text, reservation }
     }
 
     /// What follows the messages.
@@ -116,5 +116,5 @@ async fn respond(
     RawQuery(query): RawQuery,
 ) -> Result<JsonText, Refusal> {
     let query = query.unwrap_or_default();
-    Ok(messages(hub.database(), hub.answers(), asker, (&hub.config.namespace, &id), &query).await?.into())
+    Ok(messages(hub.database(), hub.response_budget(), asker, (&hub.config.namespace, &id), &query).await?.into())
 }

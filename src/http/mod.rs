@@ -32,7 +32,7 @@ use tower_service::Service;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::store::room::{Held, Share};
+use crate::store::response_budget::{Reservation, ResponseText};
 use error::Refusal;
 
 /// The route table. `GET .../messages` stands here for the sake of the whole; the worker answers it before.
@@ -78,7 +78,7 @@ pub fn router(hub: Arc<Hub>) -> Router {
 }
 
 /// The largest answer that leaves whole, in bytes: at once it is in the runtime's memory and not in the hub's. A larger one
-/// leaves part by part, as its client takes it, and needs a share of a room meanwhile.
+/// leaves part by part, as its client takes it, and needs a reservation until then.
 pub const LARGE_ANSWER: usize = 8 * 1024 * 1024;
 
 /// Answers a request, as headers and a whole body.
@@ -87,13 +87,13 @@ pub async fn answer(hub: &Hub, mut router: Router, request: Request) -> http::Re
         Ok(response) => response,
         Err(never) => match never {},
     };
-    let has_share = response.extensions().get::<Arc<Share>>().is_some();
+    let has_reservation = response.extensions().get::<Arc<Reservation>>().is_some();
     let answer = finish(response).await;
-    if has_share || answer.body().len() <= LARGE_ANSWER {
+    if has_reservation || answer.body().len() <= LARGE_ANSWER {
         return answer;
     }
-    match hub.share_of_answers(answer.body().len()) {
-        Ok(share) => answer.map(|body| Shared::of(body, share)),
+    match hub.reserve_response(answer.body().len()) {
+        Ok(reservation) => answer.map(|body| Reserved::wrap(body, reservation)),
         Err(error) => finish(Refusal::from(error).into_response()).await,
     }
 }
@@ -104,46 +104,46 @@ pub async fn finish(response: Response) -> http::Response<Bytes> {
     parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-    let bytes = match parts.extensions.remove::<Arc<Share>>() {
-        Some(share) => Shared::of(bytes, share),
+    let bytes = match parts.extensions.remove::<Arc<Reservation>>() {
+        Some(reservation) => Reserved::wrap(bytes, reservation),
         None => bytes,
     };
     http::Response::from_parts(parts, bytes)
 }
 
-/// A body that gives its share of a room back when it is dropped.
-struct Shared<S> {
+/// A body that releases its reservation on drop.
+struct Reserved<S> {
     body: Bytes,
-    _share: S,
+    _reservation: S,
 }
 
-impl<S: Send + 'static> Shared<S> {
-    fn of(body: Bytes, share: S) -> Bytes {
-        Bytes::from_owner(Self { body, _share: share })
+impl<S: Send + 'static> Reserved<S> {
+    fn wrap(body: Bytes, reservation: S) -> Bytes {
+        Bytes::from_owner(Self { body, _reservation: reservation })
     }
 }
 
-impl<S> AsRef<[u8]> for Shared<S> {
+impl<S> AsRef<[u8]> for Reserved<S> {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
 }
 
-/// A JSON text as the body of a 200, with its share of a room when it is a large one.
-pub struct JsonText(Held);
+/// A JSON text as the body of a 200, with the reservation of a large one.
+pub struct JsonText(ResponseText);
 
-impl From<Held> for JsonText {
-    fn from(held: Held) -> Self {
-        Self(held)
+impl From<ResponseText> for JsonText {
+    fn from(response: ResponseText) -> Self {
+        Self(response)
     }
 }
 
 impl IntoResponse for JsonText {
     fn into_response(self) -> Response {
-        let Held { text, share } = self.0;
+        let ResponseText { text, reservation } = self.0;
         let mut response = ([(header::CONTENT_TYPE, "application/json")], text).into_response();
-        if let Some(share) = share {
-            response.extensions_mut().insert(Arc::new(share));
+        if let Some(reservation) = reservation {
+            response.extensions_mut().insert(Arc::new(reservation));
         }
         response
     }
@@ -152,7 +152,7 @@ impl IntoResponse for JsonText {
 impl JsonText {
     /// A text that is not large.
     pub fn of(text: impl Into<String>) -> Self {
-        Self(Held { text: text.into(), share: None })
+        Self(ResponseText { text: text.into(), reservation: None })
     }
 
     /// `{"<name>": <the value>}`.
@@ -162,10 +162,10 @@ impl JsonText {
     }
 
     /// `{"<name>": <the value>}` around a JSON text, which stays where it is: it may have 60 MB.
-    pub fn around(name: &str, mut held: Held) -> Self {
-        held.text.insert_str(0, &format!(r#"{{"{name}":"#));
-        held.text.push('}');
-        Self(held)
+    pub fn around(name: &str, mut response: ResponseText) -> Self {
+        response.text.insert_str(0, &format!(r#"{{"{name}":"#));
+        response.text.push('}');
+        Self(response)
     }
 
     /// `{"ok": true}`.

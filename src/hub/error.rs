@@ -190,7 +190,7 @@ impl From<DbError> for Error {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,
-            DbError::NoRoom => Self::AnswersWait,
+            DbError::OverBudget => Self::AnswersWait,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::model::large::{Field, Large};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Journal;
-use crate::store::room::Held;
+use crate::store::response_budget::ResponseText;
 use crate::store::rows::LargeValue;
 use crate::store::values;
 
@@ -140,7 +140,7 @@ impl Hub {
     }
 
     /// A session as JSON text, whole as clients see it, once everything it shows is durable.
-    pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<Held, Error> {
+    pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let show = |state: &State| state.memory.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
         let mut outdated = Vec::new();
         loop {
@@ -153,7 +153,7 @@ impl Hub {
     }
 
     /// A machine as JSON text, once everything it shows is durable.
-    pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<Held, Error> {
+    pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let machine = |state: &State| {
             let machine = state.memory.machines().and_then(|machines| machines.get(id));
             machine.map(pieces_of_machine).ok_or(Error::Missing(Kind::Machine))
@@ -175,10 +175,10 @@ impl Hub {
         owner: &str,
         mut pieces: Vec<Piece>,
         outdated: &mut Vec<Large>,
-    ) -> Result<Option<Held>, Error> {
+    ) -> Result<Option<ResponseText>, Error> {
         self.settled().await?;
         if let [Piece::Own(text)] = pieces.as_mut_slice() {
-            return Ok(Some(Held { text: std::mem::take(text), share: None }));
+            return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
         let larges: Vec<Large> = pieces.iter().filter_map(Piece::large).cloned().collect();
         if larges == *outdated {
@@ -189,13 +189,13 @@ impl Hub {
         self.put_together(owner, pieces).await
     }
 
-    async fn put_together(&self, owner: &str, pieces: Vec<Piece>) -> Result<Option<Held>, Error> {
+    async fn put_together(&self, owner: &str, pieces: Vec<Piece>) -> Result<Option<ResponseText>, Error> {
         let bytes = |piece: &Piece| match piece {
             Piece::Own(text) => text.len(),
             Piece::Whole { large, .. } => large.bytes,
         };
         let bytes = AROUND + pieces.iter().map(bytes).sum::<usize>();
-        let share = Some(self.share_of_answers(bytes)?);
+        let reservation = Some(self.reserve_response(bytes)?);
         let mut text = String::with_capacity(bytes);
         for piece in pieces {
             match piece {
@@ -210,7 +210,7 @@ impl Hub {
                 }
             }
         }
-        Ok(Some(Held { text, share }))
+        Ok(Some(ResponseText { text, reservation }))
     }
 }
 

@@ -38,7 +38,7 @@ use crate::model::vocabulary::Vocabulary;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
-use crate::store::room::{self, Share};
+use crate::store::response_budget::{Reservation, ResponseBudget};
 use commit::Outcome;
 use events::log::EventLog;
 use events::numbering::Fanout;
@@ -85,8 +85,7 @@ pub struct Hub {
     next_id: AtomicU64,
     /// Whose turn it is to read large values: of all that ask, one has them in memory.
     large_reads: futures::lock::Mutex<()>,
-    /// What is under way of large answers.
-    answers: Arc<room::Room>,
+    response_budget: Arc<ResponseBudget>,
     /// Itself, for tasks that run beside.
     this: Weak<Self>,
 }
@@ -200,7 +199,7 @@ impl Hub {
             // Above every id that an earlier object of the namespace counted.
             next_id: AtomicU64::new(now << 12),
             large_reads: futures::lock::Mutex::default(),
-            answers: room::Room::new(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES),
+            response_budget: ResponseBudget::new(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES),
             this: Weak::clone(this),
         });
         hub.wake_log();
@@ -215,14 +214,14 @@ impl Hub {
         &self.db
     }
 
-    /// The room for large answers.
-    pub fn answers(&self) -> &Arc<room::Room> {
-        &self.answers
+    /// The budget of large responses.
+    pub fn response_budget(&self) -> &Arc<ResponseBudget> {
+        &self.response_budget
     }
 
-    /// A share of the room for a large answer of so many bytes.
-    pub fn share_of_answers(&self, bytes: usize) -> Result<Share, error::Error> {
-        self.answers.enter(self.config.namespace.as_ref(), bytes).ok_or(error::Error::AnswersWait)
+    /// Reserves bytes for a large response.
+    pub fn reserve_response(&self, bytes: usize) -> Result<Reservation, error::Error> {
+        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(error::Error::AnswersWait)
     }
 
     /// The state. A panic while it was held cannot have left it half-changed in a way that matters more than going on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::room::{Room, Share};
+use super::response_budget::{Reservation, ResponseBudget};
 use super::rows::PARTS_AT_ONCE;
 use super::{Columns, Database, DbError, Found, Statement, query, sql};
 use crate::model::json::MAX_SAFE_INTEGER;
@@ -26,14 +26,14 @@ pub struct Page {
     pub has_more: bool,
     /// The seq of the page's last message.
     pub last_seq: Option<u64>,
-    /// The messages' share of the room, when some of them are larger than a row.
-    pub share: Option<Share>,
+    /// The reservation, if a message is larger than a row.
+    pub reservation: Option<Reservation>,
 }
 
-/// A page of at most `limit` messages. Those that are larger than a row are read when there is room for them.
+/// A page of at most `limit` messages. Messages larger than a row are read within the budget.
 pub async fn page(
     db: &dyn Database,
-    room: &Arc<Room>,
+    budget: &Arc<ResponseBudget>,
     (namespace, session): (&Namespace, &str),
     range: Range,
     limit: u64,
@@ -47,10 +47,10 @@ pub async fn page(
     let params = [session.into(), namespace.as_ref().into(), bound.into(), rows.into(), MAX_PAGE_BYTES.into()];
     let joined = db.joined(Statement::new(usual, params.clone()), limit).await?;
     if joined.rows == 0 || joined.in_parts {
-        return unusual(db, room, (namespace, session), Statement::new(bounded, params), limit).await;
+        return unusual(db, budget, (namespace, session), Statement::new(bounded, params), limit).await;
     }
     let has_more = joined.rows > limit;
-    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last, share: None }))
+    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last, reservation: None }))
 }
 
 /// A message of a page that is put together here.
@@ -66,7 +66,7 @@ struct Piece {
 /// The page when it is empty, ends by its bytes, or holds messages larger than a row.
 async fn unusual(
     db: &dyn Database,
-    room: &Arc<Room>,
+    budget: &Arc<ResponseBudget>,
     (namespace, session): (&Namespace, &str),
     bounded: Statement,
     limit: u64,
@@ -88,12 +88,13 @@ async fn unusual(
     }
     let bytes = bytes_of(&pieces);
     let in_parts = pieces.iter().any(|piece| piece.parts > 0);
-    let share = in_parts.then(|| room.enter(namespace.as_ref(), bytes).ok_or(DbError::NoRoom)).transpose()?;
+    let reservation =
+        in_parts.then(|| budget.reserve(namespace.as_ref(), bytes).ok_or(DbError::OverBudget)).transpose()?;
     let page = Page {
         has_more: found > pieces.len() as u64,
         last_seq: pieces.last().map(|piece| piece.seq),
         messages: put_together(db, namespace, session, pieces, bytes).await?,
-        share,
+        reservation,
     };
     Ok(Found::Owned(page))
 }

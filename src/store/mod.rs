@@ -8,7 +8,7 @@ pub mod journal;
 pub mod machines;
 pub mod push;
 pub mod reads;
-pub mod room;
+pub mod response_budget;
 pub mod rows;
 pub mod secrets;
 pub mod sessions;
@@ -90,9 +90,9 @@ pub enum DbError {
     /// The batch was refused, and would be again.
     #[error("the database refused: {0}")]
     Refused(String),
-    /// It was not asked: too much of what it answered is in memory.
-    #[error("there is no room for what the database would answer")]
-    NoRoom,
+    /// The rows were not read: too many bytes of large responses are in memory.
+    #[error("too many large responses are in memory")]
+    OverBudget,
 }
 
 /// What `glue.js` says of a database that took too long.

@@ -429,7 +429,7 @@ async fn a_large_answer_waits_for_no_room_and_is_read_when_there_is_some() {
     let small = world.session("/small").await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
     quiet().await;
-    let all = world.hub().share_of_answers(72 * MIB).unwrap();
+    let all = world.hub().reserve_response(72 * MIB).unwrap();
     let reads = world.db.reads();
     for path in [format!("/api/sessions/{session}"), format!("/cli/sessions/{session}")] {
         world.get(&path).await.refuses(503, "overloaded");
@@ -448,7 +448,7 @@ async fn an_answer_has_its_share_of_the_room_until_its_body_is_gone() {
     cli.register("readFile").await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
     quiet().await;
-    let room_for = |bytes| world.hub().share_of_answers(bytes).is_ok();
+    let room_for = |bytes| world.hub().reserve_response(bytes).is_ok();
     let ask = async |path: String| {
         let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
         answer(&world.hub(), router(world.hub()), request).await

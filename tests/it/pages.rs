@@ -6,7 +6,7 @@ use serde_json::Value;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::Found;
 use session_gateway_hub::store::history::{MAX_PAGE_BYTES, Page, Range, page};
-use session_gateway_hub::store::room::Room;
+use session_gateway_hub::store::response_budget::ResponseBudget;
 
 /// A session whose messages have, as far as their rows say, so many bytes of content.
 fn history(bytes: &[u64]) -> Sqlite {
@@ -25,8 +25,8 @@ fn history(bytes: &[u64]) -> Sqlite {
 
 fn read(db: &Sqlite, range: Range, limit: u64) -> Page {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let room = Room::new(usize::MAX, usize::MAX);
-    match runtime.block_on(page(db, &room, (&Namespace::parse("team").unwrap(), "s"), range, limit)).unwrap() {
+    let budget = ResponseBudget::new(usize::MAX, usize::MAX);
+    match runtime.block_on(page(db, &budget, (&Namespace::parse("team").unwrap(), "s"), range, limit)).unwrap() {
         Found::Owned(page) => page,
         odd => panic!("{odd:?}"),
     }

@@ -8,7 +8,7 @@ use futures::channel::mpsc;
 use serde_json::Value;
 use session_gateway_hub::http::history::{Asker, messages};
 use session_gateway_hub::hub::ports::Runtime;
-use session_gateway_hub::store::room::Room;
+use session_gateway_hub::store::response_budget::ResponseBudget;
 
 use super::cli::Cli;
 use super::database::{CallId, Remote};
@@ -229,9 +229,9 @@ impl World {
         self.detail(|| format!("?{number} messages of {session} {query}"));
         let (db, mail) = (Arc::clone(&self.db), Arc::clone(&self.mail));
         let (namespace, session) = (self.objects[place].namespace(), session.to_owned());
-        let room = Room::new(usize::MAX, usize::MAX);
+        let budget = ResponseBudget::new(usize::MAX, usize::MAX);
         let read = async move {
-            let page = messages(&*db, &room, Asker::Cli, (&namespace, &session), &query).await.map(|page| page.text);
+            let page = messages(&*db, &budget, Asker::Cli, (&namespace, &session), &query).await.map(|page| page.text);
             lock(&mail).push_back((number, Answer::Page(page)));
         };
         self.scheduler.spawn(0, read.boxed());

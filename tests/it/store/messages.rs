@@ -2,13 +2,13 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Memory, commit_as, held, json, message, of_messages, put, put_messages, room, seqs, session, team,
+    Memory, commit_as, held, json, message, of_messages, put, put_messages, seqs, session, team, unlimited,
 };
 use proptest::prelude::*;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{Range, page};
-use session_gateway_hub::store::room::Room;
+use session_gateway_hub::store::response_budget::ResponseBudget;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 use session_gateway_hub::store::sessions::{self, MessageRef};
 use session_gateway_hub::store::{Database, DbError, Found, Value};
@@ -150,7 +150,7 @@ proptest! {
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
             let found = sessions::by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = page(&db, &room(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
+            let Found::Owned(page) = page(&db, &unlimited(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -159,22 +159,22 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_page_with_a_message_larger_than_a_row_is_read_when_there_is_room_for_it() {
+async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     put_messages(&db, &owner, [large, message(2, None)]).await;
-    let room = Room::new(5_000_000, 5_000_000);
-    let read = async |range| page(&db, &room, (&team(), "s"), range, 1).await;
+    let budget = ResponseBudget::new(5_000_000, 5_000_000);
+    let read = async |range| page(&db, &budget, (&team(), "s"), range, 1).await;
     let Found::Owned(first) = read(Range::After(0)).await.unwrap() else { panic!() };
     let reads = db.reads();
-    assert_eq!(read(Range::After(0)).await.unwrap_err(), DbError::NoRoom);
+    assert_eq!(read(Range::After(0)).await.unwrap_err(), DbError::OverBudget);
     assert!(
         !db.read()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "it is not read"
     );
-    assert!(matches!(read(Range::After(1)).await, Ok(Found::Owned(_))), "others need no room");
+    assert!(matches!(read(Range::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");
     drop(first);
     assert!(matches!(read(Range::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
 }

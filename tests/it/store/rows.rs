@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::support::quiet;
 use crate::support::sqlite::{On, Sqlite};
 use crate::support::store::{
-    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, room, seqs,
-    session, team,
+    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, seqs, session,
+    team, unlimited,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -86,7 +86,9 @@ async fn opaque_json_is_kept_to_the_letter() {
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
     put_messages(&db, &odd_session, [Message { content: json(odd), ..message(1, Some("l \"1\" ü\n")) }]).await;
-    let Found::Owned(page) = page(&db, &room(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
+    let Found::Owned(page) = page(&db, &unlimited(), (&team(), "s"), Range::After(0), 1).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(
         page.messages,
         format!(r#"{{"id":"m1","seq":1,"localId":"l \"1\" ü\n","content":{odd},"createdAt":1001}}"#)
@@ -155,7 +157,7 @@ async fn an_id_is_owned_foreign_or_missing() {
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::by_id(&db, &team(), id).await.unwrap();
         assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
-        let history = page(&db, &room(), (&team(), id), Range::Before(None), 5).await.unwrap();
+        let history = page(&db, &unlimited(), (&team(), id), Range::Before(None), 5).await.unwrap();
         assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
@@ -240,7 +242,7 @@ async fn a_database_without_schema_says_so() {
         sessions::by_id(&db, &team(), "s").await.unwrap_err(),
         sessions::facts(&db, &team()).await.unwrap_err(),
         machines::all(&db, &team()).await.unwrap_err(),
-        page(&db, &room(), (&team(), "s"), Range::Before(None), 5).await.unwrap_err(),
+        page(&db, &unlimited(), (&team(), "s"), Range::Before(None), 5).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, DbError::NoSchema(_)), "{error}");

@@ -10,7 +10,7 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{Range, page};
 use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
-use session_gateway_hub::store::room::Room;
+use session_gateway_hub::store::response_budget::ResponseBudget;
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found};
 
@@ -111,14 +111,14 @@ pub async fn held(db: &Sqlite, id: &str) -> Session {
     }
 }
 
-/// Room for any page.
-pub fn room() -> Arc<Room> {
-    Room::new(usize::MAX, usize::MAX)
+/// A budget for pages of any size.
+pub fn unlimited() -> Arc<ResponseBudget> {
+    ResponseBudget::new(usize::MAX, usize::MAX)
 }
 
 /// The seqs of a page, and whether there is more.
 pub async fn seqs(db: &Sqlite, session: &str, range: Range, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = page(db, &room(), (&team(), session), range, limit).await.unwrap() else {
+    let Found::Owned(page) = page(db, &unlimited(), (&team(), session), range, limit).await.unwrap() else {
         panic!("no page")
     };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
