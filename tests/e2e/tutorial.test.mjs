@@ -1,4 +1,4 @@
-/** The walk through of the README, taken as it stands: every command in it is run, and answers what it says. */
+/** Runs the commands of the README's quick start and of docs/TUTORIAL.md, and compares their output with the pages. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -14,18 +14,18 @@ import { ROOT, SECRET, startHub } from './lib/hub.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-/** Where the README's hub is. */
+/** The hub's address in both pages. */
 const ADDRESS = 'http://127.0.0.1:8787';
 
 /**
- * The fenced blocks of a section, in order: a block of commands, and the answers up to the next one.
- * @param {string} from heading that the section begins with
- * @param {string} to heading that it ends before
+ * The fenced blocks of a page in order: each block of commands with the output blocks that follow it.
+ * @param {string} page path of the page
+ * @param {string} [heading] only blocks of this section
  * @returns {{commands: string, answers: string[]}[]}
  */
-function steps(from, to) {
-  const text = readFileSync(path.join(ROOT, 'README.md'), 'utf8');
-  const section = text.slice(text.indexOf(`\n${from}\n`), text.indexOf(`\n${to}\n`));
+function steps(page, heading) {
+  const text = readFileSync(path.join(ROOT, page), 'utf8');
+  const section = heading === undefined ? text : text.split(`\n${heading}\n`)[1].split('\n## ')[0];
   const found = [];
   for (const [, language, body] of section.matchAll(/^```(\w*)\n([^]*?)^```$/gm)) {
     if (language === 'sh') found.push({ commands: body, answers: [] });
@@ -34,8 +34,8 @@ function steps(from, to) {
   return found;
 }
 
-/** What is another text with each run, as the README has it. */
-const CHANGES = [
+/** Patterns of the pages' texts that differ in each run, and the patterns that their output must match. */
+const VARIABLE_TEXTS = [
   [/…/, '[^]*?'],
   [/\/home\/ada(?:\/\.session-gateway)?/, '[^"\']*?'],
   [/[0-9a-f]{8}-[0-9a-f-]*/, '[0-9a-f-]+'],
@@ -44,25 +44,25 @@ const CHANGES = [
   [/"laptop"/, '"[^"]+"'],
 ];
 
-/** An answer of the README as a pattern: without white space, and with room for what changes. @param {string} answer */
+/** A pattern for the output that a page shows, without white space. @param {string} answer */
 function pattern(answer) {
-  const any = new RegExp(CHANGES.map(([{ source }]) => `(${source})`).join('|'), 'g');
+  const any = new RegExp(VARIABLE_TEXTS.map(([{ source }]) => `(${source})`).join('|'), 'g');
   const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   let whole = '';
   let at = 0;
   const text = answer.replace(/\s+/g, '');
   for (const match of text.matchAll(any)) {
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    whole += escaped(text.slice(at, match.index)) + CHANGES[which][1];
+    whole += escaped(text.slice(at, match.index)) + VARIABLE_TEXTS[which][1];
     at = match.index + match[0].length;
   }
   return new RegExp(whole + escaped(text.slice(at)));
 }
 
-const assertSays = (output, answer, what) =>
-  assert.match(output.replace(/\s+/g, ''), pattern(answer), `${what} does not answer what the README says:\n${output}`);
+const assertShows = (output, answer, what) =>
+  assert.match(output.replace(/\s+/g, ''), pattern(answer), `${what}: the output differs from the page:\n${output}`);
 
-/** A shell that keeps its variables from block to block, as a terminal does. */
+/** A shell whose variables last from block to block. */
 class Terminal {
   #shell;
   #output = '';
@@ -79,7 +79,7 @@ class Terminal {
     }
   }
 
-  /** Types a block, and answers what it printed until all of it was done. */
+  /** Runs a block and returns its output. */
   async type(commands) {
     this.#output = '';
     const mark = '=== done ===';
@@ -92,20 +92,20 @@ class Terminal {
   }
 }
 
-test('the walk through of the README does what it says', async (t) => {
+test('the commands of the quick start and the tutorial print what the pages show', async (t) => {
   const home = temporaryFolder(t);
   const project = temporaryFolder(t);
   writeFileSync(path.join(project, '.dev.vars'), `CLI_API_TOKEN=${SECRET}\n`);
 
-  const [, repository] = steps('## Quick start', '## A walk through');
-  const prepare = repository.commands.replace(/^npm run agent.*\n/m, '');
-  assert.notEqual(prepare, repository.commands);
+  const { commands } = steps('README.md', '## Quick start').find((step) => step.commands.startsWith('git init'));
+  const prepare = commands.replace(/^npm run agent.*\n/m, '');
+  assert.notEqual(prepare, commands);
   execFileSync('bash', ['-euc', prepare], { env: { ...process.env, HOME: home }, stdio: 'ignore' });
   const agent = await startAgent(t, hub, { dir: path.join(home, 'demo') });
   const web = hub.web();
 
-  /** The agent has done what it can: it waits for a message, or for permission. */
-  const settled = async () => {
+  /** Whether the agent waits for a message or a permission. */
+  const isWaiting = async () => {
     const { session } = (await web.get(`/api/sessions/${agent.sessionId}`)).body;
     if (Object.keys(session.agentState?.requests ?? {}).length > 0 || session.seq === 0) return true;
     const [{ content }] = (await web.get(`/api/sessions/${agent.sessionId}/messages?limit=1`)).body.messages;
@@ -113,28 +113,27 @@ test('the walk through of the README does what it says', async (t) => {
   };
 
   const terminal = new Terminal(t, { cwd: project, home });
-  const walk = steps('## A walk through', '## What is where');
-  assert.ok(walk.length >= 15, `${walk.length} blocks were found`);
-  const heard = [];
+  const tutorial = steps('docs/TUTORIAL.md');
+  assert.ok(tutorial.length >= 15, `${tutorial.length} blocks were found`);
+  const shownEvents = [];
   let events;
-  for (const { commands, answers } of walk) {
+  for (const { commands, answers } of tutorial) {
     const here = commands.replaceAll(ADDRESS, hub.url);
     if (commands.includes('/events')) {
-      // The fourth terminal.
       const authorization = `Authorization: Bearer ${SECRET}`;
       const query = `sessionId=${agent.sessionId}`;
       events = start(t, 'the fourth terminal', 'curl', ['-sS', '-N', '-H', authorization, `${hub.url}/api/events?${query}`]);
-      await events.lines.first((line) => line.includes('connection-changed'), 'the greeting');
-      heard.push(answers[0]);
+      await events.lines.first((line) => line.includes('connection-changed'), 'the first event');
+      shownEvents.push(answers[0]);
       continue;
     }
     const output = await terminal.type(here);
-    await eventually(settled, 'the agent to wait');
+    await eventually(isWaiting, 'the agent to wait');
     const [answer, ...inFourthTerminal] = answers;
-    if (answer !== undefined) assertSays(output, answer, commands);
+    if (answer !== undefined) assertShows(output, answer, commands);
     else assert.equal(output.trim(), '', commands);
-    heard.push(...inFourthTerminal);
+    shownEvents.push(...inFourthTerminal);
   }
-  assert.ok(heard.length >= 2);
-  for (const answer of heard) assertSays(events.lines.all.join('\n'), answer, 'the fourth terminal');
+  assert.ok(shownEvents.length >= 2);
+  for (const answer of shownEvents) assertShows(events.lines.all.join('\n'), answer, 'the fourth terminal');
 });
