@@ -22,7 +22,7 @@ enum Mishap {
 
 use Mishap::{Gone, Nothing, Replaced, Restart, RestartInCommit, Sleep};
 
-/// A CLI that keeps the rules of docs/PROTOCOL.md, "Losing nothing".
+/// A CLI that keeps the rules of docs/PROTOCOL.md, "Reliable delivery".
 struct Reader {
     session: String,
     cli: Cli,

@@ -1,4 +1,4 @@
-//! A CLI that does what docs/PROTOCOL.md asks of one ("Losing nothing"): it reconnects, sends again what was not
+//! A CLI that does what docs/PROTOCOL.md asks of one ("Reliable delivery"): it reconnects, sends again what was not
 //! acknowledged, and reads what it missed.
 
 use std::collections::{BTreeMap, VecDeque};

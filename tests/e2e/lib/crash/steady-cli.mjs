@@ -1,4 +1,4 @@
-/** A CLI that keeps the rules under which nothing gets lost (docs/PROTOCOL.md, "Losing nothing"). */
+/** A CLI that keeps the rules under which nothing gets lost (docs/PROTOCOL.md, "Reliable delivery"). */
 
 import { Cli } from '../cli.mjs';
 
