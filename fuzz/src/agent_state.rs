@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 use session_gateway_hub::model::agent_state::{
-    Answer, MAX_PENDING, MAX_REQUEST_ID, Parts, Status, complete, complete_all, completed_at, join, pending, split,
+    AgentState, Answer, MAX_PENDING_REQUESTS, MAX_REQUEST_ID_BYTES, Status, complete, complete_all, completed_at,
+    count_pending, join, split,
 };
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::large::Field;
@@ -35,7 +36,7 @@ pub fn run(text: &str) {
     moves(&parts);
 }
 
-fn together(parts: &Parts) -> Option<Json> {
+fn together(parts: &AgentState) -> Option<Json> {
     join(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry)))
 }
 
@@ -55,22 +56,26 @@ fn says_the_same(state: &Json, whole: Option<&Json>) {
     assert_eq!(before, after);
 }
 
-fn moves(parts: &Parts) {
-    let waiting = pending(parts.base.as_ref());
-    assert!(waiting <= MAX_PENDING);
+fn moves(parts: &AgentState) {
+    let waiting = count_pending(parts.base.as_ref());
+    assert!(waiting <= MAX_PENDING_REQUESTS);
     let Some(base) = &parts.base else { return };
-    assert_eq!(pending(Some(&Field::AgentState.head(base))), waiting, "the head of a large state has all that waits");
+    assert_eq!(
+        count_pending(Some(&Field::AgentState.excerpt(base))),
+        waiting,
+        "the head of a large state has all that waits"
+    );
     let Some(all) = complete_all(base, &ANSWER) else {
         assert_eq!(waiting, 0);
         return;
     };
     assert_eq!(all.completed.len(), waiting);
-    assert_eq!(pending(all.base.as_ref()), 0);
+    assert_eq!(count_pending(all.base.as_ref()), 0);
     for (id, entry) in &all.completed {
-        assert!((1..=MAX_REQUEST_ID).contains(&id.len()));
+        assert!((1..=MAX_REQUEST_ID_BYTES).contains(&id.len()));
         assert_eq!(completed_at(entry), Some(9));
         let (left, moved) = complete(base, id, &ANSWER).expect("it waits");
-        assert_eq!((pending(Some(&left)), &moved), (waiting - 1, entry), "one by one or all at once");
+        assert_eq!((count_pending(Some(&left)), &moved), (waiting - 1, entry), "one by one or all at once");
         assert!(complete(&left, id, &ANSWER).is_none(), "it waits no more");
         split(&left).expect("what is left is a state");
     }

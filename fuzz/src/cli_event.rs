@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::frame_text::Text;
 use session_gateway_hub::model::json::Json;
-use session_gateway_hub::model::words::MAX_WORD;
+use session_gateway_hub::model::keyword::MAX_KEYWORD_BYTES;
 use session_gateway_hub::wire::cli::{
     CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_refused, rpc_request,
 };
@@ -39,7 +39,8 @@ fn fits(name: &str, payload: &Value) -> bool {
     let absent = |field: &str| payload.get(field).is_none_or(Value::is_null);
     let number = |field: &str| payload[field].is_number();
     let version = || payload["expectedVersion"].is_u64();
-    let word = |field: &str| absent(field) || payload[field].as_str().is_some_and(|word| word.len() <= MAX_WORD);
+    let word =
+        |field: &str| absent(field) || payload[field].as_str().is_some_and(|word| word.len() <= MAX_KEYWORD_BYTES);
     let is_object = payload.is_object();
     match name {
         "ping" => true,

@@ -6,8 +6,8 @@ use serde_json::Value;
 use session_gateway_hub::model::json::{Json, JsonObject};
 use session_gateway_hub::model::large::Field;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::model::session::{Session, check_metadata, in_use, renamed};
-use session_gateway_hub::model::summary::{Facts, Line};
+use session_gateway_hub::model::session::{Session, check_metadata, mark_running, with_name};
+use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 
 use super::value;
 
@@ -21,7 +21,7 @@ pub fn run(text: &str) {
 }
 
 fn members(json: &Json) {
-    let Ok(mut object) = JsonObject::checked("field", json.raw()) else { return };
+    let Ok(mut object) = JsonObject::parse_strict("field", json.raw()) else { return };
     let names: Vec<String> = object.members().map(|(name, _)| name.to_owned()).collect();
     let written = object.to_json();
     let again = JsonObject::parse(written.text()).expect("what was written");
@@ -47,18 +47,22 @@ fn metadata(json: &Json) {
         return;
     }
     let mut session = Session::new("s".into(), Namespace::default(), "t".into(), Some(json.clone()), 1);
-    let line = Line::of(Facts::of(&session));
-    let shown = value(&line.text);
-    assert!(shown.is_some_and(|line| line["id"] == "s") || value(json.text()).is_none(), "{}", line.text);
-    assert_eq!(line.archived, session.facts().archived());
-    let head = Session { metadata: Some(Field::Metadata.head(json)), ..session.clone() };
-    assert_eq!(Line::of(Facts::of(&head)).text, line.text, "the head of large metadata has what is listed");
-    let back = Session { metadata: Some(in_use(session.metadata.as_ref(), 2)), ..session.clone() };
-    assert!(!back.facts().archived());
-    for changed in [back.metadata.as_ref(), Some(&session.metadata_for_new_life(json))].into_iter().flatten() {
+    let line = SessionSummary::of(SummaryFields::of(&session));
+    let shown = value(&line.json);
+    assert!(shown.is_some_and(|line| line["id"] == "s") || value(json.text()).is_none(), "{}", line.json);
+    assert_eq!(line.archived, session.metadata_fields().is_archived());
+    let head = Session { metadata: Some(Field::Metadata.excerpt(json)), ..session.clone() };
+    assert_eq!(
+        SessionSummary::of(SummaryFields::of(&head)).json,
+        line.json,
+        "the head of large metadata has what is listed"
+    );
+    let back = Session { metadata: Some(mark_running(session.metadata.as_ref(), 2)), ..session.clone() };
+    assert!(!back.metadata_fields().is_archived());
+    for changed in [back.metadata.as_ref(), Some(&session.metadata_keeping_name(json))].into_iter().flatten() {
         assert_eq!(check_metadata(changed), Ok(()));
     }
-    session.metadata = Some(renamed(session.metadata.as_ref(), "new"));
-    let listed = value(&Line::of(Facts::of(&session)).text);
+    session.metadata = Some(with_name(session.metadata.as_ref(), "new"));
+    let listed = value(&SessionSummary::of(SummaryFields::of(&session)).json);
     assert!(listed.is_none_or(|line| line["metadata"]["name"] == "new"));
 }

@@ -36,7 +36,7 @@ fn words(text: &str) {
         let kind = vocabulary.agent(word).expect("a word");
         // The interface's own word stands for itself, whatever else is said.
         assert!(kind.as_str() == meaning, "{word}: {meaning}");
-        assert!(vocabulary.agent_words(kind, "written").any(|known| known == word));
+        assert!(vocabulary.agent_names(kind, "written").any(|known| known == word));
     }
     for (word, meaning) in each("models") {
         assert!(vocabulary.model(word).expect("a word").to_string() == *meaning);

@@ -9,8 +9,8 @@ use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
-use crate::model::words::parse_truth;
 
 /// The longest token that is looked at, in bytes: whoever asks without a good one must not cost much.
 pub const MAX_TOKEN_BYTES: usize = 1024;
@@ -42,7 +42,7 @@ impl AccessTokens {
         if secret.len() > MAX_SECRET_BYTES {
             return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
         }
-        let required = parse_truth("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
+        let required = parse_bool("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
         Ok(Self::new(secret, required))
     }
 

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::model::json::Flaw;
+use crate::model::json::InvalidField;
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
@@ -156,8 +156,8 @@ impl Error {
     }
 }
 
-impl From<Flaw> for Error {
-    fn from(Flaw { field, reason }: Flaw) -> Self {
+impl From<InvalidField> for Error {
+    fn from(InvalidField { field, reason }: InvalidField) -> Self {
         let message = format!("Field `{field}` {reason}.");
         Self::Invalid(FieldError { field, message })
     }

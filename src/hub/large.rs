@@ -12,7 +12,7 @@ use super::state::completed_requests::Record;
 use super::{Hub, State};
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{Field, Large};
+use crate::model::large::{Field, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Journal;
@@ -24,7 +24,7 @@ use crate::store::values;
 pub(super) struct Part {
     pub version: fn(&Session) -> u64,
     /// Its head, and where the whole of a large one is.
-    pub kept: fn(&Session) -> (Option<&Json>, Option<&Large>),
+    pub kept: fn(&Session) -> (Option<&Json>, Option<&LargeRef>),
 }
 
 /// The metadata.
@@ -36,7 +36,7 @@ pub(super) const AGENT_STATE: Part =
 /// The same; nothing where no request waits.
 pub(super) const PENDING: Part = Part {
     version: |s| s.agent_state_version,
-    kept: |s| match agent_state::pending(s.agent_state.as_ref()) {
+    kept: |s| match agent_state::count_pending(s.agent_state.as_ref()) {
         0 => (None, None),
         _ => (AGENT_STATE.kept)(s),
     },
@@ -47,7 +47,7 @@ enum Piece {
     Own(String),
     /// The whole of a large value; an open one without its closing brace.
     Whole {
-        large: Large,
+        large: LargeRef,
         open: bool,
     },
 }
@@ -59,30 +59,30 @@ impl Hub {
         journal: &mut Journal<Outcome>,
         (owner, field): (&str, Field),
         version: u64,
-        old: Option<&Large>,
+        old: Option<&LargeRef>,
         value: Option<Json>,
-    ) -> (Option<Json>, Option<Large>) {
-        self.keep_within(field.in_row(), journal, (owner, field), version, old, value)
+    ) -> (Option<Json>, Option<LargeRef>) {
+        self.keep_within(field.max_inline_bytes(), journal, (owner, field), version, old, value)
     }
 
     /// The same where a value of more than so many bytes is a large one.
     pub(super) fn keep_within(
         &self,
-        in_row: usize,
+        max_inline_bytes: usize,
         journal: &mut Journal<Outcome>,
         (owner, field): (&str, Field),
         version: u64,
-        old: Option<&Large>,
+        old: Option<&LargeRef>,
         value: Option<Json>,
-    ) -> (Option<Json>, Option<Large>) {
-        let is_large = value.as_ref().is_some_and(|value| value.text().len() > in_row);
+    ) -> (Option<Json>, Option<LargeRef>) {
+        let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
         if is_large || old.is_some() {
             journal.outdated(owner);
         }
         match value {
             Some(value) if is_large => {
                 let value = LargeValue::new(owner, version, self.new_id(), value);
-                let kept = (Some(field.head(&value.value)), Some(value.large.clone()));
+                let kept = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
                 journal.value(value);
                 kept
             }
@@ -124,19 +124,19 @@ impl Hub {
     }
 
     /// The whole of a large value, once it is durable; none when another one took its place.
-    pub(super) async fn whole(self: &Arc<Self>, owner: &str, large: &Large) -> Result<Option<Json>, Error> {
+    pub(super) async fn whole(self: &Arc<Self>, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
         self.settled().await?;
         self.durable_whole(owner, large).await
     }
 
     /// The whole of a large value that is durable, or noted; none when another one took its place.
-    pub(super) async fn durable_whole(&self, owner: &str, large: &Large) -> Result<Option<Json>, Error> {
+    pub(super) async fn durable_whole(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
         if let Some(value) = self.state().journal.noted_value(large) {
             return Ok(Some(value));
         }
         let mut text = String::with_capacity(large.bytes);
         let found = values::add(&self.db, &self.config.namespace, owner, large, &mut text).await?;
-        Ok(found.then_some(text).and_then(Json::of_text))
+        Ok(found.then_some(text).and_then(Json::from_string))
     }
 
     /// A session as JSON text, whole as clients see it, once everything it shows is durable.
@@ -174,13 +174,13 @@ impl Hub {
         self: &Arc<Self>,
         owner: &str,
         mut pieces: Vec<Piece>,
-        outdated: &mut Vec<Large>,
+        outdated: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         self.settled().await?;
         if let [Piece::Own(text)] = pieces.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
-        let larges: Vec<Large> = pieces.iter().filter_map(Piece::large).cloned().collect();
+        let larges: Vec<LargeRef> = pieces.iter().filter_map(Piece::large).cloned().collect();
         if larges == *outdated {
             return Err(unreadable());
         }
@@ -218,7 +218,7 @@ impl Hub {
 const AROUND: usize = 64;
 
 impl Piece {
-    fn large(&self) -> Option<&Large> {
+    fn large(&self) -> Option<&LargeRef> {
         match self {
             Self::Whole { large, .. } => Some(large),
             Self::Own(_) => None,
@@ -231,8 +231,8 @@ impl Entry {
     fn pieces(&self) -> Vec<Piece> {
         let s = &self.session;
         let entries = self.completed.iter().filter(|_| s.agent_state_large.is_some()).flat_map(Record::in_order);
-        let entries = agent_state::record(entries);
-        let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED, entries.text()));
+        let entries = agent_state::completed_to_json(entries);
+        let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, entries.text()));
         let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, entries)];
         pieces(&self.whole(), larges)
     }
@@ -243,7 +243,7 @@ fn pieces_of_machine(m: &Machine) -> Vec<Piece> {
 }
 
 /// A value of ours with large ones among its members, each of which may go on with further members of its own.
-fn pieces<T: Serialize>(value: &T, larges: [(&str, &Option<Large>, Option<String>); 2]) -> Vec<Piece> {
+fn pieces<T: Serialize>(value: &T, larges: [(&str, &Option<LargeRef>, Option<String>); 2]) -> Vec<Piece> {
     let text = serde_json::to_string(value).unwrap_or_default();
     if larges.iter().all(|(_, large, _)| large.is_none()) {
         return vec![Piece::Own(text)];
@@ -269,7 +269,7 @@ fn pieces<T: Serialize>(value: &T, larges: [(&str, &Option<Large>, Option<String
 }
 
 /// A value of ours of whose large ones only the length is told, under names that say so.
-pub(super) fn without<T: Serialize>(value: &T, larges: [(&str, &Option<Large>); 2]) -> Json {
+pub(super) fn without<T: Serialize>(value: &T, larges: [(&str, &Option<LargeRef>); 2]) -> Json {
     let whole = Json::of(value);
     if larges.iter().all(|(_, large)| large.is_none()) {
         return whole;

@@ -1,16 +1,13 @@
-//! Permission requests that were answered.
-
 use super::json::Json;
 
-/// A permission request that was answered, or whose entry changed.
+/// A permission request that is no longer pending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletedRequest {
-    /// The session that it belongs to.
     pub session_id: String,
-    /// The id that the agent gave it, unique in the session.
+    /// The agent's id of the request, unique in the session.
     pub request_id: String,
-    /// When it was answered, in Unix milliseconds: the record is in this order.
+    /// Unix milliseconds. Completed requests are ordered by this time.
     pub completed_at: u64,
-    /// The whole entry, an object.
+    /// The entry in `completedRequests`, an object.
     pub value: Json,
 }

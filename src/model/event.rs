@@ -1,30 +1,28 @@
-//! Events for web clients (PROTOCOL.md "Events for web clients"): what happened, and who may hear of it.
+//! Events for web clients (PROTOCOL.md "Events for web clients"): the payload, and the audience that receives it.
 
 use serde::Serialize;
 
 use super::message::Message;
 
-/// The largest content of a message that an event carries, in bytes. It goes out to everybody who listens, and waits in
-/// memory for each of them; what is larger is told of, and has to be read from the history.
-pub const MAX_EVENT_CONTENT: usize = 8 * 1024 * 1024;
+/// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
+/// content is replaced by its size; clients read it from the history.
+pub const MAX_EVENT_CONTENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Who hears of an event among the subscribers of its namespace.
+/// The subscribers of a namespace that receive an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// Subscribers of everything, or of this session.
+    /// Subscribers of this session and subscribers of everything.
     Session(String),
-    /// Subscribers of this session only: its conversation is not broadcast.
+    /// Subscribers of this session only: messages are not broadcast.
     Conversation(String),
-    /// Subscribers of everything, or of this machine.
+    /// Subscribers of this machine and subscribers of everything.
     Machine(String),
 }
 
-/// An event with its JSON text (`{"type": ..., ...}`, without its id).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Who may hear it.
     pub audience: Audience,
-    /// The event as one JSON object.
+    /// The event as a JSON object `{"type": ..., ...}`, without its id.
     pub body: String,
 }
 
@@ -38,10 +36,9 @@ enum Body<'a, T> {
     MachineUpdated { machine_id: &'a str, data: &'a T },
 }
 
-/// A message whose content an event leaves out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WithoutContent<'a> {
+struct MessageWithoutContent<'a> {
     id: &'a str,
     seq: u64,
     local_id: Option<&'a str>,
@@ -49,7 +46,7 @@ struct WithoutContent<'a> {
     created_at: u64,
 }
 
-impl<'a> WithoutContent<'a> {
+impl<'a> MessageWithoutContent<'a> {
     fn of(m: &'a Message) -> Self {
         let content_bytes = m.content.text().len();
         let (id, local_id) = (m.id.as_str(), m.local_id.as_deref());
@@ -59,36 +56,35 @@ impl<'a> WithoutContent<'a> {
 
 impl Event {
     fn new<T: Serialize>(audience: Audience, body: &Body<'_, T>) -> Self {
-        // Only a map with non-text keys can fail here, and no event has one.
+        // Serialization fails only for maps with keys that are not strings, which no event has.
         let body = serde_json::to_string(body).unwrap_or_default();
         Self { audience, body }
     }
 
-    /// A session came into being; `data` is the whole session.
+    /// `data` is the whole session.
     pub fn session_added<T: Serialize>(session_id: &str, data: &T) -> Self {
         Self::new(Audience::Session(session_id.into()), &Body::SessionAdded { session_id, data })
     }
 
-    /// Some fields of a session changed; `data` holds those.
+    /// `data` has the fields that changed.
     pub fn session_updated<T: Serialize>(session_id: &str, data: &T) -> Self {
         Self::new(Audience::Session(session_id.into()), &Body::SessionUpdated { session_id, data })
     }
 
-    /// A session is gone.
     pub fn session_removed(session_id: &str) -> Self {
         Self::new(Audience::Session(session_id.into()), &Body::SessionRemoved::<()> { session_id })
     }
 
-    /// A message was added to a session. A very large one is told of without its content.
     pub fn message_received(session_id: &str, message: &Message) -> Self {
         let audience = Audience::Conversation(session_id.into());
-        if message.content.text().len() > MAX_EVENT_CONTENT {
-            return Self::new(audience, &Body::MessageReceived { session_id, message: &WithoutContent::of(message) });
+        if message.content.text().len() > MAX_EVENT_CONTENT_BYTES {
+            let message = &MessageWithoutContent::of(message);
+            return Self::new(audience, &Body::MessageReceived { session_id, message });
         }
         Self::new(audience, &Body::MessageReceived { session_id, message })
     }
 
-    /// Some fields of a machine changed; `data` holds those.
+    /// `data` has the fields that changed.
     pub fn machine_updated<T: Serialize>(machine_id: &str, data: &T) -> Self {
         Self::new(Audience::Machine(machine_id.into()), &Body::MachineUpdated { machine_id, data })
     }
@@ -100,7 +96,7 @@ mod tests {
     use crate::model::json::Json;
 
     #[test]
-    fn events_carry_their_type_in_kebab_case_and_opaque_content_as_it_was_written() {
+    fn an_event_has_its_type_in_kebab_case_and_content_byte_for_byte() {
         let message = Message {
             id: "m".into(),
             seq: 3,
@@ -114,7 +110,7 @@ mod tests {
             event.body,
             r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"content":{"b":1.0,"a":2},"createdAt":9}}"#
         );
-        let large = Json::of(&"x".repeat(MAX_EVENT_CONTENT));
+        let large = Json::of(&"x".repeat(MAX_EVENT_CONTENT_BYTES));
         let event = Event::message_received("s", &Message { content: large, ..message });
         assert_eq!(
             event.body,

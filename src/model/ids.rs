@@ -1,6 +1,6 @@
-//! Identifiers made by the hub: UUID version 7 text (RFC 9562), so that they sort by the time of their making.
+//! Identifiers that the hub generates: UUID version 7 (RFC 9562), which sorts by creation time.
 
-/// A fresh UUID v7 from a Unix time in milliseconds and ten random bytes.
+/// Formats a UUID v7 from a Unix time in milliseconds and ten random bytes.
 pub fn uuid_v7(now_ms: u64, random: &[u8; 10]) -> String {
     uuid::Builder::from_unix_timestamp_millis(now_ms, random).into_uuid().to_string()
 }
@@ -10,7 +10,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_later_moments_sort_after_earlier_ones() {
+    fn a_later_id_sorts_after_an_earlier_one() {
         let earlier = uuid_v7(1_700_000_000_000, &[0xff; 10]);
         let later = uuid_v7(1_700_000_000_001, &[0; 10]);
         assert!(earlier < later);

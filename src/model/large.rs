@@ -1,35 +1,37 @@
-//! Values larger than a row. What the hub itself reads of one, its head, stands in the value's place, in memory as in the
-//! row; the whole is kept in parts and read when somebody asks for it.
+//! Values that are too large for a database row.
+//!
+//! A D1 row has at most 2 MB. A larger value is stored in parts, in rows of their own. Its place in memory and in the row of
+//! its session or machine has the excerpt of the value instead: the fields that the hub itself reads.
 
 use std::fmt;
 
 use super::json::{Json, JsonObject};
 
-/// Where the whole of a large value is kept.
+/// A reference to the parts of a large value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Large {
-    /// The version of the value. A hub that knows no large values may have set another one over it.
+pub struct LargeRef {
+    /// The version of the value.
     pub version: u64,
-    /// How many parts it has.
+    /// The number of parts.
     pub parts: usize,
-    /// How many bytes it has as JSON text.
+    /// The size of the value as JSON text.
     pub bytes: usize,
-    /// What sets its parts apart from those of any other value, ever: one that came late can't be taken for it.
+    /// Unique, so that a delayed write of another value can't be mistaken for a part of this one.
     pub id: String,
 }
 
-impl Large {
-    /// Reads the name under which the parts of a value are kept; none when they are not those of this version.
-    pub fn named(name: &str, version: u64) -> Option<Self> {
-        let mut fields = name.splitn(4, '/');
-        let of = fields.next()?.parse().ok().filter(|of| *of == version)?;
+impl LargeRef {
+    /// Parses the text that [`Display`](fmt::Display) writes. `None` for another version: a hub that does not know large
+    /// values may have replaced the value without replacing the reference.
+    pub fn parse(text: &str, version: u64) -> Option<Self> {
+        let mut fields = text.splitn(4, '/');
+        let version = fields.next()?.parse().ok().filter(|parsed| *parsed == version)?;
         let (parts, bytes) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Self { version: of, parts, bytes, id: fields.next()?.to_owned() })
+        Some(Self { version, parts, bytes, id: fields.next()?.to_owned() })
     }
 }
 
-/// The name under which its parts are kept.
-impl fmt::Display for Large {
+impl fmt::Display for LargeRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.version, self.parts, self.bytes, self.id)
     }
@@ -38,150 +40,149 @@ impl fmt::Display for Large {
 /// A versioned value of a session or machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// What a session is.
     Metadata,
-    /// What its agent is at.
     AgentState,
-    /// What a machine is.
     MachineMetadata,
-    /// What its runner is at.
     RunnerState,
 }
 
-/// The largest metadata that stands in its row, in bytes. With all else the row fits D1 (2 MB).
-pub const MAX_METADATA_IN_ROW: usize = 600_000;
-/// The largest state that stands in its row, in bytes; no value that does is larger.
-pub const MAX_IN_ROW: usize = 1_000_000;
-/// How many ids of an agent's conversation a head may have: one for each of the words that stand for the agent.
-const MAX_AGENT_IDS: usize = 50;
-/// The longest host of a machine, as JSON text, that a head has: that of a session has 255 bytes.
-const MAX_HOST_IN_HEAD: usize = 2_000;
-/// The longest id of a request, as JSON text, that a head has: [so many](super::agent_state::MAX_PENDING) fit a row.
-const MAX_ID_IN_HEAD: usize = 600;
-/// The longest name of a tool, as JSON text, that a head has.
-const MAX_TOOL_IN_HEAD: usize = 200;
+/// The largest metadata that is stored in its row, in bytes. It shares the row with a state: together less than 2 MB.
+pub const MAX_INLINE_METADATA_BYTES: usize = 600_000;
+/// The largest state that is stored in its row, in bytes.
+pub const MAX_INLINE_BYTES: usize = 1_000_000;
+/// The largest number of `…SessionId` fields in an excerpt: one for each alias of the agent.
+const MAX_EXCERPT_AGENT_IDS: usize = 50;
+/// The largest `host` of a machine in an excerpt, in bytes of JSON. That of a session has at most 255 bytes.
+const MAX_EXCERPT_HOST_BYTES: usize = 2_000;
+/// The largest request id in an excerpt, in bytes of JSON: [`MAX_PENDING_REQUESTS`](super::agent_state::MAX_PENDING_REQUESTS)
+/// fit into a row.
+const MAX_EXCERPT_ID_BYTES: usize = 600;
+/// The largest name of a tool in an excerpt, in bytes of JSON.
+const MAX_EXCERPT_TOOL_BYTES: usize = 200;
 
 impl Field {
-    /// How many bytes of a value its row holds at most.
-    pub fn in_row(self) -> usize {
+    /// The largest value that is stored in its row, in bytes.
+    pub fn max_inline_bytes(self) -> usize {
         match self {
-            Self::Metadata | Self::MachineMetadata => MAX_METADATA_IN_ROW,
-            Self::AgentState | Self::RunnerState => MAX_IN_ROW,
+            Self::Metadata | Self::MachineMetadata => MAX_INLINE_METADATA_BYTES,
+            Self::AgentState | Self::RunnerState => MAX_INLINE_BYTES,
         }
     }
 
-    /// Whether a value is larger than what its row holds.
     pub fn is_large(self, value: &Json) -> bool {
-        value.text().len() > self.in_row()
+        value.text().len() > self.max_inline_bytes()
     }
 
-    /// What the hub reads of a value.
-    pub fn head(self, value: &Json) -> Json {
-        let whole = JsonObject::parse(value.text()).unwrap_or_default();
+    /// Returns the fields of a value that the hub reads.
+    pub fn excerpt(self, value: &Json) -> Json {
+        let value = JsonObject::parse(value.text()).unwrap_or_default();
         match self {
-            Self::Metadata => metadata_head(&whole),
-            Self::AgentState => requests_head(&whole),
-            Self::MachineMetadata => members(&whole, |name, raw| name == "host" && raw.len() <= MAX_HOST_IN_HEAD),
+            Self::Metadata => excerpt_metadata(&value),
+            Self::AgentState => excerpt_requests(&value),
+            Self::MachineMetadata => {
+                filter_members(&value, |name, raw| name == "host" && raw.len() <= MAX_EXCERPT_HOST_BYTES)
+            }
             Self::RunnerState => JsonObject::default().to_json(),
         }
     }
 }
 
-fn members(whole: &JsonObject<'_>, mut wanted: impl FnMut(&str, &str) -> bool) -> Json {
-    let mut head = JsonObject::default();
-    for (name, value) in whole.members().filter(|(name, value)| wanted(name, value.get())) {
-        head.push(name, value);
+fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str) -> bool) -> Json {
+    let mut filtered = JsonObject::default();
+    for (name, value) in object.members().filter(|(name, value)| predicate(name, value.get())) {
+        filtered.push(name, value);
     }
-    head.to_json()
+    filtered.to_json()
 }
 
-/// The fields that are listed or acted upon. Each of them has a length to bear ([`check_metadata`](super::session)).
-fn metadata_head(whole: &JsonObject<'_>) -> Json {
+/// Returns the fields that the session list shows or a resume reads. [`check_metadata`](super::session::check_metadata)
+/// limits the size of each.
+fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
     let mut ids = 0;
-    members(whole, |name, _| match name {
+    filter_members(metadata, |name, _| match name {
         "path" | "host" | "machineId" | "name" | "summary" | "flavor" | "worktree" | "lifecycleState" => true,
         id if id.ends_with("SessionId") => {
             ids += 1;
-            ids <= MAX_AGENT_IDS
+            ids <= MAX_EXCERPT_AGENT_IDS
         }
         _ => false,
     })
 }
 
-fn tool_of(request: &str) -> Json {
+fn excerpt_tool(request: &str) -> Json {
     let request = JsonObject::parse(request).unwrap_or_default();
-    members(&request, |name, tool| name == "tool" && tool.len() <= MAX_TOOL_IN_HEAD)
+    filter_members(&request, |name, tool| name == "tool" && tool.len() <= MAX_EXCERPT_TOOL_BYTES)
 }
 
-/// Which requests wait and for which tool; of one whose id takes much room only that it does.
-fn requests_head(whole: &JsonObject<'_>) -> Json {
-    let waiting = whole.get("requests").and_then(|requests| JsonObject::parse(requests.get())).unwrap_or_default();
-    let tools: Vec<Json> = waiting.members().map(|(_, request)| tool_of(request.get())).collect();
+/// Returns the ids and tools of the pending requests. A long id is replaced by a number, so that the count stays right.
+fn excerpt_requests(state: &JsonObject<'_>) -> Json {
+    let pending = state.get("requests").and_then(|requests| JsonObject::parse(requests.get())).unwrap_or_default();
+    let tools: Vec<Json> = pending.members().map(|(_, request)| excerpt_tool(request.get())).collect();
     let mut requests = JsonObject::default();
-    for (number, ((id, _), tool)) in waiting.members().zip(&tools).enumerate() {
+    for (number, ((id, _), tool)) in pending.members().zip(&tools).enumerate() {
         match Json::of(id).text().len() {
-            length if length <= MAX_ID_IN_HEAD => requests.push(id, tool.raw()),
+            length if length <= MAX_EXCERPT_ID_BYTES => requests.push(id, tool.raw()),
             _ => requests.push(&format!("#{number}"), tool.raw()),
         }
     }
     let requests = requests.to_json();
-    let mut head = JsonObject::default();
-    head.push("requests", requests.raw());
-    head.to_json()
+    let mut excerpt = JsonObject::default();
+    excerpt.push("requests", requests.raw());
+    excerpt.to_json()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn head(field: Field, text: &str) -> String {
-        field.head(&Json::parse(text).unwrap()).text().to_owned()
+    fn excerpt(field: Field, text: &str) -> String {
+        field.excerpt(&Json::parse(text).unwrap()).text().to_owned()
     }
 
     #[test]
-    fn the_name_of_the_parts_is_read_again_for_the_version_that_they_are_of() {
-        let large = Large { version: 7, parts: 3, bytes: 4_000_000, id: "a/b".into() };
+    fn a_reference_is_parsed_for_its_own_version_only() {
+        let large = LargeRef { version: 7, parts: 3, bytes: 4_000_000, id: "a/b".into() };
         assert_eq!(large.to_string(), "7/3/4000000/a/b");
-        assert_eq!(Large::named(&large.to_string(), 7), Some(large.clone()));
-        assert_eq!(Large::named(&large.to_string(), 8), None, "somebody set another value over it");
-        for odd in ["", "7", "7/3", "7/3/x/a", "x/3/4/a"] {
-            assert_eq!(Large::named(odd, 7), None, "{odd}");
+        assert_eq!(LargeRef::parse(&large.to_string(), 7), Some(large.clone()));
+        assert_eq!(LargeRef::parse(&large.to_string(), 8), None);
+        for malformed in ["", "7", "7/3", "7/3/x/a", "x/3/4/a"] {
+            assert_eq!(LargeRef::parse(malformed, 7), None, "{malformed}");
         }
     }
 
     #[test]
-    fn the_head_of_metadata_has_what_is_listed_and_what_a_resume_needs() {
+    fn the_excerpt_of_metadata_has_the_fields_of_the_list_and_of_a_resume() {
         let metadata =
             r#"{"z":"x","path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"tools":["t"],"name":"n"}"#;
         let listed = r#"{"path":"/w","host":"h","alphaSessionId":"a","summary":{"text":"s"},"name":"n"}"#;
-        assert_eq!(head(Field::Metadata, metadata), listed);
+        assert_eq!(excerpt(Field::Metadata, metadata), listed);
         let ids: Vec<String> = (0..1_000).map(|n| format!(r#""{n}SessionId":"i""#)).collect();
-        let many = head(Field::Metadata, &format!("{{{},\"path\":\"/w\"}}", ids.join(",")));
-        assert_eq!((many.matches("SessionId").count(), many.contains("path")), (MAX_AGENT_IDS, true));
+        let many = excerpt(Field::Metadata, &format!("{{{},\"path\":\"/w\"}}", ids.join(",")));
+        assert_eq!((many.matches("SessionId").count(), many.contains("path")), (MAX_EXCERPT_AGENT_IDS, true));
     }
 
     #[test]
-    fn the_head_of_a_state_has_the_requests_that_wait_however_their_ids_are_written() {
+    fn the_excerpt_of_a_state_has_the_pending_requests_even_with_escaped_ids() {
         assert_eq!(
-            head(Field::AgentState, r#"{"x":1,"requests":{"a":{"tool":"T","arguments":{}},"b":{}}}"#),
+            excerpt(Field::AgentState, r#"{"x":1,"requests":{"a":{"tool":"T","arguments":{}},"b":{}}}"#),
             r#"{"requests":{"a":{"tool":"T"},"b":{}}}"#
         );
         for none in ["{}", r#"{"requests":null}"#, r#"{"requests":{}}"#] {
-            assert_eq!(head(Field::AgentState, none), r#"{"requests":{}}"#);
+            assert_eq!(excerpt(Field::AgentState, none), r#"{"requests":{}}"#);
         }
         let id = |n: usize| format!("{n}{}", "\\u0001".repeat(250));
-        let tool = "t".repeat(MAX_TOOL_IN_HEAD - 2);
+        let tool = "t".repeat(MAX_EXCERPT_TOOL_BYTES - 2);
         let ids: Vec<String> = (0..1_000).map(|n| format!(r#""{}":{{"tool":"{tool}"}}"#, id(n))).collect();
-        let many = head(Field::AgentState, &format!(r#"{{"requests":{{{}}}}}"#, ids.join(",")));
-        assert!(many.len() < MAX_IN_ROW, "{}", many.len());
-        assert_eq!(super::super::agent_state::pending(Some(&Json::parse(&many).unwrap())), 1_000);
+        let many = excerpt(Field::AgentState, &format!(r#"{{"requests":{{{}}}}}"#, ids.join(",")));
+        assert!(many.len() < MAX_INLINE_BYTES, "{}", many.len());
+        assert_eq!(super::super::agent_state::count_pending(Some(&Json::parse(&many).unwrap())), 1_000);
     }
 
     #[test]
-    fn the_head_of_a_machine_has_its_host_and_that_of_a_runner_nothing() {
-        assert_eq!(head(Field::MachineMetadata, r#"{"x":1,"host":"h"}"#), r#"{"host":"h"}"#);
+    fn the_excerpt_of_machine_metadata_is_its_host_and_that_of_a_runner_state_is_empty() {
+        assert_eq!(excerpt(Field::MachineMetadata, r#"{"x":1,"host":"h"}"#), r#"{"host":"h"}"#);
         let long = format!(r#"{{"host":"{}"}}"#, "h".repeat(10_000));
-        assert_eq!(head(Field::MachineMetadata, &long), "{}");
-        assert_eq!([head(Field::RunnerState, "[1]"), head(Field::RunnerState, r#"{"a":1}"#)], ["{}", "{}"]);
+        assert_eq!(excerpt(Field::MachineMetadata, &long), "{}");
+        assert_eq!([excerpt(Field::RunnerState, "[1]"), excerpt(Field::RunnerState, r#"{"a":1}"#)], ["{}", "{}"]);
     }
 }

@@ -1,21 +1,19 @@
-//! A message of a session's history.
-
 use serde::Serialize;
 
 use super::json::Json;
 
-/// A message as clients see it. `seq` counts from 1 within its session, without gaps.
+/// A message in a session's history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// The id, a UUID v7.
+    /// A UUID v7.
     pub id: String,
-    /// The place in the session's history.
+    /// The position in the session's history: 1, 2, 3 without gaps.
     pub seq: u64,
-    /// The sender's own id, by which a message that is sent again is known.
+    /// The sender's idempotency key.
     pub local_id: Option<String>,
-    /// The content, opaque to the hub.
+    /// Opaque to the hub.
     pub content: Json,
-    /// When it was taken, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created_at: u64,
 }

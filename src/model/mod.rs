@@ -1,10 +1,15 @@
-//! The nouns of the service and the rules on them. Knows nothing of transport, storage or the runtime.
+//! The domain types (sessions, messages, machines, permission requests) and the rules on them.
+//!
+//! Depends on no transport, storage or runtime, so that everything here is a pure function of its arguments. JSON that a
+//! client wrote keeps its text byte for byte ([`json`]).
+//! Source: PROTOCOL.md and the specification that it extends.
 
 pub mod agent_state;
 pub mod completed_request;
 pub mod event;
 pub mod ids;
 pub mod json;
+pub mod keyword;
 pub mod large;
 pub mod machine;
 pub mod message;
@@ -18,4 +23,3 @@ pub mod session;
 pub mod summary;
 pub mod todo;
 pub mod vocabulary;
-pub mod words;

@@ -1,107 +1,91 @@
-//! Agent kinds, flavors and modes, and the rules on which mode fits which flavor.
+//! Agent kinds, flavors and modes, and which modes are valid for which flavor.
 //!
-//! Source: the specification's "Enumerations". The words here are the interface's own. For agents and models a
-//! deployment may have others besides them: [`super::vocabulary`] knows those.
+//! Source: the specification's "Enumerations". A deployment may add aliases for agents and models:
+//! [`super::vocabulary`].
 
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-use super::words::UnknownWord;
+use super::keyword::UnknownKeyword;
 
-/// The agents that the hub knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase", parse_err_ty = UnknownWord, parse_err_fn = unknown_agent)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_agent)]
 pub enum AgentKind {
-    /// `alpha`, the default.
+    /// The default.
     Alpha,
-    /// `beta`.
     Beta,
-    /// `gamma`.
     Gamma,
-    /// `delta`.
     Delta,
-    /// `epsilon`.
     Epsilon,
 }
 
 impl AgentKind {
-    /// The word of the interface.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-fn unknown_agent(_: &str) -> UnknownWord {
-    UnknownWord::of::<AgentKind>("agent")
+fn unknown_agent(_: &str) -> UnknownKeyword {
+    UnknownKeyword::of::<AgentKind>("agent")
 }
 
-/// How much an agent may do without asking.
+/// What an agent may do without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
-#[strum(parse_err_ty = UnknownWord, parse_err_fn = unknown_permission_mode)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_permission_mode)]
 pub enum PermissionMode {
-    /// Ask on every tool use.
-    #[strum(serialize = "default")]
+    /// Asks before each use of a tool.
     Default,
-    /// Approve file edits, ask for commands.
+    /// Edits files without asking; asks before commands.
     #[strum(serialize = "acceptEdits")]
     AcceptEdits,
-    /// Approve everything.
+    /// Never asks.
     #[strum(serialize = "bypassPermissions")]
     BypassPermissions,
-    /// Describe actions first.
-    #[strum(serialize = "plan")]
+    /// Describes actions instead of taking them.
     Plan,
-    /// A mode of agent gamma; the specification names it without saying more.
-    #[strum(serialize = "ask")]
+    /// A mode of agent gamma that the specification does not describe.
     Ask,
-    /// Change no files.
-    #[strum(serialize = "read-only")]
+    /// Changes no files.
     ReadOnly,
-    /// Approve safe operations.
-    #[strum(serialize = "safe-yolo")]
+    /// Asks before unsafe operations.
     SafeYolo,
-    /// Approve everything.
-    #[strum(serialize = "yolo")]
+    /// Never asks.
     Yolo,
 }
 
 impl PermissionMode {
-    /// The word of the interface.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-fn unknown_permission_mode(_: &str) -> UnknownWord {
-    UnknownWord::of::<PermissionMode>("permission mode")
+fn unknown_permission_mode(_: &str) -> UnknownKeyword {
+    UnknownKeyword::of::<PermissionMode>("permission mode")
 }
 
-/// Which model an agent of kind alpha uses.
+/// The model of an agent of kind alpha.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
-#[strum(serialize_all = "snake_case", parse_err_ty = UnknownWord, parse_err_fn = unknown_model_mode)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_model_mode)]
 pub enum ModelMode {
-    /// The agent's own choice.
+    /// The agent chooses.
     Default,
-    /// The fast model.
     ModelFast,
-    /// The strong model.
     ModelStrong,
 }
 
-fn unknown_model_mode(_: &str) -> UnknownWord {
-    UnknownWord::of::<ModelMode>("model mode")
+fn unknown_model_mode(_: &str) -> UnknownKeyword {
+    UnknownKeyword::of::<ModelMode>("model mode")
 }
 
-/// What `metadata.flavor` makes of a session.
+/// The meaning of `metadata.flavor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Flavor {
-    /// A known agent.
     Agent(AgentKind),
-    /// A word that the hub does not know.
+    /// Neither an agent kind nor an alias of one.
     Unknown,
 }
 
 impl Flavor {
-    /// The permission modes that are valid for the flavor. An unknown flavor has `default` only.
+    /// The valid permission modes of the flavor.
     pub const fn permission_modes(self) -> &'static [PermissionMode] {
         use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
         match self {
@@ -113,12 +97,10 @@ impl Flavor {
         }
     }
 
-    /// Whether a session of the flavor takes the permission mode.
     pub fn accepts_permission_mode(self, mode: PermissionMode) -> bool {
         self.permission_modes().contains(&mode)
     }
 
-    /// Whether a session of the flavor takes a model mode at all: alpha alone does.
     pub const fn accepts_model_modes(self) -> bool {
         matches!(self, Self::Agent(AgentKind::Alpha))
     }
@@ -141,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flavor_takes_exactly_the_permission_modes_of_the_specification() {
+    fn each_flavor_accepts_the_permission_modes_of_the_specification() {
         let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
         let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
         assert_eq!(valid_modes(Some("alpha")), alpha);
@@ -152,29 +134,29 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_a_flavor_counts_as_alpha() {
+    fn the_default_flavor_is_alpha() {
         assert_eq!(valid_modes(None), valid_modes(Some("alpha")));
         assert!(flavor(None).accepts_model_modes());
     }
 
     #[test]
-    fn an_unknown_flavor_takes_the_default_permission_mode_only() {
+    fn an_unknown_flavor_accepts_the_default_permission_mode_only() {
         for word in ["zeta", "", "Alpha", "alpha ", "unknown"] {
             assert_eq!(valid_modes(Some(word)), ["default"], "{word:?}");
         }
     }
 
     #[test]
-    fn only_alpha_takes_model_modes() {
-        let takers: Vec<_> = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
+    fn only_alpha_accepts_model_modes() {
+        let accepting: Vec<_> = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"]
             .into_iter()
             .filter(|word| flavor(Some(word)).accepts_model_modes())
             .collect();
-        assert_eq!(takers, ["alpha"]);
+        assert_eq!(accepting, ["alpha"]);
     }
 
     #[test]
-    fn only_the_exact_words_are_taken() {
+    fn keywords_are_matched_exactly() {
         let words = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
         assert_eq!(PermissionMode::VARIANTS, words);
         assert_eq!(ModelMode::VARIANTS, ["default", "model_fast", "model_strong"]);
@@ -187,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_words_that_there_are() {
+    fn the_error_for_an_unknown_keyword_lists_the_valid_ones() {
         assert_eq!(
             "fast".parse::<ModelMode>().unwrap_err().to_string(),
             "unknown model mode: expected one of default, model_fast, model_strong"

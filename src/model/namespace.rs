@@ -1,4 +1,4 @@
-//! The name that keeps one tenant's sessions and machines apart from another's.
+//! Namespaces: one per tenant. Sessions, machines and events of one namespace are invisible in any other.
 
 use std::fmt;
 
@@ -7,26 +7,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A valid namespace: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, compared by exact spelling.
 ///
-/// Not to be confused with a Socket.IO namespace such as `/cli`. Cheap to hash and small to keep;
-/// a value of this type has been checked, so it is safe in a token, a log line or an object's name.
+/// Unrelated to Socket.IO namespaces such as `/cli`. Its characters need no escaping in tokens, log lines and object names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Namespace(Box<str>);
 
 impl Namespace {
-    /// The most characters (all of them one byte) in a namespace.
+    /// In characters, and in bytes: all characters are ASCII.
     pub const MAX_LEN: usize = 64;
 
-    /// The namespace of a token that names none.
+    /// The namespace of a token without one.
     pub const DEFAULT: &'static str = "default";
 
-    /// Takes `text` as it is, without trimming or changing case; `None` when it breaks a rule.
+    /// Parses `text` without trimming or changing case.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=Self::MAX_LEN).contains(&text.len());
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        (fits && text.bytes().all(allowed)).then(|| Self(text.into()))
+        let valid_length = (1..=Self::MAX_LEN).contains(&text.len());
+        let is_valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        (valid_length && text.bytes().all(is_valid)).then(|| Self(text.into()))
     }
 
-    /// The namespace as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_allowed_characters_are_taken_as_they_are() {
+    fn valid_names_are_unchanged() {
         let longest = "x".repeat(64);
         for text in ["a", "Z", "0", ".", "team-7_b.C", "default", longest.as_str()] {
             assert_eq!(Namespace::parse(text).unwrap().as_str(), text);
@@ -83,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_namespace() {
+    fn invalid_names_are_rejected() {
         let too_long = "x".repeat(65);
         let table = [
             "",
@@ -110,12 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_not_named_is_the_default_one() {
+    fn the_default_namespace_is_default() {
         assert_eq!(Namespace::default(), Namespace::parse("default").unwrap());
     }
 
     #[test]
-    fn json_carries_a_namespace_as_a_string_and_cannot_smuggle_an_invalid_one_in() {
+    fn deserializing_validates_the_name() {
         let namespace: Namespace = serde_json::from_str(r#""team-7""#).unwrap();
         assert_eq!(serde_json::to_string(&namespace).unwrap(), r#""team-7""#);
         assert!(serde_json::from_str::<Namespace>(r#""team 7""#).is_err());

@@ -1,10 +1,8 @@
-//! Whom a socket speaks for, and whose methods it serves.
-
-/// The session or machine that something belongs to. Method names are scoped by it: two sessions may serve the same method.
+/// The session or machine that a connection or an RPC method belongs to. Two owners may register methods of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// The session of this id.
+    /// A session id.
     Session(String),
-    /// The machine of this id.
+    /// A machine id.
     Machine(String),
 }

@@ -1,5 +1,7 @@
-//! The message by which an agent says that it is done and waits (PROTOCOL.md "Push notifications"):
-//! `{type: "event", data: {type: "ready"}}`, bare, or as `content` of a record `{role, content}`.
+//! The ready event: the message of an agent that has finished its task and waits for input.
+//!
+//! It is `{type: "event", data: {type: "ready"}}`, either as the whole message or as `content` of a record `{role, content}`.
+//! Source: PROTOCOL.md "Push notifications".
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,25 +16,25 @@ struct Typed<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Whether a message's content (JSON text) says so.
+/// Whether a message is a ready event. `content` is JSON text.
 pub fn is_ready(content: &str) -> bool {
-    // This runs on every message, and nearly none says so: look before parsing. Inside a text the quotes are escaped.
+    // Avoids parsing nearly all messages. In a JSON string the quotes would be escaped.
     if !content.contains("\"ready\"") {
         return false;
     }
-    is_event(content)
+    is_ready_event(content)
         || JsonObject::parse(content).is_some_and(|record| {
-            let of_agent = record.get("role").is_some_and(|role| matches!(role.get(), "\"agent\"" | "\"assistant\""));
-            of_agent && record.get("content").is_some_and(|content| is_event(content.get()))
+            let is_agent = record.get("role").is_some_and(|role| matches!(role.get(), "\"agent\"" | "\"assistant\""));
+            is_agent && record.get("content").is_some_and(|content| is_ready_event(content.get()))
         })
 }
 
-fn is_event(content: &str) -> bool {
+fn is_ready_event(content: &str) -> bool {
     let data = data_of(content, "\"event\"").flatten();
     data.is_some_and(|data| data_of(data.get(), "\"ready\"").is_some())
 }
 
-/// The data of an object of this type.
+/// Returns the `data` of an object if its `type` is `kind`, a JSON string.
 fn data_of<'a>(text: &'a str, kind: &str) -> Option<Option<&'a RawValue>> {
     let typed: Typed = JsonObject::parse(text).and_then(|_| serde_json::from_str(text).ok())?;
     typed.kind.is_some_and(|known| known.get() == kind).then_some(typed.data)
@@ -43,20 +45,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_ready_when_its_message_says_so() {
-        for ready in [
+    fn a_ready_event_is_recognized_in_each_form() {
+        for content in [
             r#"{"type":"event","data":{"type":"ready"}}"#,
             r#" {"data" : {"x":1, "type":"ready"}, "id":"e", "type":"event"}"#,
             r#"{"role":"agent","content":{"type":"event","data":{"type":"ready"}}}"#,
             r#"{"meta":{},"content":{"id":"1","type":"event","data":{"type":"ready"}},"role":"assistant"}"#,
         ] {
-            assert!(is_ready(ready), "{ready}");
+            assert!(is_ready(content), "{content}");
         }
     }
 
     #[test]
-    fn nothing_else_makes_it_ready() {
-        for other in [
+    fn other_messages_are_not_ready_events() {
+        for content in [
             r#""ready""#,
             r#"{"type":"ready"}"#,
             r#"{"type":"event","data":{"type":"message","message":"ready"}}"#,
@@ -69,7 +71,7 @@ mod tests {
             r#"{"role":"agent","content":"ready"}"#,
             r#"{"type":"event","type":"event","data":{"type":"ready"}"#,
         ] {
-            assert!(!is_ready(other), "{other}");
+            assert!(!is_ready(content), "{content}");
         }
     }
 }

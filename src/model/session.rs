@@ -1,78 +1,70 @@
-//! A session: one conversation with an agent, and the rules on its fields (PROTOCOL.md "The session").
+//! Sessions: conversations with an agent, and the rules on their metadata (PROTOCOL.md "The session").
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::EnumString;
 
-use super::json::{Flaw, Json, JsonObject};
-use super::large::Large;
+use super::json::{InvalidField, Json, JsonObject};
+use super::large::LargeRef;
 use super::namespace::Namespace;
 
-/// Who is in control: the terminal (`local`, the web is read-only) or the web (`remote`). Spec "Control mode".
+/// Where a session is controlled from (specification, "Control mode").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ControlMode {
-    /// The terminal.
+    /// The terminal; the web is read-only.
     Local,
     /// The web.
     Remote,
 }
 
-/// A session as `GET /api/sessions/:id` shows it. Times are Unix milliseconds.
+/// A session as `GET /api/sessions/:id` returns it. Times are Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// The id, a UUID v7.
+    /// A UUID v7.
     pub id: String,
-    /// Whose it is.
     pub namespace: Namespace,
-    /// The CLI's own name of it, by which it finds the session again.
+    /// Chosen by the CLI and unique in the namespace: a CLI that sends it again gets the same session.
     pub tag: String,
     /// The highest message seq; 0 before the first message.
     pub seq: u64,
-    /// When it was made.
     pub created_at: u64,
-    /// When it last changed.
     pub updated_at: u64,
-    /// The last sign of life.
+    /// The time of the last heartbeat.
     pub active_at: u64,
-    /// When `thinking` was last told.
+    /// The time of the last heartbeat that set `thinking`.
     pub thinking_at: u64,
-    /// Whether its CLI is there: a sign of life came in the last 30 s.
+    /// Whether the last heartbeat is at most 30 s old.
     pub active: bool,
-    /// Whether its agent is at work.
+    /// Whether the agent is working.
     pub thinking: bool,
-    /// Who is in control; `None` until a CLI says so.
+    /// `None` until a CLI reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ControlMode>,
-    /// What the CLI says of it ("Sessions" in PROTOCOL.md); of a large value only its head.
+    /// Written by the CLI; only the excerpt of a large value.
     pub metadata: Option<Json>,
-    /// Where the whole of a large one is.
     #[serde(skip)]
-    pub metadata_large: Option<Large>,
-    /// The version of the metadata, from 1 on.
+    pub metadata_large: Option<LargeRef>,
+    /// Starts at 1.
     pub metadata_version: u64,
-    /// Without `completedRequests`, which are kept apart (see [`agent_state`]); of a large one only its head.
+    /// The state without its completed requests; only the excerpt of a large value.
     pub agent_state: Option<Json>,
-    /// Where the whole of a large one is.
     #[serde(skip)]
-    pub agent_state_large: Option<Large>,
-    /// The version of the agent state, from 1 on.
+    pub agent_state_large: Option<LargeRef>,
+    /// Starts at 1.
     pub agent_state_version: u64,
-    /// The todo list of the newest message that has one.
+    /// The list in the newest message that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todos: Option<Json>,
-    /// The permission mode of its agent; `None` until one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
-    /// The model of its agent; `None` until one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
 }
 
 impl Session {
-    /// A session that was just asked for by its tag.
     pub fn new(id: String, namespace: Namespace, tag: String, metadata: Option<Json>, now: u64) -> Self {
         Self {
             id,
@@ -98,44 +90,45 @@ impl Session {
         }
     }
 
-    /// The metadata fields that the hub itself reads.
-    pub fn facts(&self) -> Facts<'_> {
+    pub fn metadata_fields(&self) -> MetadataFields<'_> {
         self.metadata.as_ref().and_then(Json::read).unwrap_or_default()
     }
 
-    /// What a person calls the session: its name, else its summary, else the last part of its path, else how its id begins.
+    /// Returns the first that is not blank: the name, the summary, the last part of the path, the first eight characters of
+    /// the id.
     pub fn title(&self) -> String {
-        let facts = self.facts();
-        let summary = || serde_json::from_str::<Summary>(facts.summary?.get()).ok()?.text;
-        let folder = || facts.path()?.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().map(str::to_owned);
-        let id = || self.id.chars().take(8).collect();
-        let says = |title: &String| !title.trim().is_empty();
-        let title = text(facts.name).filter(says);
-        title.or_else(|| summary().filter(says)).or_else(|| folder().filter(says)).unwrap_or_else(id)
+        let fields = self.metadata_fields();
+        let summary = || serde_json::from_str::<MetadataSummary>(fields.summary?.get()).ok()?.text;
+        let folder = || fields.path()?.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().map(str::to_owned);
+        let short_id = || self.id.chars().take(8).collect();
+        let is_not_blank = |title: &String| !title.trim().is_empty();
+        let name = parse_string(fields.name).filter(is_not_blank);
+        name.or_else(|| summary().filter(is_not_blank))
+            .or_else(|| folder().filter(is_not_blank))
+            .unwrap_or_else(short_id)
     }
 
-    /// Metadata that a CLI gives when it takes the session up again: with the name that the session had, unless it
-    /// brings one.
-    pub fn metadata_for_new_life(&self, given: &Json) -> Json {
-        let old = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        let mut new = JsonObject::parse(given.text()).unwrap_or_default();
-        if let (Some(name), None) = (old.get("name"), new.get("name")) {
+    /// Returns the new metadata with the current name, unless the new metadata has a name.
+    pub fn metadata_keeping_name(&self, new: &Json) -> Json {
+        let current = self.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+        let mut new = JsonObject::parse(new.text()).unwrap_or_default();
+        if let (Some(name), None) = (current.get("name"), new.get("name")) {
             new.set("name", name);
         }
         new.to_json()
     }
 }
 
-/// The metadata with another `name`, all the rest as its author wrote it.
-pub fn renamed(metadata: Option<&Json>, name: &str) -> Json {
+/// Returns the metadata with another `name`.
+pub fn with_name(metadata: Option<&Json>, name: &str) -> Json {
     let value = Json::of(name);
     let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     object.set("name", value.raw());
     object.to_json()
 }
 
-/// The metadata of a session that was archived and is in use again.
-pub fn in_use(metadata: Option<&Json>, now: u64) -> Json {
+/// Returns the metadata with the lifecycle state `running` instead of `archived`.
+pub fn mark_running(metadata: Option<&Json>, now: u64) -> Json {
     let (running, since) = (Json::of("running"), Json::of(&now));
     let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     object.set("lifecycleState", running.raw());
@@ -145,10 +138,10 @@ pub fn in_use(metadata: Option<&Json>, now: u64) -> Json {
     object.to_json()
 }
 
-/// The metadata fields that the hub acts upon; a missing or ill-typed field reads as `None`.
+/// The metadata fields that the hub reads. A field of the wrong type counts as missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Facts<'a> {
+pub struct MetadataFields<'a> {
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -161,54 +154,52 @@ pub struct Facts<'a> {
     lifecycle_state: Option<&'a RawValue>,
 }
 
-/// What stands in `summary`.
 #[derive(Deserialize)]
-struct Summary {
+struct MetadataSummary {
     text: Option<String>,
 }
 
-impl Facts<'_> {
-    /// The session's working directory on its machine.
+impl MetadataFields<'_> {
+    /// The working directory on the machine.
     pub fn path(&self) -> Option<String> {
-        text(self.path)
+        parse_string(self.path)
     }
 
-    /// The agent kind.
     pub fn flavor(&self) -> Option<String> {
-        text(self.flavor)
+        parse_string(self.flavor)
     }
 
-    /// Whether the session was archived.
-    pub fn archived(&self) -> bool {
-        text(self.lifecycle_state).as_deref() == Some("archived")
+    pub fn is_archived(&self) -> bool {
+        parse_string(self.lifecycle_state).as_deref() == Some("archived")
     }
 }
 
-fn text(raw: Option<&RawValue>) -> Option<String> {
+fn parse_string(raw: Option<&RawValue>) -> Option<String> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
-/// Checks what the hub relies on in a session's metadata: an object with the texts `path` and `host`, whose fields have
-/// names of their own, and those that the hub reads or lists a length to bear.
-pub fn check_metadata(metadata: &Json) -> Result<(), Flaw> {
-    let object = JsonObject::checked("metadata", metadata.raw())?;
+/// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`, and
+/// respect [`max_field_bytes`].
+pub fn check_metadata(metadata: &Json) -> Result<(), InvalidField> {
+    let object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
-        if text(object.get(name)).is_none() {
-            return Err(Flaw::new(format!("metadata.{name}"), "must be a text"));
+        if parse_string(object.get(name)).is_none() {
+            return Err(InvalidField::new(format!("metadata.{name}"), "must be a string"));
         }
     }
     for (name, value) in object.members() {
-        // A text may be written with escapes, which are not its length.
-        let is_longer = |limit| value.get().len() > limit && text(Some(value)).is_none_or(|text| text.len() > limit);
-        if let Some(limit) = longest(name).filter(|limit| is_longer(*limit)) {
-            return Err(Flaw::new(format!("metadata.{name}"), format!("must have at most {limit} bytes")));
+        // The limit is for the decoded string: escapes make the JSON longer.
+        let exceeds =
+            |limit| value.get().len() > limit && parse_string(Some(value)).is_none_or(|string| string.len() > limit);
+        if let Some(limit) = max_field_bytes(name).filter(|limit| exceeds(*limit)) {
+            return Err(InvalidField::new(format!("metadata.{name}"), format!("must have at most {limit} bytes")));
         }
     }
     Ok(())
 }
 
-/// How many bytes a field of the metadata may have that the hub reads or lists; any number for the others.
-fn longest(field: &str) -> Option<usize> {
+/// The size limit of a metadata field that the hub reads or lists; `None` for other fields.
+fn max_field_bytes(field: &str) -> Option<usize> {
     match field {
         "path" => Some(4_096),
         "host" | "machineId" => Some(255),
@@ -216,7 +207,7 @@ fn longest(field: &str) -> Option<usize> {
         "summary" | "worktree" => Some(16_384),
         // 255 code points.
         "name" => Some(1_020),
-        // The agent's own id of the conversation, by the agent's kind.
+        // The agent's id of the conversation, one field for each agent kind.
         id if id.ends_with("SessionId") => Some(1_024),
         _ => None,
     }
@@ -232,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_called_by_the_first_of_name_summary_folder_and_id_that_says_something() {
+    fn the_title_is_the_first_of_name_summary_folder_and_id_that_is_not_blank() {
         for (metadata, title) in [
             (r#"{"path":"/code/demo","host":"h","name":"N","summary":{"text":"S"}}"#, "N"),
             (r#"{"path":"/code/demo","host":"h","name":" ","summary":{"text":"S"}}"#, "S"),
@@ -245,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn renaming_keeps_every_other_field() {
+    fn renaming_preserves_the_other_fields() {
         let s = session(r#"{"path":"/w","host":"h","x":1.50}"#);
         assert_eq!(
-            renamed(s.metadata.as_ref(), "new \"name\"").text(),
+            with_name(s.metadata.as_ref(), "new \"name\"").text(),
             r#"{"path":"/w","host":"h","x":1.50,"name":"new \"name\""}"#
         );
     }
 
     #[test]
-    fn metadata_must_name_its_path_and_host() {
-        let field = |text: &str| check_metadata(&Json::parse(text).unwrap()).map_err(|flaw| flaw.field);
+    fn metadata_must_have_a_path_and_a_host() {
+        let field = |text: &str| check_metadata(&Json::parse(text).unwrap()).map_err(|error| error.field);
         assert_eq!(field(r#"{"path":"/w","host":"h"}"#), Ok(()));
         assert_eq!(field(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
         assert_eq!(field(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
@@ -266,11 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_hub_reads_of_the_metadata_has_a_length_to_bear() {
+    fn the_fields_that_the_hub_reads_have_a_size_limit() {
         let with = |name: &str, value: &str| {
             let mut metadata = serde_json::json!({"path": "/w", "host": "h"});
             metadata[name] = serde_json::from_str(value).unwrap();
-            check_metadata(&Json::of(&metadata)).map_err(|flaw| flaw.field)
+            check_metadata(&Json::of(&metadata)).map_err(|error| error.field)
         };
         let limits = [
             ("path", 4_096),

@@ -1,85 +1,69 @@
-//! To-do lists, as agents write them into their messages.
+//! To-do lists in the messages of agents.
 //!
-//! A message with a list replaces the session's list; the newest one counts. Agents are not in the hub's hands, so
-//! reading is tolerant: what cannot be read is left out rather than guessed at.
-//! Source: decisions, "Todos".
+//! Each message with a list replaces the session's list. Parsing is lenient, because the hub does not control what agents
+//! write: an entry of another shape is skipped.
+//! Source: PROTOCOL.md "Todos".
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::keyword::MAX_KEYWORD_BYTES;
 use super::vocabulary::Vocabulary;
 
-/// One entry of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
-    /// The agent's own id of the entry, else its place in the list: `3` (from `TodoWrite`), `plan-3` (from a plan).
+    /// The agent's id, by default the position in the list: `3` (in `TodoWrite`), `plan-3` (in a plan).
     pub id: String,
-    /// What is to be done.
     pub content: String,
-    /// How far it is.
     pub status: TodoStatus,
-    /// How much it matters.
     pub priority: TodoPriority,
 }
 
-/// How far a to-do is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
-    /// Not begun.
     Pending,
-    /// Being worked on.
     InProgress,
-    /// Done.
     Completed,
 }
 
-/// How much a to-do matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoPriority {
-    /// First.
     High,
-    /// In between; what an entry without a priority has.
     Medium,
-    /// Last.
     Low,
 }
 
-/// How much of a to-do list is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Entries with status completed.
     pub completed: usize,
-    /// All entries.
     pub total: usize,
 }
 
-/// Counts what is done.
 pub fn progress(todos: &[TodoItem]) -> Progress {
-    let is_done = |todo: &&TodoItem| todo.status == TodoStatus::Completed;
-    Progress { completed: todos.iter().filter(is_done).count(), total: todos.len() }
+    let is_completed = |todo: &&TodoItem| todo.status == TodoStatus::Completed;
+    Progress { completed: todos.iter().filter(is_completed).count(), total: todos.len() }
 }
 
-/// The to-do list that a message's `content` (JSON text) carries, or `None` when it carries none.
+/// Returns the to-do list of a message. `content` is JSON text.
 ///
-/// The list is looked for in a record `{role: "agent" | "assistant", content}`, which is the message itself or stands
-/// in its `message`, `data.message` or `payload.message`. When a message writes several lists, the last one counts.
+/// The list is searched in a record `{role: "agent" | "assistant", content}`, which is the message itself or its `message`,
+/// `data.message` or `payload.message`. The last list of a message wins.
 ///
-/// - An empty list is a list: the agent cleared it.
-/// - An entry without text, or with a status that is none of the three, is left out; the others keep their places. A
-///   list of which nothing can be read is no list, so that the one before it stays.
-/// - A missing status is `pending`; a missing or unknown priority is `medium`.
+/// - An empty list is valid: the agent cleared its list.
+/// - An entry without `content` or with an unknown `status` is skipped; the others keep their positions. A list in which all
+///   entries are skipped is ignored, so that the previous list remains.
+/// - The default status is `pending`. The default priority, also for an unknown one, is `medium`.
 pub fn extract(content: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
-    // This runs on every message, and nearly none has a list: look before parsing. The quotes keep prose with "plan"
-    // in it out; inside a JSON text that is quoted once more they would be escaped.
+    // Avoids parsing nearly all messages. With its quotes "plan" matches no prose: in a JSON string they would be escaped.
     if !content.contains("\"TodoWrite\"") && !content.contains("\"plan\"") {
         return None;
     }
-    let message: Envelope = object(content)?;
-    let wrapped = [message.message, message_in(message.data), message_in(message.payload)];
-    let inner = wrapped.into_iter().flatten().map(RawValue::get);
-    std::iter::once(content).chain(inner).find_map(|record| in_record(record, vocabulary))
+    let message: Envelope = parse_object(content)?;
+    let nested = [message.message, message_field(message.data), message_field(message.payload)];
+    let nested = nested.into_iter().flatten().map(RawValue::get);
+    std::iter::once(content).chain(nested).find_map(|record| parse_record(record, vocabulary))
 }
 
 #[derive(Deserialize)]
@@ -100,8 +84,7 @@ struct Record<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// What stands in a record's `content`, in that one's `data`, and in the blocks of an assistant's message: objects
-/// that say their `type`.
+/// An object with a `type`: the `content` of a record, its `data`, or a block of an assistant's message.
 #[derive(Deserialize)]
 struct Typed<'a> {
     #[serde(borrow, rename = "type")]
@@ -136,95 +119,94 @@ struct Entry<'a> {
     priority: Option<&'a RawValue>,
 }
 
-/// Reads a JSON object. Derived structs would take arrays too, as positional fields.
-fn object<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
+/// Parses a JSON object. A derived struct would also accept an array, as positional fields.
+fn parse_object<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
     let is_object = json.trim_ascii_start().starts_with('{');
     is_object.then(|| serde_json::from_str(json).ok()).flatten()
 }
 
-fn message_in(outer: Option<&RawValue>) -> Option<&RawValue> {
-    object::<Envelope>(outer?.get())?.message
+fn message_field(outer: Option<&RawValue>) -> Option<&RawValue> {
+    parse_object::<Envelope>(outer?.get())?.message
 }
 
-fn text(value: Option<&RawValue>) -> Option<String> {
+fn parse_string(value: Option<&RawValue>) -> Option<String> {
     serde_json::from_str(value?.get()).ok()
 }
 
-fn items(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
+fn parse_array(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
     let list = value?.get();
-    // Of a text serde would make an error that contains all of it.
+    // The error for a string would contain all of it.
     list.starts_with('[').then(|| serde_json::from_str(list).ok()).flatten()
 }
 
-/// A word of an enumeration; none of them is this long, and of another text serde would make an error that contains it.
-fn word<T: for<'a> Deserialize<'a>>(value: &RawValue) -> Option<T> {
-    const MAX_WORD: usize = 64;
-    (value.get().len() <= MAX_WORD).then(|| serde_json::from_str(value.get()).ok()).flatten()
+/// Parses a variant of an enum. The length is checked first, because the error for an unknown variant contains all of it.
+fn parse_variant<T: for<'a> Deserialize<'a>>(value: &RawValue) -> Option<T> {
+    (value.get().len() <= MAX_KEYWORD_BYTES).then(|| serde_json::from_str(value.get()).ok()).flatten()
 }
 
-fn in_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
-    let record: Record = object(record)?;
-    if !matches!(text(record.role)?.as_str(), "agent" | "assistant") {
+fn parse_record(record: &str, vocabulary: &Vocabulary) -> Option<Vec<TodoItem>> {
+    let record: Record = parse_object(record)?;
+    if !matches!(parse_string(record.role)?.as_str(), "agent" | "assistant") {
         return None;
     }
-    let content: Typed = object(record.content?.get())?;
-    let data: Typed = object(content.data?.get())?;
-    let kind = text(content.kind)?;
-    let of_agent = || vocabulary.agent(&kind).is_ok();
-    match text(data.kind)?.as_str() {
-        "assistant" if kind == "output" => in_assistant_message(data.message?.get()),
-        "tool-call" if of_agent() => in_todo_write(&data),
-        "plan" if of_agent() => list(data.entries, "plan-"),
+    let content: Typed = parse_object(record.content?.get())?;
+    let data: Typed = parse_object(content.data?.get())?;
+    let kind = parse_string(content.kind)?;
+    let is_agent_kind = || vocabulary.agent(&kind).is_ok();
+    match parse_string(data.kind)?.as_str() {
+        "assistant" if kind == "output" => parse_assistant_message(data.message?.get()),
+        "tool-call" if is_agent_kind() => parse_todo_write(&data),
+        "plan" if is_agent_kind() => parse_list(data.entries, "plan-"),
         _ => None,
     }
 }
 
-fn in_assistant_message(message: &str) -> Option<Vec<TodoItem>> {
-    let message: Record = object(message)?;
-    let blocks = items(message.content)?;
+fn parse_assistant_message(message: &str) -> Option<Vec<TodoItem>> {
+    let message: Record = parse_object(message)?;
+    let blocks = parse_array(message.content)?;
     blocks.iter().rev().find_map(|block| {
-        let block: Typed = object(block.get())?;
-        let is_tool_use = text(block.kind)? == "tool_use";
-        is_tool_use.then(|| in_todo_write(&block)).flatten()
+        let block: Typed = parse_object(block.get())?;
+        let is_tool_use = parse_string(block.kind)? == "tool_use";
+        is_tool_use.then(|| parse_todo_write(&block)).flatten()
     })
 }
 
-fn in_todo_write(call: &Typed<'_>) -> Option<Vec<TodoItem>> {
-    if text(call.name)? != "TodoWrite" {
+fn parse_todo_write(call: &Typed<'_>) -> Option<Vec<TodoItem>> {
+    if parse_string(call.name)? != "TodoWrite" {
         return None;
     }
-    let input: TodoInput = object(call.input?.get())?;
-    list(input.todos, "")
+    let input: TodoInput = parse_object(call.input?.get())?;
+    parse_list(input.todos, "")
 }
 
-fn list(entries: Option<&RawValue>, id_prefix: &str) -> Option<Vec<TodoItem>> {
-    let entries = items(entries)?;
-    let readable: Vec<TodoItem> = entries
+fn parse_list(entries: Option<&RawValue>, id_prefix: &str) -> Option<Vec<TodoItem>> {
+    let entries = parse_array(entries)?;
+    let items: Vec<TodoItem> = entries
         .iter()
         .zip(1_usize..)
-        .filter_map(|(entry, place)| item(entry, || format!("{id_prefix}{place}")))
+        .filter_map(|(entry, position)| parse_item(entry, || format!("{id_prefix}{position}")))
         .collect();
-    (entries.is_empty() || !readable.is_empty()).then_some(readable)
+    (entries.is_empty() || !items.is_empty()).then_some(items)
 }
 
-fn item(entry: &RawValue, default_id: impl FnOnce() -> String) -> Option<TodoItem> {
-    let entry: Entry = object(entry.get())?;
+fn parse_item(entry: &RawValue, default_id: impl FnOnce() -> String) -> Option<TodoItem> {
+    let entry: Entry = parse_object(entry.get())?;
     let status = match entry.status {
         None => TodoStatus::Pending,
-        Some(status) => word(status)?,
+        Some(status) => parse_variant(status)?,
     };
     Some(TodoItem {
-        id: id(entry.id).unwrap_or_else(default_id),
-        content: text(entry.content)?,
+        id: parse_id(entry.id).unwrap_or_else(default_id),
+        content: parse_string(entry.content)?,
         status,
-        priority: entry.priority.and_then(word).unwrap_or(TodoPriority::Medium),
+        priority: entry.priority.and_then(parse_variant).unwrap_or(TodoPriority::Medium),
     })
 }
 
-/// Ids are text; agents also number their entries.
-fn id(value: Option<&RawValue>) -> Option<String> {
+/// Parses an id, a string or a number.
+fn parse_id(value: Option<&RawValue>) -> Option<String> {
     let number = value.filter(|value| value.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()));
-    text(value).filter(|id| !id.is_empty()).or_else(|| Some(number?.get().to_owned()))
+    parse_string(value).filter(|id| !id.is_empty()).or_else(|| Some(number?.get().to_owned()))
 }
 
 #[cfg(test)]

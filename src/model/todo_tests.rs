@@ -1,4 +1,4 @@
-//! Stories of to-do extraction: every listed shape in every listed wrapping, and what only looks like one.
+//! Tests of to-do extraction: each shape of a list in each envelope, and messages that only resemble them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -6,16 +6,16 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn read(content: &str) -> Option<Vec<TodoItem>> {
+fn extract_default(content: &str) -> Option<Vec<TodoItem>> {
     extract(content, &Vocabulary::default())
 }
 
-fn of(content: &Value) -> Option<Vec<TodoItem>> {
-    read(&content.to_string())
+fn extract_value(content: &Value) -> Option<Vec<TodoItem>> {
+    extract_default(&content.to_string())
 }
 
-/// A list in short: `id content status priority` of each entry.
-fn brief(todos: &[TodoItem]) -> Vec<String> {
+/// Formats each entry as `id content status priority`.
+fn format_items(todos: &[TodoItem]) -> Vec<String> {
     let word = |value: Value| value.as_str().unwrap().to_owned();
     todos
         .iter()
@@ -27,8 +27,8 @@ fn brief(todos: &[TodoItem]) -> Vec<String> {
         .collect()
 }
 
-fn briefly(content: &Value) -> Vec<String> {
-    brief(&of(content).unwrap_or_else(|| panic!("no todos in {content}")))
+fn extract_formatted(content: &Value) -> Vec<String> {
+    format_items(&extract_value(content).unwrap_or_else(|| panic!("no todos in {content}")))
 }
 
 fn two_todos() -> Value {
@@ -63,16 +63,16 @@ fn agent(content: Value) -> Value {
 }
 
 #[test]
-fn an_assistant_message_with_the_todo_writing_tool_use_is_read() {
+fn a_todo_write_tool_use_in_an_assistant_message_is_read() {
     let blocks = json!([{"type": "text", "text": "Let me plan."}, tool_use("TodoWrite", two_todos())]);
-    assert_eq!(briefly(&agent(output(blocks))), TWO_TODOS);
+    assert_eq!(extract_formatted(&agent(output(blocks))), TWO_TODOS);
 }
 
 #[test]
 fn a_tool_call_of_each_agent_kind_is_read() {
     for kind in ["alpha", "beta", "gamma", "delta", "epsilon"] {
         let content = agent(tool_call(kind, "TodoWrite", two_todos()));
-        assert_eq!(briefly(&content), TWO_TODOS, "{kind}");
+        assert_eq!(extract_formatted(&content), TWO_TODOS, "{kind}");
     }
 }
 
@@ -85,18 +85,18 @@ fn a_plan_of_each_agent_kind_is_read_and_its_entries_are_numbered() {
             {"content": "water", "priority": "medium", "status": "in_progress"},
         ]);
         let expected = ["plan-1 dig pending low", "p plant completed high", "plan-3 water in_progress medium"];
-        assert_eq!(briefly(&agent(plan(kind, entries))), expected, "{kind}");
+        assert_eq!(extract_formatted(&agent(plan(kind, entries))), expected, "{kind}");
     }
 }
 
 #[test]
-fn the_record_may_stand_bare_or_in_any_of_the_wrappings_and_in_both_roles() {
+fn a_record_is_found_in_each_envelope_and_with_both_roles() {
     for role in ["agent", "assistant"] {
         for content in
             [output(json!([tool_use("TodoWrite", two_todos())])), tool_call("beta", "TodoWrite", two_todos())]
         {
             let record = json!({"role": role, "content": content});
-            let wrappings = [
+            let envelopes = [
                 record.clone(),
                 json!({"message": record, "type": "x"}),
                 json!({"data": {"message": record}}),
@@ -104,15 +104,15 @@ fn the_record_may_stand_bare_or_in_any_of_the_wrappings_and_in_both_roles() {
                 json!({"message": "hello", "data": 5, "payload": {"message": record}}),
                 json!({"role": "user", "content": "hello", "message": record}),
             ];
-            for wrapped in wrappings {
-                assert_eq!(briefly(&wrapped), TWO_TODOS, "{wrapped}");
+            for content in envelopes {
+                assert_eq!(extract_formatted(&content), TWO_TODOS, "{content}");
             }
         }
     }
 }
 
 #[test]
-fn what_only_looks_like_a_list_is_none() {
+fn other_messages_have_no_list() {
     let todo_write = || output(json!([tool_use("TodoWrite", two_todos())]));
     let record = agent(todo_write());
     let table = [
@@ -123,7 +123,7 @@ fn what_only_looks_like_a_list_is_none() {
         json!({"role": ["agent"], "content": todo_write()}),
         json!({"content": todo_write()}),
         todo_write(),
-        // The wrapping.
+        // The envelope.
         json!({"payload": record}),
         json!({"data": record}),
         json!({"data": {"payload": {"message": record}}}),
@@ -161,15 +161,15 @@ fn what_only_looks_like_a_list_is_none() {
         agent(plan("beta", json!([{"content": "dig", "status": "someday"}]))),
     ];
     for content in table {
-        assert_eq!(of(&content), None, "{content}");
+        assert_eq!(extract_value(&content), None, "{content}");
     }
     for broken in ["", "\"plan\"", "{\"plan\"", "{\"TodoWrite\":}", "null \"plan\""] {
-        assert_eq!(read(broken), None, "{broken:?}");
+        assert_eq!(extract_default(broken), None, "{broken:?}");
     }
 }
 
 #[test]
-fn an_entry_that_cannot_be_read_is_left_out_and_the_others_keep_their_places() {
+fn invalid_entries_are_skipped_and_the_others_keep_their_positions() {
     let entries = json!([
         {"content": "dig", "status": "done"},
         {"content": "plant", "status": "pending"},
@@ -180,17 +180,17 @@ fn an_entry_that_cannot_be_read_is_left_out_and_the_others_keep_their_places() {
         {"content": "rest", "status": "completed"},
     ]);
     assert_eq!(
-        briefly(&agent(tool_call("alpha", "TodoWrite", entries.clone()))),
+        extract_formatted(&agent(tool_call("alpha", "TodoWrite", entries.clone()))),
         ["2 plant pending medium", "7 rest completed medium"]
     );
     assert_eq!(
-        briefly(&agent(plan("alpha", entries))),
+        extract_formatted(&agent(plan("alpha", entries))),
         ["plan-2 plant pending medium", "plan-7 rest completed medium"]
     );
 }
 
 #[test]
-fn missing_parts_of_an_entry_are_filled_in() {
+fn missing_fields_of_an_entry_have_defaults() {
     let entries = json!([
         {"content": "no status"},
         {"content": "null status", "status": null, "priority": null, "id": null},
@@ -202,7 +202,7 @@ fn missing_parts_of_an_entry_are_filled_in() {
         {"content": "more", "activeForm": "Doing more", "id": "\u{e9}\"\n"},
     ]);
     assert_eq!(
-        briefly(&agent(tool_call("alpha", "TodoWrite", entries))),
+        extract_formatted(&agent(tool_call("alpha", "TodoWrite", entries))),
         [
             "1 no status pending medium",
             "2 null status pending medium",
@@ -218,39 +218,39 @@ fn missing_parts_of_an_entry_are_filled_in() {
 
 #[test]
 fn an_empty_list_clears_the_list() {
-    assert_eq!(of(&agent(tool_call("alpha", "TodoWrite", json!([])))), Some(vec![]));
-    assert_eq!(of(&agent(plan("alpha", json!([])))), Some(vec![]));
-    assert_eq!(of(&agent(output(json!([tool_use("TodoWrite", json!([]))])))), Some(vec![]));
+    assert_eq!(extract_value(&agent(tool_call("alpha", "TodoWrite", json!([])))), Some(vec![]));
+    assert_eq!(extract_value(&agent(plan("alpha", json!([])))), Some(vec![]));
+    assert_eq!(extract_value(&agent(output(json!([tool_use("TodoWrite", json!([]))])))), Some(vec![]));
 }
 
 #[test]
-fn the_last_of_several_lists_counts() {
+fn the_last_of_several_lists_wins() {
     let blocks = json!([
         tool_use("TodoWrite", json!([{"content": "old"}])),
         tool_use("TodoWrite", two_todos()),
         tool_use("Other", json!([{"content": "other"}])),
         tool_use("TodoWrite", json!("broken")),
     ]);
-    assert_eq!(briefly(&agent(output(blocks))), TWO_TODOS);
+    assert_eq!(extract_formatted(&agent(output(blocks))), TWO_TODOS);
 }
 
 #[test]
-fn a_deployment_may_have_its_own_word_for_an_agent_kind() {
+fn an_alias_of_an_agent_kind_is_recognized() {
     let content = agent(plan("zeta", two_todos())).to_string();
-    assert_eq!(read(&content), None);
+    assert_eq!(extract_default(&content), None);
     let found = extract(&content, &Vocabulary::parse(r#"{"agents":{"zeta":"beta"}}"#).unwrap()).unwrap();
     assert_eq!(found[1].id, "plan-2");
 }
 
 #[test]
-fn white_space_in_the_text_does_not_matter() {
+fn white_space_is_ignored() {
     let content = serde_json::to_string_pretty(&agent(plan("beta", two_todos()))).unwrap();
-    assert_eq!(brief(&read(&format!("\n {content} \n")).unwrap()).len(), 2);
+    assert_eq!(format_items(&extract_default(&format!("\n {content} \n")).unwrap()).len(), 2);
 }
 
 #[test]
-fn items_are_written_in_the_words_of_the_interface() {
-    let todos = of(&agent(tool_call("alpha", "TodoWrite", two_todos()))).unwrap();
+fn items_are_serialized_as_the_protocol_specifies() {
+    let todos = extract_value(&agent(tool_call("alpha", "TodoWrite", two_todos()))).unwrap();
     let json = serde_json::to_value(&todos).unwrap();
     assert_eq!(
         json,
@@ -264,7 +264,7 @@ fn items_are_written_in_the_words_of_the_interface() {
 
 #[test]
 fn progress_counts_what_is_completed() {
-    let todos = of(&agent(tool_call("alpha", "TodoWrite", two_todos()))).unwrap();
+    let todos = extract_value(&agent(tool_call("alpha", "TodoWrite", two_todos()))).unwrap();
     let json = serde_json::to_value(progress(&todos)).unwrap();
     assert_eq!(json, json!({"completed": 1, "total": 2}));
     assert_eq!(progress(&[]), Progress { completed: 0, total: 0 });
@@ -279,22 +279,22 @@ fn a_deeply_nested_message_does_not_exhaust_the_stack() {
         r#"{{"x":{deep},"role":"agent","content":{{"type":"beta","data":{{"type":"plan","entries":{entries}}}}}}}"#
     );
     let small_stack = std::thread::Builder::new().stack_size(128 * 1024);
-    let found = small_stack.spawn(move || read(&content)).unwrap().join().unwrap();
-    assert_eq!(brief(&found.unwrap()), ["plan-1 dig pending medium"]);
+    let found = small_stack.spawn(move || extract_default(&content)).unwrap().join().unwrap();
+    assert_eq!(format_items(&found.unwrap()), ["plan-1 dig pending medium"]);
 }
 
 proptest! {
     #[test]
-    fn no_text_is_a_panic(start in any::<String>(), end in any::<String>()) {
-        prop_assert_eq!(read(&format!("{start}\"plan\"{end}")), None);
+    fn arbitrary_text_does_not_panic(start in any::<String>(), end in any::<String>()) {
+        prop_assert_eq!(extract_default(&format!("{start}\"plan\"{end}")), None);
     }
 
     #[test]
-    fn any_entries_give_items_of_them_in_order(
+    fn items_have_the_order_of_the_entries(
         contents in prop::collection::vec(any::<String>(), 0..8),
     ) {
         let entries: Vec<Value> = contents.iter().map(|text| json!({"content": text})).collect();
-        let found = of(&agent(plan("gamma", json!(entries)))).unwrap();
+        let found = extract_value(&agent(plan("gamma", json!(entries)))).unwrap();
         let read: Vec<String> = found.into_iter().map(|todo| todo.content).collect();
         prop_assert_eq!(read, contents);
     }

@@ -15,9 +15,9 @@ use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
 use crate::hub::peers::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
 use crate::hub::push::subscriptions::{PushConfig, parse_max_subscriptions};
+use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
-use crate::model::words::parse_truth;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::reads::PatientReads;
@@ -55,7 +55,7 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     Ok(PushConfig {
         keys: VapidKeys::configured(public.as_deref(), private.as_deref())?,
         subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
-        insecure: parse_truth("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
+        insecure: parse_bool("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
         max_subscriptions: parse_max_subscriptions(most.as_deref())?,
     })
 }

@@ -16,7 +16,7 @@ use super::rows::{
 use super::{Statement, sql};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
-use crate::model::large::Large;
+use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -198,7 +198,7 @@ impl<O: Weigh> Journal<O> {
     }
 
     /// A large value that is noted and on its way nowhere yet.
-    pub fn noted_value(&self, large: &Large) -> Option<Json> {
+    pub fn noted_value(&self, large: &LargeRef) -> Option<Json> {
         let cut = self.batches.iter().flat_map(|batch| &batch.values);
         let mut values = self.noted.values.iter().chain(cut);
         values.find(|value| value.large == *large).map(|value| value.value.clone())

@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use thiserror::Error;
 
 use crate::model::json::Json;
-use crate::model::large::Large;
+use crate::model::large::LargeRef;
 
 /// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
 #[derive(Debug, Clone, PartialEq)]
@@ -209,7 +209,7 @@ impl Columns {
     }
 
     /// The next column as the parts of a value of this version; none when the value stands in its own column.
-    pub fn large(&mut self, version: u64) -> Option<Large> {
-        self.maybe_text().and_then(|name| Large::named(&name, version))
+    pub fn large(&mut self, version: u64) -> Option<LargeRef> {
+        self.maybe_text().and_then(|name| LargeRef::parse(&name, version))
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Statement, Value, sql};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
-use crate::model::large::Large;
+use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
@@ -188,14 +188,14 @@ impl<'a> SessionRow<'a> {
             agent_state_version: s.agent_state_version,
             todos: s.todos.as_ref().map(|j| j.text()),
             parts: count([&s.metadata_large, &s.agent_state_large]),
-            metadata_parts: s.metadata_large.as_ref().map(Large::to_string),
-            agent_state_parts: s.agent_state_large.as_ref().map(Large::to_string),
+            metadata_parts: s.metadata_large.as_ref().map(LargeRef::to_string),
+            agent_state_parts: s.agent_state_large.as_ref().map(LargeRef::to_string),
         }
     }
 }
 
 /// How many parts the values of a row have; none for nearly every row.
-fn count(values: [&Option<Large>; 2]) -> Option<usize> {
+fn count(values: [&Option<LargeRef>; 2]) -> Option<usize> {
     values.into_iter().flatten().map(|large| large.parts).reduce(|one, other| one + other)
 }
 
@@ -205,7 +205,7 @@ pub struct LargeValue {
     /// The session or machine that it belongs to.
     pub owner: String,
     /// Under which name its parts are kept.
-    pub large: Large,
+    pub large: LargeRef,
     /// The whole.
     pub value: Json,
 }
@@ -214,7 +214,7 @@ impl LargeValue {
     /// A value under a new id of its parts.
     pub fn new(owner: &str, version: u64, id: String, value: Json) -> Self {
         let text = value.text();
-        let large = Large { version, parts: parts(text).count(), bytes: text.len(), id };
+        let large = LargeRef { version, parts: parts(text).count(), bytes: text.len(), id };
         Self { owner: owner.to_owned(), large, value }
     }
 }
@@ -389,8 +389,8 @@ impl<'a> MachineRow<'a> {
             runner_state: m.runner_state.as_ref().map(|j| j.text()),
             runner_state_version: m.runner_state_version,
             parts: count([&m.metadata_large, &m.runner_state_large]),
-            metadata_parts: m.metadata_large.as_ref().map(Large::to_string),
-            runner_state_parts: m.runner_state_large.as_ref().map(Large::to_string),
+            metadata_parts: m.metadata_large.as_ref().map(LargeRef::to_string),
+            runner_state_parts: m.runner_state_large.as_ref().map(LargeRef::to_string),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Columns, Database, DbError, Found, Row, Statement, sql};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
-use crate::model::summary::Facts;
+use crate::model::summary::SummaryFields;
 
 /// Where a message stands that was seen before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Resu
 }
 
 /// What the lines of all sessions of the namespace are made of.
-pub async fn facts(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Facts>, DbError> {
+pub async fn facts(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
     let rows = super::query(db, Statement::new(sql::LINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
     let facts = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok();
     Ok(rows.into_iter().filter_map(facts).collect())

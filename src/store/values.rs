@@ -2,7 +2,7 @@
 
 use super::rows::PARTS_AT_ONCE;
 use super::{Columns, Database, DbError, Statement, query, sql};
-use crate::model::large::Large;
+use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 
 /// Adds the whole of a large value to a text, from a few of its parts at a time. Answers whether it is all there: another
@@ -11,7 +11,7 @@ pub async fn add(
     db: &dyn Database,
     namespace: &Namespace,
     owner: &str,
-    large: &Large,
+    large: &LargeRef,
     text: &mut String,
 ) -> Result<bool, DbError> {
     let name = large.to_string();

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use super::field_types::{optional_scalar, optional_word, scalar, shown};
 use super::fields::{FieldError, read_object};
-use crate::model::json::{Json, unescaped};
+use crate::model::json::{Json, unescape};
+use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::session::ControlMode;
-use crate::model::words::MAX_WORD;
 
 /// The Socket.IO namespace of CLIs.
 pub const NAMESPACE: &str = "/cli";
@@ -70,7 +70,7 @@ pub struct NewMessage<'a> {
 impl NewMessage<'_> {
     /// The content; a JSON string that holds JSON is unwrapped.
     pub fn content(&self) -> Json {
-        unescaped(self.message.get()).and_then(Json::of_text).unwrap_or_else(|| Json::from(self.message))
+        unescape(self.message.get()).and_then(Json::from_string).unwrap_or_else(|| Json::from(self.message))
     }
 
     /// How many bytes it has as it came.
@@ -126,8 +126,11 @@ impl SessionAlive {
     fn checked(self) -> Result<Self, FieldError> {
         let words = [("permissionMode", &self.permission_mode), ("modelMode", &self.model_mode)];
         for (field, word) in words {
-            if word.as_ref().is_some_and(|word| word.len() > MAX_WORD) {
-                return Err(FieldError::new(field, format!("Field `{field}` must have at most {MAX_WORD} bytes.")));
+            if word.as_ref().is_some_and(|word| word.len() > MAX_KEYWORD_BYTES) {
+                return Err(FieldError::new(
+                    field,
+                    format!("Field `{field}` must have at most {MAX_KEYWORD_BYTES} bytes."),
+                ));
             }
         }
         Ok(self)

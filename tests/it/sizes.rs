@@ -6,7 +6,7 @@ use crate::support::quiet;
 use crate::support::rest::Reply;
 use crate::support::sqlite::On;
 use serde_json::{Value, json};
-use session_gateway_hub::model::event::MAX_EVENT_CONTENT;
+use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
 use session_gateway_hub::store::rows::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, PART_BYTES, PARTS_AT_ONCE};
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 
@@ -247,7 +247,7 @@ async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one
     let (world, session, mut cli) = live_with_machine().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    for size in [MAX_EVENT_CONTENT, MAX_EVENT_CONTENT + 1, MAX_CONTENT_BYTES] {
+    for size in [MAX_EVENT_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES + 1, MAX_CONTENT_BYTES] {
         let content = object("", size);
         let whole: Value = serde_json::from_str(&content).unwrap();
         let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
@@ -258,7 +258,7 @@ async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one
         let told = web.event_of("message-received").await;
         let message = &told["message"];
         assert_eq!((&message["id"], &message["seq"]), (&ack["id"], &ack["seq"]));
-        if size <= MAX_EVENT_CONTENT {
+        if size <= MAX_EVENT_CONTENT_BYTES {
             assert!(message["content"] == whole);
         } else {
             assert_eq!((message.get("content"), &message["contentBytes"]), (None, &json!(size)));

@@ -16,7 +16,7 @@ use crate::hub::sessions::messages::Draft;
 use crate::hub::sessions::presence::Effect;
 use crate::hub::sessions::updates::Updated;
 use crate::model::json::Json;
-use crate::model::large::MAX_IN_ROW;
+use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::NAMESPACE;
 use crate::wire::cli::{
     CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
@@ -129,7 +129,7 @@ impl Hub {
 
     /// A value out of its frame. It is in memory already: one for which there is no room is refused before it is copied.
     fn take_out(&self, value: &RawValue) -> Result<Json, Error> {
-        if value.get().len() > MAX_IN_ROW {
+        if value.get().len() > MAX_INLINE_BYTES {
             self.state().check_room_for(value.get().len())?;
         }
         Ok(Json::from(value))

@@ -17,7 +17,7 @@ use crate::hub::state::liveness::is_fresh;
 use crate::hub::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::{Field, Large};
+use crate::model::large::{Field, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -64,7 +64,7 @@ impl MachinePart {
     }
 
     /// What memory holds of it, where the whole of a large one is, and its version.
-    fn of(self, m: &mut Machine) -> (&mut Option<Json>, &mut Option<Large>, &mut u64) {
+    fn of(self, m: &mut Machine) -> (&mut Option<Json>, &mut Option<LargeRef>, &mut u64) {
         match self {
             Self::Metadata => (&mut m.metadata, &mut m.metadata_large, &mut m.metadata_version),
             Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_large, &mut m.runner_state_version),
@@ -311,10 +311,11 @@ impl Hub {
         would_be: usize,
     ) {
         let id = m.id.clone();
-        let in_row = if would_be > MAX_MACHINE_BYTES { SMALL_VALUE } else { part.field().in_row() };
+        let max_inline_bytes = if would_be > MAX_MACHINE_BYTES { SMALL_VALUE } else { part.field().max_inline_bytes() };
         let (held, large, version) = part.of(m);
         let old = large.take();
-        (*held, *large) = self.keep_within(in_row, journal, (&id, part.field()), *version, old.as_ref(), value);
+        (*held, *large) =
+            self.keep_within(max_inline_bytes, journal, (&id, part.field()), *version, old.as_ref(), value);
     }
 
     fn tell_machine(

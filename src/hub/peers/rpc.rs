@@ -6,7 +6,7 @@ use futures::channel::oneshot;
 
 use crate::hub::peers::grace::Grace;
 use crate::hub::ports::ConnId;
-use crate::model::json::unescaped;
+use crate::model::json::unescape;
 use crate::model::owner::Owner;
 use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
@@ -202,7 +202,7 @@ pub fn refusal(result: &str) -> Option<String> {
 /// The result is a JSON object inside a JSON string; a CLI that acknowledges with the object itself is understood too.
 fn read_answer(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();
-    let object = if text.starts_with('"') { unescaped(text)? } else { text.to_owned() };
+    let object = if text.starts_with('"') { unescape(text)? } else { text.to_owned() };
     let is_object = object.trim_start().starts_with('{');
     let valid = is_object && serde_json::from_str::<&serde_json::value::RawValue>(&object).is_ok();
     valid.then_some(object)

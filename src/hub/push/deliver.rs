@@ -19,7 +19,7 @@ use crate::hub::push::queue::{
 };
 use crate::hub::push::subscriptions::{NOTE_NO_SUBSCRIBERS, Subscriber, Subscriptions};
 use crate::hub::{Hub, State};
-use crate::model::agent_state::{self, Asked};
+use crate::model::agent_state::{self, PendingRequest};
 use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::endpoint::{Endpoint, EndpointId};
@@ -88,13 +88,13 @@ impl Hub {
         session: &Session,
         state: Option<&Json>,
     ) -> Option<Notification> {
-        let asked = agent_state::newly_asked(session.agent_state.as_ref(), state);
+        let asked = agent_state::new_requests(session.agent_state.as_ref(), state);
         session.active.then(|| of_requests(session, &asked)).flatten()
     }
 
     /// The notification of an agent that is done.
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
-        let flavor = session.facts().flavor();
+        let flavor = session.metadata_fields().flavor();
         let agent = flavor.as_deref().unwrap_or_else(|| self.config.vocabulary.default_agent());
         Notification::ready(&session.id, &session.title(), agent)
     }
@@ -212,7 +212,7 @@ impl Hub {
             let session = state.memory.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.earlier.iter().chain([request]);
             let waits = session.and_then(|session| {
-                of_requests(session, &agent_state::still_asked(session.agent_state.as_ref(), ids.map(String::as_str)))
+                of_requests(session, &agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str)))
             });
             let Some(waits) = waits else { return Decision::Over(Fate::Answered) };
             *notification = waits;
@@ -352,9 +352,9 @@ impl Hub {
 }
 
 /// The notification of permission requests: of the last one, which stands for those before it.
-fn of_requests(session: &Session, asked: &[Asked]) -> Option<Notification> {
+fn of_requests(session: &Session, asked: &[PendingRequest]) -> Option<Notification> {
     let title = session.title();
-    let of_one = |Asked { id, tool }: &Asked| {
+    let of_one = |PendingRequest { id, tool }: &PendingRequest| {
         Notification::permission(&session.id, &title, id, tool.as_deref().unwrap_or("a tool"))
     };
     asked.iter().map(of_one).reduce(|earlier, mut last| {

@@ -11,15 +11,15 @@ use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::read_parts;
 use crate::hub::state::cache::Archived;
 use crate::hub::{Hub, State};
-use crate::model::agent_state::Parts;
+use crate::model::agent_state::AgentState;
 use crate::model::event::Event;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::large::Field;
 use crate::model::owner::Owner;
-use crate::model::session::{Session, check_metadata, renamed};
-use crate::model::summary::Line;
+use crate::model::session::{Session, check_metadata, with_name};
+use crate::model::summary::SessionSummary;
 use crate::model::todo;
-use crate::model::words::MAX_WORD;
 use crate::store::Found;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
@@ -162,8 +162,8 @@ impl Hub {
             for one in facts.iter_mut().filter(|one| one.active) {
                 one.active_at = one.active_at.max(state.heard(&Owner::Session(one.id.clone())));
             }
-            let lines: Vec<Line> = facts.into_iter().map(Line::of).collect();
-            let is_active = |line: &&Line| line.active && state.memory.entry(&line.id).is_none();
+            let lines: Vec<SessionSummary> = facts.into_iter().map(SessionSummary::of).collect();
+            let is_active = |line: &&SessionSummary| line.active && state.memory.entry(&line.id).is_none();
             let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
             if state.memory.take_up_lines(mark, lines) {
                 active.into_iter().for_each(|id| self.start_clock(&mut state, Owner::Session(id)));
@@ -175,12 +175,12 @@ impl Hub {
     /// The namespace's session of a tag, or a new one; answers its id.
     pub async fn session_by_tag(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
         check_tag(&new.tag)?;
-        if new.model.as_ref().is_some_and(|model| model.len() > MAX_WORD) {
-            return Err(Error::field("model", format!("Field `model` must have at most {MAX_WORD} bytes.")));
+        if new.model.as_ref().is_some_and(|model| model.len() > MAX_KEYWORD_BYTES) {
+            return Err(Error::field("model", format!("Field `model` must have at most {MAX_KEYWORD_BYTES} bytes.")));
         }
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         check_metadata(&new.metadata)?;
-        let agent_state = new.agent_state.as_ref().map_or(Ok(Parts::default()), read_parts)?;
+        let agent_state = new.agent_state.as_ref().map_or(Ok(AgentState::default()), read_parts)?;
         self.load_tag(&new.tag).await?;
         let (id, waiter) = {
             let mut state = self.state();
@@ -225,14 +225,14 @@ impl Hub {
     /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        if entry.session.facts().archived() {
-            let metadata = entry.session.metadata_for_new_life(metadata);
+        if entry.session.metadata_fields().is_archived() {
+            let metadata = entry.session.metadata_keeping_name(metadata);
             self.set_metadata(state, id, metadata, None)?;
         }
         Ok(id.to_owned())
     }
 
-    fn create(&self, state: &mut State, new: &NewSession, agent_state: Parts) -> String {
+    fn create(&self, state: &mut State, new: &NewSession, agent_state: AgentState) -> String {
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);
@@ -259,7 +259,7 @@ impl Hub {
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
             }
-            let metadata = renamed(metadata.as_ref(), name);
+            let metadata = with_name(metadata.as_ref(), name);
             check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
             let version = self.set_metadata(state, id, metadata, None)?;
             Ok((state.wait(), version))

@@ -159,7 +159,7 @@ impl Hub {
         let metadata = carried_over(gone, metadata);
         let (head, large) = match Field::Metadata.is_large(&metadata) {
             true => {
-                (Field::Metadata.head(&metadata), Some(LargeValue::new(&stays.id, version, self.new_id(), metadata)))
+                (Field::Metadata.excerpt(&metadata), Some(LargeValue::new(&stays.id, version, self.new_id(), metadata)))
             }
             false => (metadata, None),
         };

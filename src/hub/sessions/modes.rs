@@ -9,10 +9,10 @@ use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::sessions::updates::Changes;
 use crate::model::event::Event;
+use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
-use crate::model::words::MAX_WORD;
 use crate::store::journal::Extent;
 use crate::wire::field_types::{Object, optional_scalar};
 
@@ -95,7 +95,7 @@ impl Hub {
                 Setting::Model(_) => &applied.model_mode,
             };
             let mut named = applied.permission_mode.iter().chain(&applied.model_mode);
-            asked.is_some() && named.all(|word| word.len() <= MAX_WORD)
+            asked.is_some() && named.all(|word| word.len() <= MAX_KEYWORD_BYTES)
         };
         let failed = result.error.is_some();
         let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());
@@ -110,7 +110,7 @@ impl Hub {
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {
         let state = self.state();
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        Ok(self.config.vocabulary.flavor(entry.session.facts().flavor().as_deref()))
+        Ok(self.config.vocabulary.flavor(entry.session.metadata_fields().flavor().as_deref()))
     }
 
     /// Whether the session's agent takes a permission mode; the session must be in memory.

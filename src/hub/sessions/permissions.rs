@@ -12,7 +12,7 @@ use crate::hub::large::PENDING;
 use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::{Hub, State};
-use crate::model::agent_state::{self, Answer, Decision, Parts, Status};
+use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::method::Method;
@@ -130,7 +130,7 @@ impl Hub {
         let record = self.record(answer, entry.session.permission_mode.as_deref());
         let moved = base.and_then(|base| agent_state::complete(&base, request, &record));
         if let Some((base, completed)) = moved {
-            let parts = Parts { base: Some(base), completed: vec![(request.to_owned(), completed)] };
+            let parts = AgentState { base: Some(base), completed: vec![(request.to_owned(), completed)] };
             self.set_agent_state(state, id, parts, None)?;
         }
         Ok(state.wait())

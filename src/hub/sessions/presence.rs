@@ -14,7 +14,7 @@ use crate::hub::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::model::session::{Session, in_use};
+use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
 use crate::wire::cli::{SessionAlive, SessionEnd};
 
@@ -105,13 +105,13 @@ impl Hub {
         let (effect, tell) = {
             let mut state = self.state();
             let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
-            if archived.is_none() && entry.session.facts().archived() {
+            if archived.is_none() && entry.session.metadata_fields().is_archived() {
                 return Ok(Effect::None);
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
             state.check_room()?;
             if let Some(metadata) = archived {
-                self.set_metadata(&mut state, &alive.sid, in_use(Some(&metadata), now), None)?;
+                self.set_metadata(&mut state, &alive.sid, mark_running(Some(&metadata), now), None)?;
             }
             let may_remind = state.reminders.may_tell(now);
             let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
@@ -146,7 +146,7 @@ impl Hub {
     async fn metadata_to_bring_back(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
         let comes_back = |state: &State| {
             let entry = state.memory.entry(id);
-            entry.is_some_and(|entry| entry.session.facts().archived() && !entry.session.active)
+            entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
                 && state.claims.expected(id, self.rt.now())
         };
         if !comes_back(&self.state()) {

@@ -145,7 +145,7 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
 
 /// What the machine needs; `None` when the session does not know the agent's own id of its conversation.
 fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
-    let facts = session.facts();
+    let facts = session.metadata_fields();
     let kind = match vocabulary.flavor(facts.flavor().as_deref()) {
         Flavor::Agent(kind) => kind,
         Flavor::Unknown => return None,
@@ -153,7 +153,7 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
     let agent = facts.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.as_ref()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
-    let resume_session_id = vocabulary.agent_words(kind, &agent).find_map(id_of)?;
+    let resume_session_id = vocabulary.agent_names(kind, &agent).find_map(id_of)?;
     Some(ResumeParams { directory: facts.path()?, agent, session_id: session.id.clone(), resume_session_id })
 }
 

@@ -14,11 +14,11 @@ use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::Record;
 use crate::hub::{Hub, State};
-use crate::model::agent_state::{self, Parts};
+use crate::model::agent_state::{self, AgentState};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::event::Event;
 use crate::model::json::Json;
-use crate::model::large::{Field, MAX_IN_ROW};
+use crate::model::large::{Field, MAX_INLINE_BYTES};
 use crate::model::owner::Owner;
 use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::Extent;
@@ -295,7 +295,7 @@ impl Hub {
         &self,
         state: &mut State,
         id: &str,
-        parts: Parts,
+        parts: AgentState,
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
@@ -310,7 +310,7 @@ impl Hub {
         let small =
             (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
         let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), Text::of);
-        let small = small.filter(|_| told.length() <= MAX_IN_ROW);
+        let small = small.filter(|_| told.length() <= MAX_INLINE_BYTES);
         let old = s.agent_state_large.take();
         (s.agent_state, s.agent_state_large) =
             self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
@@ -371,7 +371,7 @@ impl State {
 }
 
 /// A state taken apart, each part of a size that can be kept.
-pub(in crate::hub) fn read_parts(value: &Json) -> Result<Parts, Error> {
+pub(in crate::hub) fn read_parts(value: &Json) -> Result<AgentState, Error> {
     let parts = agent_state::split(value)?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
     check_waiting(parts.base.as_ref())?;
@@ -388,7 +388,7 @@ fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
     if !is_large_state(base) {
         return Ok(());
     }
-    let sizes = agent_state::waiting_sizes(base);
+    let sizes = agent_state::pending_request_sizes(base);
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
         return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
     }
@@ -401,8 +401,8 @@ fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
 /// A state with completed requests, as CLIs are told of it.
 fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Text {
     match base.filter(|base| Field::AgentState.is_large(base)) {
-        Some(base) => match agent_state::record(completed) {
-            Some(record) => Text::with_member(base.clone(), agent_state::COMPLETED, &record),
+        Some(base) => match agent_state::completed_to_json(completed) {
+            Some(record) => Text::with_member(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
             None => Text::kept(Field::AgentState, Some(base.clone())),
         },
         None => Text::of(agent_state::join(base, completed)),

@@ -12,7 +12,7 @@ use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
-use crate::model::summary::{Facts, Line};
+use crate::model::summary::{SessionSummary, SummaryFields};
 use crate::store::journal::Snapshot;
 
 /// How many sessions are held that nobody uses at the moment.
@@ -44,7 +44,7 @@ pub struct Entry {
     /// The session as it is now, with changes that are not durable yet.
     pub session: Session,
     /// The session's line in the list, made when it is first asked for after a change.
-    line: Option<Line>,
+    line: Option<SessionSummary>,
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
     /// Its completed permission requests; loaded when they are needed.
@@ -66,8 +66,8 @@ impl Entry {
     }
 
     /// The session's line in the list.
-    fn line(&mut self) -> &Line {
-        self.line.get_or_insert_with(|| Line::of(Facts::of(&self.session)))
+    fn line(&mut self) -> &SessionSummary {
+        self.line.get_or_insert_with(|| SessionSummary::of(SummaryFields::of(&self.session)))
     }
 
     /// How much memory it takes, about.
@@ -94,7 +94,7 @@ pub struct Memory {
     sessions: HashMap<String, Entry>,
     by_tag: HashMap<String, String>,
     /// The lines of sessions that are not held.
-    lines: HashMap<String, Line>,
+    lines: HashMap<String, SessionSummary>,
     /// Whether every session of the namespace is held or has its line.
     listed: bool,
     /// The list as it was asked for last, while nothing has changed since.
@@ -256,7 +256,7 @@ impl Memory {
 
     /// Takes up the lines of all sessions, as they were read from the database since a moment; what memory knows of a
     /// session is newer. Answers whether they could be: too much may have happened since.
-    pub fn take_up_lines(&mut self, mark: Mark, lines: Vec<Line>) -> bool {
+    pub fn take_up_lines(&mut self, mark: Mark, lines: Vec<SessionSummary>) -> bool {
         let left = usize::try_from(self.left - mark.left).unwrap_or(usize::MAX);
         if left > self.last_left.len() {
             return false;
@@ -278,21 +278,21 @@ impl Memory {
         if let Some((_, list)) = self.list.as_ref().filter(|(kept, _)| *kept == archived) {
             return Arc::clone(list);
         }
-        let wanted = |line: &&Line| match archived {
+        let wanted = |line: &&SessionSummary| match archived {
             Archived::Include => true,
             Archived::Exclude => !line.archived,
             Archived::Only => line.archived,
         };
         let held = self.sessions.values_mut().map(Entry::line);
-        let mut shown: Vec<&Line> = held.chain(self.lines.values()).filter(wanted).collect();
+        let mut shown: Vec<&SessionSummary> = held.chain(self.lines.values()).filter(wanted).collect();
         sort_by(&mut shown, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
-        let mut list = String::with_capacity(shown.iter().map(|line| line.text.len() + 1).sum::<usize>() + 2);
+        let mut list = String::with_capacity(shown.iter().map(|line| line.json.len() + 1).sum::<usize>() + 2);
         list.push('[');
         for line in shown {
             if list.len() > 1 {
                 list.push(',');
             }
-            list.push_str(&line.text);
+            list.push_str(&line.json);
         }
         list.push(']');
         let list: Arc<str> = Arc::from(list);

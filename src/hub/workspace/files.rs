@@ -77,7 +77,7 @@ impl Hub {
         self.load_session(id).await?;
         let state = self.state();
         let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        let facts = entry.session.facts();
+        let facts = entry.session.metadata_fields();
         let path = facts.path().unwrap_or_default();
         Ok(Workspace { session: id.to_owned(), path, flavor: facts.flavor() })
     }

@@ -11,7 +11,7 @@ use crate::support::store::{
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::{ControlMode, Session};
-use session_gateway_hub::model::summary::{Facts, Line};
+use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{Range, page};
 use session_gateway_hub::store::journal::{Extent, Journal};
 use session_gateway_hub::store::{Database, DbError, Found, machines, secrets, sessions};
@@ -38,8 +38,9 @@ async fn a_session_is_read_back_as_it_was_written() {
     put(&db, &full).await;
     assert_eq!(held(&db, "s").await, full);
     assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
-    let lines: Vec<Line> = sessions::facts(&db, &team()).await.unwrap().into_iter().map(Line::of).collect();
-    assert_eq!(lines, [Line::of(Facts::of(&full))]);
+    let lines: Vec<SessionSummary> =
+        sessions::facts(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
+    assert_eq!(lines, [SessionSummary::of(SummaryFields::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
     put(&db, &changed).await;

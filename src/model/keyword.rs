@@ -1,0 +1,46 @@
+//! Keywords: the enumerated strings of the protocol and of the settings. Case and white space are significant.
+
+use strum::VariantNames;
+
+/// The longest name of a mode, an agent or a method, in bytes.
+pub const MAX_KEYWORD_BYTES: usize = 64;
+
+/// The error for a string that is not a keyword of its enumeration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {kind}: expected one of {expected}")]
+pub struct UnknownKeyword {
+    /// What the enumeration lists, such as `permission mode`.
+    pub kind: &'static str,
+    /// The valid keywords, separated by commas.
+    pub expected: String,
+}
+
+impl UnknownKeyword {
+    pub fn of<T: VariantNames>(kind: &'static str) -> Self {
+        Self { kind, expected: T::VARIANTS.join(", ") }
+    }
+}
+
+/// Parses the setting `name`: `true` or `false` in any case, `false` when it is not set. Any other value is an error, so that
+/// a typo can't turn off a security setting.
+pub fn parse_bool(name: &str, text: Option<&str>) -> Result<bool, String> {
+    match text.map(str::to_ascii_lowercase).as_deref() {
+        Some("true") => Ok(true),
+        None | Some("false") => Ok(false),
+        Some(word) => Err(format!("{name} must be `true` or `false`, but is `{word}`.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bool_is_true_or_false_and_false_by_default() {
+        let parse = |text| parse_bool("SETTING", text);
+        assert_eq!([None, Some("false"), Some("TRUE")].map(parse), [Ok(false), Ok(false), Ok(true)]);
+        for invalid in ["", "yes", "1", " true"] {
+            assert!(parse(Some(invalid)).is_err_and(|error| error.starts_with("SETTING must be")), "{invalid}");
+        }
+    }
+}
