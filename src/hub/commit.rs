@@ -1,6 +1,5 @@
 //! The way of every write: noted in the journal, committed in batches, and only then told to anyone.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,14 +8,11 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use super::error::Error;
-use super::peers::frame_text::Text;
 use super::ports::ConnId;
+use super::state::effect::Effect;
 use super::{Hub, State, note_key};
 use crate::model::event::Event;
-use crate::model::message::Message;
-use crate::model::owner::Owner;
-use crate::push::payload::Notification;
-use crate::store::journal::{Batch, Weigh};
+use crate::store::journal::Batch;
 use crate::store::{DbError, Row, Statement};
 
 /// How many notes make a burst: more than one message and what follows from it.
@@ -32,83 +28,9 @@ const GROWTH_BYTES: usize = 100_000;
 /// How many bytes may wait for the database, with what is to be told then, before new changes are refused.
 pub const MAX_WAITING_BYTES: usize = 40_000_000;
 
-/// What happens once the changes noted before it are durable, or have failed.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A frame for one socket.
-    Reply {
-        /// The socket.
-        conn: ConnId,
-        /// The frame once it is durable.
-        done: Text,
-        /// The frame when it failed.
-        failed: String,
-    },
-    /// An event for web clients; dropped on failure.
-    Publish(Event),
-    /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
-    Update {
-        /// The session or machine.
-        owner: Owner,
-        /// The socket that caused it.
-        except: Option<ConnId>,
-        /// The frame.
-        frame: Text,
-    },
-    /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
-    /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
-    Message {
-        /// The id of its session.
-        session: String,
-        /// The socket that sent it; `None` when the web did.
-        except: Option<ConnId>,
-        /// The message.
-        message: Message,
-        /// The seq of the `update` event.
-        number: u64,
-    },
-    /// A notification for somebody who may be away; dropped on failure.
-    Notify(Notification),
-    /// The notebook may forget the clock of a session or machine that is not active any more.
-    Departed(Owner),
-    /// Somebody who waits.
-    Waiter(oneshot::Sender<Result<(), Error>>),
-}
-
-impl Outcome {
-    /// Whether web clients are told of it.
-    pub fn is_event(&self) -> bool {
-        matches!(self, Self::Publish(_) | Self::Message { .. })
-    }
-
-    /// What web clients are told.
-    pub fn event(&self) -> Option<Cow<'_, Event>> {
-        match self {
-            Self::Publish(event) => Some(Cow::Borrowed(event)),
-            Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
-            Self::Reply { .. } | Self::Update { .. } | Self::Notify(_) | Self::Departed(_) | Self::Waiter(_) => None,
-        }
-    }
-}
-
-impl Weigh for Outcome {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Reply { done, failed, .. } => done.bytes() + failed.len(),
-            Self::Publish(event) => event.body.len(),
-            Self::Update { frame, .. } => frame.bytes(),
-            Self::Message { message, .. } => message.content.text().len(),
-            Self::Notify(Notification { body, earlier, .. }) => {
-                body.len() + earlier.iter().map(String::len).sum::<usize>()
-            }
-            Self::Departed(_) | Self::Waiter(_) => 0,
-        }
-    }
-}
-
 impl Hub {
     /// Waits until everything noted so far is durable. What was read from memory before, anybody may see then.
-    pub(super) fn settled(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+    pub(super) fn flushed(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let waiter = {
                 let mut state = self.state();
@@ -137,8 +59,8 @@ impl Hub {
     pub(super) fn flush(self: &Arc<Self>) {
         let claimed = {
             let mut state = self.state();
-            let State { journal, memory, .. } = &mut *state;
-            journal.cut(&self.config.namespace, memory);
+            let State { journal, cache, .. } = &mut *state;
+            journal.cut(&self.config.namespace, cache);
             journal.claim()
         };
         if claimed {
@@ -152,8 +74,8 @@ impl Hub {
             self.gather().await;
             let batch = {
                 let mut state = self.state();
-                let State { journal, memory, .. } = &mut *state;
-                journal.take(&self.config.namespace, memory)
+                let State { journal, cache, .. } = &mut *state;
+                journal.take(&self.config.namespace, cache)
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
@@ -165,18 +87,18 @@ impl Hub {
                     }
                 }
                 Err(error) => {
-                    let unheard = error.leaves_doubt().then(|| self.unheard(&batch.outcomes));
+                    let clis_that_missed = error.leaves_doubt().then(|| self.clis_that_missed(&batch.outcomes));
                     self.forget(batch.outcomes, &Error::from(error.clone()));
                     // They come back, and read what stands.
-                    self.send_away(unheard.into_iter().flatten());
-                    self.untold(&error).await;
+                    self.send_away(clis_that_missed.into_iter().flatten());
+                    self.handle_failed_batch(&error).await;
                 }
             }
         }
     }
 
     /// Writes a batch with the log of its events, after what has to be written before it. Answers the events' numbers.
-    async fn write(&self, batch: &mut Batch<Outcome>) -> Result<Range<u64>, DbError> {
+    async fn write(&self, batch: &mut Batch<Effect>) -> Result<Range<u64>, DbError> {
         for statements in batch.ahead(&self.config.namespace) {
             self.commit(statements).await?;
         }
@@ -186,29 +108,27 @@ impl Hub {
     }
 
     /// The CLIs that would have heard of what a batch was to change.
-    fn unheard(&self, outcomes: &[Outcome]) -> BTreeSet<ConnId> {
+    fn clis_that_missed(&self, outcomes: &[Effect]) -> BTreeSet<ConnId> {
         let state = self.state();
         let told = outcomes.iter().filter_map(|outcome| match outcome {
-            Outcome::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
-            Outcome::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
-            Outcome::Reply { .. }
-            | Outcome::Publish(_)
-            | Outcome::Notify(_)
-            | Outcome::Departed(_)
-            | Outcome::Waiter(_) => None,
+            Effect::Update { owner, except, .. } => Some((state.connections.of(owner), except)),
+            Effect::Message { session, except, .. } => Some((state.connections.of_session(session), except)),
+            Effect::Reply { .. } | Effect::Publish(_) | Effect::Notify(_) | Effect::Departed(_) | Effect::Waiter(_) => {
+                None
+            }
         });
-        let mut unheard = BTreeSet::new();
+        let mut clis_that_missed = BTreeSet::new();
         for (conns, except) in told {
-            unheard.extend(conns.iter().copied().filter(|conn| Some(*conn) != *except));
+            clis_that_missed.extend(conns.iter().copied().filter(|conn| Some(*conn) != *except));
         }
-        unheard
+        clis_that_missed
     }
 
     /// Memory had run ahead with what could not be written: it is dropped, and with it all that was built upon it.
-    pub(super) fn forget(&self, outcomes: Vec<Outcome>, error: &Error) {
+    pub(super) fn forget(&self, outcomes: Vec<Effect>, error: &Error) {
         let abandoned = {
             let mut state = self.state();
-            state.memory.clear();
+            state.cache.clear();
             state.journal.abandon()
         };
         self.fail(outcomes.into_iter().chain(abandoned), error);
@@ -256,65 +176,79 @@ impl Hub {
     }
 
     /// What was waited for is durable: the outcomes happen.
-    pub(super) fn settle(&self, outcomes: Vec<Outcome>, mut numbers: Range<u64>) {
+    pub(super) fn settle(&self, outcomes: Vec<Effect>, mut numbers: Range<u64>) {
         let mut state = self.state();
         let mut ended = false;
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.put_together()),
-                Outcome::Publish(event) => self.publish(&mut state, numbers.next(), || event),
-                Outcome::Update { owner, except, frame } => {
+                Effect::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.put_together()),
+                Effect::Publish(event) => self.publish(&mut state, numbers.next(), || event),
+                Effect::Update { owner, except, frame } => {
                     let of_owner = state.connections.of(&owner).iter().copied();
                     let to: Vec<ConnId> = of_owner.filter(|conn| Some(*conn) != except).collect();
                     if !to.is_empty() {
                         self.send_update(&mut state, &to, &frame.put_together());
                     }
                 }
-                Outcome::Message { session, except, message, number } => {
+                Effect::Message { session, except, message, number } => {
                     self.tell_message(&mut state, &session, except, &message, number);
                     self.publish(&mut state, numbers.next(), || Event::message_received(&session, &message));
                 }
-                Outcome::Notify(notification) => self.notify(&mut state, notification),
-                Outcome::Departed(owner) => {
+                Effect::Notify(notification) => self.notify(&mut state, notification),
+                Effect::Departed(owner) => {
                     if !state.liveness.runs(&owner) {
-                        self.rt.unnote(&note_key(&owner));
+                        self.rt.kv_delete(&note_key(&owner));
                     }
                     ended = true;
                 }
-                Outcome::Waiter(waiter) => {
+                Effect::Waiter(waiter) => {
                     let _ = waiter.send(Ok(()));
                 }
             }
         }
-        self.keep_told(&mut state);
+        self.persist_last_event_seq(&mut state);
         if ended {
             state.make_room();
         }
     }
 
-    fn fail(&self, outcomes: impl Iterator<Item = Outcome>, error: &Error) {
+    fn fail(&self, outcomes: impl Iterator<Item = Effect>, error: &Error) {
         for outcome in outcomes {
             match outcome {
-                Outcome::Reply { conn, failed, .. } => self.send_answer(&mut self.state(), conn, &failed),
-                Outcome::Waiter(waiter) => {
+                Effect::Reply { conn, failed, .. } => self.send_answer(&mut self.state(), conn, &failed),
+                Effect::Waiter(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // It is still active in the database: its clock goes on, and brings this up again.
-                Outcome::Departed(owner) => {
+                Effect::Departed(owner) => {
                     let mut state = self.state();
                     self.sign(&mut state, owner, None);
                 }
-                Outcome::Publish(_) | Outcome::Update { .. } | Outcome::Message { .. } | Outcome::Notify(_) => {}
+                Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }
     }
 }
 
+/// When a keep-alive is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckTiming {
+    /// At once: it changed nothing that has to be written.
+    Now,
+    /// When the writes queued so far are durable.
+    OnCommit,
+}
+
 impl State {
+    /// When a keep-alive is acknowledged. One that changed nothing may repeat a value whose write is still queued.
+    pub(super) fn ack_timing(&self, changed: bool) -> AckTiming {
+        if changed || self.journal.busy() { AckTiming::OnCommit } else { AckTiming::Now }
+    }
+
     /// Notes somebody who waits for everything noted before.
     pub(super) fn wait(&mut self) -> oneshot::Receiver<Result<(), Error>> {
         let (sender, receiver) = oneshot::channel();
-        self.journal.then(Outcome::Waiter(sender));
+        self.journal.on_commit(Effect::Waiter(sender));
         receiver
     }
 

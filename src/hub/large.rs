@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::commit::Outcome;
 use super::error::{Error, Kind};
 use super::state::cache::Entry;
 use super::state::completed_requests::Record;
+use super::state::effect::Effect;
 use super::{Hub, State};
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
@@ -56,7 +56,7 @@ impl Hub {
     /// What memory holds of a new value, in the place of an older one. The whole of a large one is noted.
     pub(super) fn keep(
         &self,
-        journal: &mut Journal<Outcome>,
+        journal: &mut Journal<Effect>,
         (owner, field): (&str, Field),
         version: u64,
         old: Option<&LargeRef>,
@@ -69,7 +69,7 @@ impl Hub {
     pub(super) fn keep_within(
         &self,
         max_inline_bytes: usize,
-        journal: &mut Journal<Outcome>,
+        journal: &mut Journal<Effect>,
         (owner, field): (&str, Field),
         version: u64,
         old: Option<&LargeRef>,
@@ -101,7 +101,7 @@ impl Hub {
             self.load_session(id).await?;
             let large = {
                 let mut state = self.state();
-                let Some(entry) = state.memory.entry(id) else { continue };
+                let Some(entry) = state.cache.entry(id) else { continue };
                 match (part.kept)(&entry.session) {
                     (value, None) => {
                         let value = value.cloned();
@@ -113,7 +113,7 @@ impl Hub {
             let _turn = self.large_reads.lock().await;
             let whole = self.whole(id, &large).await?;
             let mut state = self.state();
-            let entry = state.memory.entry(id);
+            let entry = state.cache.entry(id);
             let stands = entry.is_some_and(|entry| (part.kept)(&entry.session).1 == Some(&large));
             match whole {
                 Some(whole) if stands => return change(&mut state, Some(whole)),
@@ -125,7 +125,7 @@ impl Hub {
 
     /// The whole of a large value, once it is durable; none when another one took its place.
     pub(super) async fn whole(self: &Arc<Self>, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
-        self.settled().await?;
+        self.flushed().await?;
         self.durable_whole(owner, large).await
     }
 
@@ -141,7 +141,7 @@ impl Hub {
 
     /// A session as JSON text, whole as clients see it, once everything it shows is durable.
     pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let show = |state: &State| state.memory.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
+        let show = |state: &State| state.cache.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
         let mut outdated = Vec::new();
         loop {
             self.load_shown(id).await?;
@@ -155,7 +155,7 @@ impl Hub {
     /// A machine as JSON text, once everything it shows is durable.
     pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
         let machine = |state: &State| {
-            let machine = state.memory.machines().and_then(|machines| machines.get(id));
+            let machine = state.cache.machines().and_then(|machines| machines.get(id));
             machine.map(pieces_of_machine).ok_or(Error::Missing(Kind::Machine))
         };
         let mut outdated = Vec::new();
@@ -176,7 +176,7 @@ impl Hub {
         mut pieces: Vec<Piece>,
         outdated: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
-        self.settled().await?;
+        self.flushed().await?;
         if let [Piece::Own(text)] = pieces.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }

@@ -39,7 +39,6 @@ use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
 use crate::store::response_budget::{Reservation, ResponseBudget};
-use commit::Outcome;
 use events::log::EventLog;
 use events::numbering::Fanout;
 use inbound::admission::OPENING_MS;
@@ -50,8 +49,9 @@ use ports::{ConnId, Runtime};
 use push::deliver::Push;
 use push::subscriptions::PushConfig;
 use sessions::presence::Reminders;
-use state::cache::Memory;
+use state::cache::Cache;
 use state::claims::Claims;
+use state::effect::Effect;
 use state::liveness::Liveness;
 use state::schedule::{HEARTBEAT_MS, PING_MS, Schedule};
 use state::watches::Watches;
@@ -105,8 +105,8 @@ struct State {
     /// What web clients that come back may ask for; none while nobody can come back.
     log: Option<EventLog>,
     schedule: Schedule,
-    memory: Memory,
-    journal: Journal<Outcome>,
+    cache: Cache,
+    journal: Journal<Effect>,
     /// Whether the notebook keeps the namespace: somebody with a good token was here.
     noted: bool,
     watches: Watches,
@@ -127,7 +127,7 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        let noted = rt.notes(NOTE_BEATEN).pop().and_then(|(_, at)| at.parse().ok());
+        let noted = rt.kv_list(NOTE_BEATEN).pop().and_then(|(_, at)| at.parse().ok());
         let beaten: u64 = noted.unwrap_or(now);
         let mut state = State {
             connections: Connections::default(),
@@ -137,14 +137,14 @@ impl Hub {
             fanout: Fanout::new(&config.namespace, now),
             log: None,
             schedule: Schedule::beaten_until(beaten),
-            memory: Memory::default(),
+            cache: Cache::default(),
             journal: Journal::default(),
-            noted: !rt.notes(NOTE_NAMESPACE).is_empty(),
+            noted: !rt.kv_list(NOTE_NAMESPACE).is_empty(),
             watches: Watches::default(),
             claims: Claims::default(),
             uploads: Room::default(),
             reminders: Reminders::default(),
-            push: Push::restore(rt.notes(push::deliver::NOTES)),
+            push: Push::restore(rt.kv_list(push::deliver::NOTES)),
             ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
@@ -162,7 +162,7 @@ impl Hub {
             }
             state.connections.put(conn, peer);
         }
-        for (key, note) in rt.notes(NOTE_ALIVE) {
+        for (key, note) in rt.kv_list(NOTE_ALIVE) {
             let Some(owner) = note_owner(&key) else { continue };
             let signs = state.connections.clis().filter_map(|(_, c)| match &c.peer {
                 Peer::Cli(cli) => cli.alive_at(&owner),
@@ -173,7 +173,7 @@ impl Hub {
             let left = note.parse().ok();
             let sign = signs.max().or(left);
             if sign.is_none() {
-                rt.note(&key, &now.to_string());
+                rt.kv_put(&key, &now.to_string());
             }
             if state.connections.of(&owner).is_empty() {
                 state.rpc.grace.cut_off(owner.clone(), left, now);
@@ -182,10 +182,10 @@ impl Hub {
         }
         // Whoever is there was there before a sleep, into which no batch goes: a restart takes all sockets.
         let rested = !state.is_alone() && !rt.was_interrupted();
-        let note = rt.notes(NOTE_EPOCH).pop().map(|(_, note)| note);
+        let note = rt.kv_list(NOTE_EPOCH).pop().map(|(_, note)| note);
         let epoch = Epoch::of_wake(note.as_deref(), rested, now);
         let notebook = Arc::clone(&rt);
-        let keep = Box::new(move |epoch: Epoch| notebook.note(NOTE_EPOCH, &epoch.note()));
+        let keep = Box::new(move |epoch: Epoch| notebook.kv_put(NOTE_EPOCH, &epoch.note()));
         if note.is_some() && !rested {
             // Or a hub that finds sockets after the next sleep would go on in the epoch of before.
             keep(epoch);
@@ -280,7 +280,7 @@ impl Hub {
             (state.schedule.ring(now), !state.is_alone())
         };
         if heard {
-            self.rt.note(NOTE_BEATEN, &now.to_string());
+            self.rt.kv_put(NOTE_BEATEN, &now.to_string());
         }
         self.state().rpc.expire(now);
         self.expire_watches(now);
@@ -310,7 +310,7 @@ impl Hub {
         if state.is_alone() {
             let now = self.rt.now();
             state.schedule.begin(now);
-            self.rt.note(NOTE_BEATEN, &now.to_string());
+            self.rt.kv_put(NOTE_BEATEN, &now.to_string());
         }
     }
 

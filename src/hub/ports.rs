@@ -77,11 +77,11 @@ pub trait Runtime: Send + Sync {
     /// why there is no answer.
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>>;
     /// Notes a value in the object's own storage, which survives sleep and restarts.
-    fn note(&self, key: &str, value: &str);
+    fn kv_put(&self, key: &str, value: &str);
     /// Removes a note.
-    fn unnote(&self, key: &str);
+    fn kv_delete(&self, key: &str);
     /// Whether something other than a sleep may have ended the hub before this one, although the sockets are still there.
     fn was_interrupted(&self) -> bool;
     /// All notes whose key starts with the prefix.
-    fn notes(&self, prefix: &str) -> Vec<(String, String)>;
+    fn kv_list(&self, prefix: &str) -> Vec<(String, String)>;
 }

@@ -184,7 +184,7 @@ impl Shell {
             return Ok(Rc::clone(awake));
         }
         let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js.clone());
-        let noted = runtime.notes(NOTE_NAMESPACE).pop().map(|(_, value)| value);
+        let noted = runtime.kv_list(NOTE_NAMESPACE).pop().map(|(_, value)| value);
         let name = noted.as_deref().or(namespace).ok_or(Asleep::Nameless)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::config(&self.env, namespace)?;

@@ -174,7 +174,7 @@ impl Runtime for ObjectRuntime {
         }))
     }
 
-    fn note(&self, key: &str, value: &str) {
+    fn kv_put(&self, key: &str, value: &str) {
         if !self.created.swap(true, Ordering::Relaxed) {
             log(self.sql.exec(CREATE, None).map(drop));
         }
@@ -184,7 +184,7 @@ impl Runtime for ObjectRuntime {
         }
     }
 
-    fn unnote(&self, key: &str) {
+    fn kv_delete(&self, key: &str) {
         if self.created.load(Ordering::Relaxed) {
             log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
         }
@@ -194,7 +194,7 @@ impl Runtime for ObjectRuntime {
         was_interrupted()
     }
 
-    fn notes(&self, prefix: &str) -> Vec<(String, String)> {
+    fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
         if !self.created.load(Ordering::Relaxed) {
             return Vec::new();
         }

@@ -230,7 +230,7 @@ impl<O: Weigh> Journal<O> {
     }
 
     /// Notes what is to happen once everything noted before is durable.
-    pub fn then(&mut self, outcome: O) {
+    pub fn on_commit(&mut self, outcome: O) {
         self.noted.bytes += OUTCOME_BYTES + outcome.bytes();
         self.noted.outcomes.push(outcome);
     }

@@ -135,7 +135,7 @@ async fn epochs_go_on_over_restarts_also_when_the_notes_are_lost() {
         assert_eq!(cli.ask("message", &message(&session, "now")).await["ok"], true);
         world.pass(1_000).await;
         if !keeps_notes {
-            world.rt.notebook().keys().for_each(|note| world.rt.unnote(note));
+            world.rt.notebook().keys().for_each(|note| world.rt.kv_delete(note));
         }
         world.redeploy();
         let mut cli = world.live_cli(&session).await;

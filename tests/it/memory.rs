@@ -289,7 +289,7 @@ async fn what_the_list_finds_active_gets_a_clock() {
     cli.socket.close();
     world.restart();
     for key in world.rt.notebook().keys() {
-        session_gateway_hub::hub::ports::Runtime::unnote(&*world.rt, key);
+        session_gateway_hub::hub::ports::Runtime::kv_delete(&*world.rt, key);
     }
     world.restart();
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], true);

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::Error;
 use crate::hub::events::log::{CatchUp, EventLog, HEAD, Head, KEEP_BYTES, KEEP_EVENTS};
 use crate::hub::peers::connections::Peer;
 use crate::hub::peers::subscription::Subscription;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::store::events::EventsRow;
@@ -21,7 +21,7 @@ impl Hub {
     /// Takes the log up where it was before a sleep or a restart.
     pub(in crate::hub) fn wake_log(&self) {
         let mut state = self.state();
-        let note = self.rt.notes(HEAD).pop();
+        let note = self.rt.kv_list(HEAD).pop();
         let told = state.connections.subscriptions().map(|(_, subscription)| subscription.told).max();
         match note.and_then(|(_, note)| Head::decode(&note)) {
             Some(Head::On(span)) => {
@@ -55,7 +55,7 @@ impl Hub {
     /// A web client left. When it was the last one, the time is noted.
     pub(in crate::hub) fn leave_log(&self, state: &mut State) {
         if state.connections.subscriptions().next().is_some() {
-            return self.keep_told(state);
+            return self.persist_last_event_seq(state);
         }
         let now = self.rt.now();
         let Some(log) = &mut state.log else { return };
@@ -76,7 +76,7 @@ impl Hub {
         // Above all that was logged, also before a sleep, and below whatever the next log holds: it may begin before the
         // rows of this one are deleted.
         let last = state.fanout.number(now);
-        self.rt.note(HEAD, &Head::Off(last).encode());
+        self.rt.kv_put(HEAD, &Head::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
         self.rt.spawn(Box::pin(async move {
             // Rows that stay are before the start of the next log, which drops them.
@@ -86,14 +86,14 @@ impl Hub {
 
     /// The state of the log is noted when it begins, and when its last reader comes or goes.
     fn note_head(&self, log: &EventLog) {
-        self.rt.note(HEAD, &Head::On(log.span().clone()).encode());
+        self.rt.kv_put(HEAD, &Head::On(log.span().clone()).encode());
     }
 
     /// Numbers for the events of a batch, whose rows are added to it. A batch that changes nothing has none.
     pub(in crate::hub) async fn log_events(
         &self,
         batch: &mut Vec<Statement>,
-        outcomes: &[Outcome],
+        outcomes: &[Effect],
     ) -> Result<Range<u64>, DbError> {
         let events = outcomes.iter().filter(|outcome| outcome.is_event()).count();
         if batch.is_empty() || events == 0 {
@@ -103,7 +103,7 @@ impl Hub {
         let mut state = self.state();
         let numbers = state.fanout.reserve(events, self.rt.now());
         if let Some(log) = &mut state.log {
-            let rows = log.rows(numbers.clone(), outcomes.iter().filter_map(Outcome::event));
+            let rows = log.rows(numbers.clone(), outcomes.iter().filter_map(Effect::event));
             self.log_rows(log, rows, batch);
         }
         Ok(numbers)
@@ -149,7 +149,7 @@ impl Hub {
 
     /// Keeps the number of the last event that was told, in the attachment of one who heard of it: should the hub lose its
     /// memory and not its sockets, it knows what they have not heard.
-    pub(in crate::hub) fn keep_told(&self, state: &mut State) {
+    pub(in crate::hub) fn persist_last_event_seq(&self, state: &mut State) {
         let told = state.fanout.told();
         let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
         if let Some((conn, first)) = first.filter(|(_, first)| first.told != told) {
@@ -158,7 +158,7 @@ impl Hub {
     }
 
     /// The events of a batch are not told: it failed. Where nobody knows whether it did, the database is asked.
-    pub(in crate::hub) async fn untold(&self, error: &DbError) {
+    pub(in crate::hub) async fn handle_failed_batch(&self, error: &DbError) {
         {
             let mut state = self.state();
             let reserved = state.fanout.reserved();
@@ -227,7 +227,7 @@ impl Hub {
                 self.tell_gap(state);
             }
         }
-        self.keep_told(state);
+        self.persist_last_event_seq(state);
     }
 
     /// Makes ready for a web client that is about to subscribe: what it missed is in memory then, as far as it is held.

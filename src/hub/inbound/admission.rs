@@ -144,7 +144,7 @@ impl Hub {
     /// without. Whoever shows none leaves nothing behind.
     pub fn note_namespace(&self) {
         if !std::mem::replace(&mut self.state().noted, true) {
-            self.rt.note(NOTE_NAMESPACE, self.config.namespace.as_ref());
+            self.rt.kv_put(NOTE_NAMESPACE, self.config.namespace.as_ref());
         }
     }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::commit::Outcome;
+use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::frames::event_code;
 use crate::hub::machines::manage::MachinePart;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
-use crate::hub::sessions::presence::Effect;
 use crate::hub::sessions::updates::Updated;
+use crate::hub::state::effect::Effect;
 use crate::model::json::Json;
 use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::NAMESPACE;
@@ -86,7 +86,7 @@ impl Hub {
             .append(draft, |message| {
                 let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]).into();
                 let failed = message_refused("The hub could not store the message. Send it again.", "unavailable");
-                Some(Outcome::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
+                Some(Effect::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
             })
             .await;
         if let Err(error) = result {
@@ -142,15 +142,22 @@ impl Hub {
     }
 
     /// Answers a sign of life: once what followed from it is durable.
-    fn answer(self: &Arc<Self>, conn: ConnId, ack: Option<AckId>, kind: Kind, id: &str, result: Result<Effect, Error>) {
+    fn answer(
+        self: &Arc<Self>,
+        conn: ConnId,
+        ack: Option<AckId>,
+        kind: Kind,
+        id: &str,
+        result: Result<AckTiming, Error>,
+    ) {
         match (result, ack) {
-            (Ok(Effect::None), _) => self.acknowledge(conn, ack),
-            (Ok(Effect::Noted), None) => {}
-            (Ok(Effect::Noted), Some(ack)) => {
+            (Ok(AckTiming::Now), _) => self.acknowledge(conn, ack),
+            (Ok(AckTiming::OnCommit), None) => {}
+            (Ok(AckTiming::OnCommit), Some(ack)) => {
                 let failed = message_refused("The hub could not store the change. Try again.", "unavailable");
                 let done = socketio::ack(NAMESPACE, ack, &[OK]).into();
                 let failed = socketio::ack(NAMESPACE, ack, &[&failed]);
-                self.state().journal.then(Outcome::Reply { conn, done, failed });
+                self.state().journal.on_commit(Effect::Reply { conn, done, failed });
                 self.flush();
             }
             (Err(error), _) => {
@@ -189,13 +196,13 @@ impl Hub {
     }
 }
 
-fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Option<Outcome> {
+fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Option<Effect> {
     let (done, value) = match updated {
         Updated::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
         Updated::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
     };
     let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
-    Some(Outcome::Reply {
+    Some(Effect::Reply {
         conn,
         done: value.clone().within(&socketio::ack(NAMESPACE, ack, &[&done.encode()]), "null"),
         failed: socketio::ack(NAMESPACE, ack, &[&failed.encode()]),

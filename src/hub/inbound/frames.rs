@@ -140,11 +140,11 @@ impl Hub {
             // remembers that; only when there is none the notebook has to.
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
                 if state.liveness.runs(&owner) {
-                    state.memory.heard(&owner, now);
+                    state.cache.heard(&owner, now);
                 }
                 match state.connections.of(&owner).last().copied() {
                     Some(other) if state.liveness.runs(&owner) => self.sign(state, owner, Some(other)),
-                    None if state.liveness.depart(&owner, now) => self.rt.note(&note_key(&owner), &now.to_string()),
+                    None if state.liveness.depart(&owner, now) => self.rt.kv_put(&note_key(&owner), &now.to_string()),
                     _ => {}
                 }
             }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde::Serialize;
 
-use crate::hub::commit::Outcome;
+use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{unreadable, without};
 use crate::hub::limits::check_size;
 use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::presence::Effect;
 use crate::hub::sessions::updates::{Reply, Updated};
+use crate::hub::state::effect::Effect;
 use crate::hub::state::liveness::is_fresh;
 use crate::hub::{Hub, State, note_key};
 use crate::model::event::Event;
@@ -98,14 +98,14 @@ impl Hub {
     /// Sees to it that the namespace's machines are in memory.
     pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
         let (mut machines, mut state) = loop {
-            if self.state().memory.machines().is_some() {
+            if self.state().cache.machines().is_some() {
                 return Ok(());
             }
-            self.settled().await?;
-            let mark = self.state().memory.mark();
+            self.flushed().await?;
+            let mark = self.state().cache.generation();
             let machines = store::all(&self.db, &self.config.namespace).await?;
             let state = self.state();
-            if !state.memory.was_cleared_since(mark) {
+            if !state.cache.cleared_since(mark) {
                 break (machines, state);
             }
         };
@@ -114,7 +114,7 @@ impl Hub {
             machine.active_at = machine.active_at.max(state.heard(&owner));
             self.start_clock(&mut state, owner);
         }
-        state.memory.take_up_machines(machines);
+        state.cache.insert_loaded_machines(machines);
         Ok(())
     }
 
@@ -128,10 +128,10 @@ impl Hub {
                     if machine(&mut state, id).is_ok() {
                         return Ok(());
                     }
-                    state.memory.mark()
+                    state.cache.generation()
                 };
                 let owner = store::owner(&self.db, &self.config.namespace, id).await?;
-                if self.state().memory.was_cleared_since(mark) {
+                if self.state().cache.cleared_since(mark) {
                     continue;
                 }
                 return match owner {
@@ -146,14 +146,14 @@ impl Hub {
     pub async fn online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let online = self.online();
-        self.settled().await?;
+        self.flushed().await?;
         Ok(online)
     }
 
     fn online(&self) -> Vec<Json> {
         let state = self.state();
         let mut online: Vec<&Machine> =
-            state.memory.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
+            state.cache.machines().into_iter().flat_map(|m| m.values()).filter(|m| m.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
         let without_large =
             |m: &Machine| without(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
@@ -187,9 +187,9 @@ impl Hub {
             if !known {
                 state.make_room_for_machine()?;
             }
-            let State { memory, journal, .. } = &mut *state;
-            let mut would_be = memory.machine_bytes();
-            let machines = memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
+            let State { cache, journal, .. } = &mut *state;
+            let mut would_be = cache.machine_bytes();
+            let machines = cache.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
             let m = machines.entry(id.to_owned()).or_insert_with(|| Machine::new(id.to_owned(), namespace, now));
             // A large one counts as new: memory does not have the other to compare.
             if m.metadata.as_ref() != Some(&metadata) || m.metadata_large.is_some() {
@@ -209,10 +209,10 @@ impl Hub {
     }
 
     /// `machine-alive`: a sign of life.
-    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<Effect, Error> {
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<AckTiming, Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
-            return Ok(Effect::None);
+            return Ok(AckTiming::Now);
         }
         self.load_machine(&alive.machine_id).await?;
         {
@@ -221,12 +221,12 @@ impl Hub {
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
-                return Ok(Effect::of(&state, false));
+                return Ok(state.ack_timing(false));
             }
             note_change(&mut state, &alive.machine_id, now);
         }
         self.flush();
-        Ok(Effect::Noted)
+        Ok(AckTiming::OnCommit)
     }
 
     /// The clock ran out: the machine is offline.
@@ -237,11 +237,11 @@ impl Hub {
             let owner = Owner::Machine(id.to_owned());
             state.liveness.stop(&owner);
             if !std::mem::replace(&mut machine(&mut state, id)?.active, false) {
-                self.rt.unnote(&note_key(&owner));
+                self.rt.kv_delete(&note_key(&owner));
                 return Ok(());
             }
             note_change(&mut state, id, self.rt.now());
-            state.journal.then(Outcome::Departed(owner));
+            state.journal.on_commit(Effect::Departed(owner));
         }
         self.flush();
         Ok(())
@@ -266,9 +266,9 @@ impl Hub {
             let mut state = self.state();
             state.check_room_for(value.text().len())?;
             let now = self.rt.now();
-            let State { memory, journal, .. } = &mut *state;
-            let would_be = memory.machine_bytes() + value.text().len();
-            let m = memory.machines_mut().and_then(|machines| machines.get_mut(id));
+            let State { cache, journal, .. } = &mut *state;
+            let would_be = cache.machine_bytes() + value.text().len();
+            let m = cache.machines_mut().and_then(|machines| machines.get_mut(id));
             let m = m.ok_or(Error::Missing(Kind::Machine))?;
             let (held, large, version) = part.of(m);
             if *version == expected {
@@ -279,13 +279,13 @@ impl Hub {
                 note_change(&mut state, id, now);
                 self.tell_machine(&mut state, id, part, version, value.clone(), from);
                 let outcome = reply(&Updated::Success { version, value: Text::kept(part.field(), value) });
-                outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+                outcome.into_iter().for_each(|outcome| state.journal.on_commit(outcome));
                 None
             } else if let Some(large) = large {
                 Some((large.clone(), *version))
             } else {
                 let outcome = reply(&Updated::Mismatch { version: *version, value: Text::of(held.clone()) });
-                outcome.into_iter().for_each(|outcome| state.journal.then(outcome));
+                outcome.into_iter().for_each(|outcome| state.journal.on_commit(outcome));
                 None
             }
         };
@@ -305,7 +305,7 @@ impl Hub {
     /// memory would hold with it.
     fn set_part(
         &self,
-        journal: &mut Journal<Outcome>,
+        journal: &mut Journal<Effect>,
         (m, part): (&mut Machine, MachinePart),
         value: Option<Json>,
         would_be: usize,
@@ -336,7 +336,7 @@ impl Hub {
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
         let frame = Text::kept(part.field(), value).within(&frame, VALUE);
-        state.journal.then(Outcome::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
+        state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }
 }
 
@@ -344,8 +344,8 @@ impl State {
     /// Forgets the machine that has been away the longest where there are as many as may be. All of them may be there: then
     /// there is no room for another one.
     fn make_room_for_machine(&mut self) -> Result<(), Error> {
-        let Self { memory, connections, journal, .. } = self;
-        let machines = memory.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
+        let Self { cache, connections, journal, .. } = self;
+        let machines = cache.machines_mut().ok_or(Error::Missing(Kind::Machine))?;
         if machines.len() < MAX_MACHINES {
             return Ok(());
         }
@@ -359,7 +359,7 @@ impl State {
 }
 
 fn machine<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Machine, Error> {
-    state.memory.machines_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::Missing(Kind::Machine))
+    state.cache.machines_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::Missing(Kind::Machine))
 }
 
 /// Notes a changed machine, and the event that tells of it.
@@ -379,5 +379,5 @@ fn note_change(state: &mut State, id: &str, now: u64) {
     };
     let event = Event::machine_updated(id, &changes);
     state.journal.machine(id);
-    state.journal.then(Outcome::Publish(event));
+    state.journal.on_commit(Effect::Publish(event));
 }

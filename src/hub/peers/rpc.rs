@@ -190,12 +190,12 @@ fn extract(pending: &mut BTreeMap<u64, Pending>, over: impl Fn(&Pending) -> bool
 /// What a result says when the CLI did not do what it was told.
 pub fn refusal(result: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Outcome {
+    struct Effect {
         #[serde(default, deserialize_with = "optional_scalar")]
         success: Option<bool>,
         error: Option<String>,
     }
-    let outcome: Outcome = serde_json::from_str(result).ok()?;
+    let outcome: Effect = serde_json::from_str(result).ok()?;
     (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
 }
 

@@ -112,14 +112,14 @@ impl Hub {
             Admitted::Full => self.log_over(push, notification, Fate::Overloaded),
             Admitted::As(number, older) => {
                 for (number, item) in older {
-                    self.rt.unnote(&item_key(number));
+                    self.rt.kv_delete(&item_key(number));
                     push.log.replaced(&*self.rt, number, item);
                 }
                 if kind == NotificationKind::Ready {
-                    self.rt.note(&format!("{NOTE_COOL}{session}"), &(now + COOL_DOWN_MS).to_string());
+                    self.rt.kv_put(&format!("{NOTE_COOL}{session}"), &(now + COOL_DOWN_MS).to_string());
                 }
                 if let Some(item) = push.queue.get(number) {
-                    self.rt.note(&item_key(number), &encode(item));
+                    self.rt.kv_put(&item_key(number), &encode(item));
                     push.log.put(&*self.rt, number, item, Fate::Waiting);
                 }
                 let next = push.queue.next_deadline();
@@ -144,7 +144,7 @@ impl Hub {
         let due = {
             let mut state = self.state();
             for session in state.push.queue.cooled(now) {
-                self.rt.unnote(&format!("{NOTE_COOL}{session}"));
+                self.rt.kv_delete(&format!("{NOTE_COOL}{session}"));
             }
             state.push.queue.take_due(now)
         };
@@ -179,7 +179,7 @@ impl Hub {
         let answers = join_all(sending).await;
         let now = self.rt.now();
         let minute = self.state().push.minute.note();
-        self.rt.note(NOTE_MINUTE, &minute);
+        self.rt.kv_put(NOTE_MINUTE, &minute);
         let mut gone = Vec::new();
         for (target, verdict, failure) in answers {
             if let Some(subscriber) = find(&subscribers, target.id).filter(|_| verdict == Verdict::Gone) {
@@ -209,7 +209,7 @@ impl Hub {
         }
         let mut state = self.state();
         if let Some(request) = &notification.request_id {
-            let session = state.memory.entry(&notification.session_id).map(|entry| &entry.session);
+            let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
             let ids = notification.earlier.iter().chain([request]);
             let waits = session.and_then(|session| {
                 of_requests(session, &agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str)))
@@ -335,7 +335,7 @@ impl Hub {
         if let Some(late) = queue.put_back(number, item) {
             log.replaced(&*self.rt, number, late);
         } else if let Some(item) = queue.get(number) {
-            self.rt.note(&item_key(number), &encode(item));
+            self.rt.kv_put(&item_key(number), &encode(item));
             log.put(&*self.rt, number, item, fate);
         }
         let next = state.push.queue.next_deadline();
@@ -346,7 +346,7 @@ impl Hub {
     fn end(&self, number: u64, item: Item, fate: Fate) {
         let mut state = self.state();
         state.push.queue.remove(number);
-        self.rt.unnote(&item_key(number));
+        self.rt.kv_delete(&item_key(number));
         state.push.log.put(&*self.rt, number, &Item { targets: Vec::new(), ..item }, fate);
     }
 }

@@ -97,14 +97,14 @@ impl PushLog {
             failures: failed.get(..MAX_FAILURES).unwrap_or(failed),
             retries: targets.iter().filter_map(retry).take(MAX_FAILURES).collect(),
         };
-        rt.note(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
+        rt.kv_put(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
         let numbers = self.0.get_or_insert_with(|| numbers(rt));
         let at = numbers.partition_point(|known| *known < number);
         if numbers.get(at) != Some(&number) {
             numbers.insert(at, number);
         }
         while numbers.len() > KEEP_ENTRIES {
-            numbers.pop_front().into_iter().for_each(|oldest| rt.unnote(&key(oldest)));
+            numbers.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
         }
     }
 
@@ -121,7 +121,7 @@ fn retry(target: &Target) -> Option<Retry<'_>> {
 
 /// The entries as JSON texts, newest first.
 pub fn entries(rt: &dyn Runtime) -> Vec<String> {
-    let mut notes = rt.notes(NOTE_ENTRY);
+    let mut notes = rt.kv_list(NOTE_ENTRY);
     sort_by(&mut notes, |(a, _), (b, _)| b.cmp(a));
     notes.into_iter().map(|(_, entry)| entry).collect()
 }
@@ -131,7 +131,7 @@ fn key(number: u64) -> String {
 }
 
 fn numbers(rt: &dyn Runtime) -> VecDeque<u64> {
-    let notes = rt.notes(NOTE_ENTRY);
+    let notes = rt.kv_list(NOTE_ENTRY);
     let mut numbers: Vec<u64> =
         notes.iter().filter_map(|(key, _)| key.strip_prefix(NOTE_ENTRY)?.parse().ok()).collect();
     sort_by(&mut numbers, Ord::cmp);

@@ -194,8 +194,8 @@ impl Hub {
         let until = if none { self.rt.now() + NONE_BELIEVED_MS } else { 0 };
         let noted = std::mem::replace(&mut self.state().push.subscriptions.none_until, until);
         match none {
-            true => self.rt.note(NOTE_NO_SUBSCRIBERS, &until.to_string()),
-            false if noted > 0 => self.rt.unnote(NOTE_NO_SUBSCRIBERS),
+            true => self.rt.kv_put(NOTE_NO_SUBSCRIBERS, &until.to_string()),
+            false if noted > 0 => self.rt.kv_delete(NOTE_NO_SUBSCRIBERS),
             false => {}
         }
     }

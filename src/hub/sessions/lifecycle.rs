@@ -40,7 +40,7 @@ impl Hub {
         self.require_active(id).await?;
         self.order(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or("Aborted by user") })).await?;
         self.session_ended(id).await?;
-        self.settled().await
+        self.flushed().await
     }
 
     /// Takes control from the terminal: the web can send messages again.
@@ -50,11 +50,11 @@ impl Hub {
         self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
-            let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
             entry.session.mode = Some(ControlMode::Remote);
             let event = Event::session_updated(id, &Changes::presence(&entry.session));
             state.journal.session(id, Extent::Counters);
-            state.journal.then(crate::hub::commit::Outcome::Publish(event));
+            state.journal.on_commit(crate::hub::state::effect::Effect::Publish(event));
             state.wait()
         };
         self.durable(waiter).await
@@ -86,7 +86,7 @@ impl Hub {
     }
 
     pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
-        self.state().memory.entry(id).is_some_and(|entry| entry.session.active)
+        self.state().cache.entry(id).is_some_and(|entry| entry.session.active)
     }
 
     /// Tells a session's CLI to do something; any acknowledgement counts, save one that says it failed.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{METADATA, without};
 use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::read_parts;
 use crate::hub::state::cache::Archived;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::AgentState;
 use crate::model::event::Event;
@@ -51,10 +51,10 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_session_in_merge(id).await?;
-                let peace = self.state().claims.peace(id);
-                match peace {
+                let running_merge = self.state().claims.running_merge(id);
+                match running_merge {
                     // Whoever merges lets go of all that wait, however it ended.
-                    Some(peace) => peace.await.unwrap_or(()),
+                    Some(running_merge) => running_merge.await.unwrap_or(()),
                     None => return Ok(()),
                 }
             }
@@ -65,20 +65,20 @@ impl Hub {
     pub fn load_session_in_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
-                if self.state().memory.touch(id) {
+                if self.state().cache.touch(id) {
                     return Ok(());
                 }
                 // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
-                let mark = self.state().memory.mark();
-                self.settled().await?;
+                let mark = self.state().cache.generation();
+                self.flushed().await?;
                 let found = store::by_id(&self.db, &self.config.namespace, id).await?;
                 let mut state = self.state();
-                if state.memory.has_left_since(mark, id) {
+                if state.cache.evicted_since(mark, id) {
                     continue;
                 }
                 return match found {
                     Found::Owned(session) => {
-                        self.take_up(&mut state, session);
+                        self.insert_loaded(&mut state, session);
                         Ok(())
                     }
                     Found::Foreign => Err(Error::Foreign(Kind::Session)),
@@ -89,13 +89,13 @@ impl Hub {
     }
 
     /// What was active keeps its state until the clock, started again, runs out.
-    fn take_up(&self, state: &mut State, mut session: Session) {
+    fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
             session.active_at = session.active_at.max(state.heard(&owner));
             self.start_clock(state, owner);
         }
-        state.memory.take_up(session);
+        state.cache.insert_loaded(session);
         state.make_room();
     }
 
@@ -113,13 +113,13 @@ impl Hub {
     /// Answers whether it was.
     async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let wanted = |s: &Session| s.todos.is_none() && s.seq > 0;
-        if !self.state().memory.entry(id).is_some_and(|entry| !entry.todos_sought && wanted(&entry.session)) {
+        if !self.state().cache.entry(id).is_some_and(|entry| !entry.todos_sought && wanted(&entry.session)) {
             return Ok(false);
         }
         let todos = self.search_todos(id).await?;
         {
             let mut state = self.state();
-            let Some(entry) = state.memory.entry_mut(id) else { return Ok(true) };
+            let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
             entry.todos_sought = true;
             let Some(todos) = todos else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
@@ -147,25 +147,25 @@ impl Hub {
     /// The list of sessions as a JSON array, once everything it shows is durable.
     pub async fn list_sessions(self: &Arc<Self>, archived: Archived) -> Result<Arc<str>, Error> {
         self.load_lines().await?;
-        let list = self.state().memory.list(archived);
-        self.settled().await?;
+        let list = self.state().cache.list(archived);
+        self.flushed().await?;
         Ok(list)
     }
 
     /// Sees to it that every session of the namespace is in the list. For that none has to be in memory whole.
     async fn load_lines(self: &Arc<Self>) -> Result<(), Error> {
-        while !self.state().memory.is_listed() {
-            let mark = self.state().memory.mark();
-            self.settled().await?;
+        while !self.state().cache.is_listed() {
+            let mark = self.state().cache.generation();
+            self.flushed().await?;
             let mut facts = store::facts(&self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
                 one.active_at = one.active_at.max(state.heard(&Owner::Session(one.id.clone())));
             }
             let lines: Vec<SessionSummary> = facts.into_iter().map(SessionSummary::of).collect();
-            let is_active = |line: &&SessionSummary| line.active && state.memory.entry(&line.id).is_none();
+            let is_active = |line: &&SessionSummary| line.active && state.cache.entry(&line.id).is_none();
             let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
-            if state.memory.take_up_lines(mark, lines) {
+            if state.cache.insert_loaded_lines(mark, lines) {
                 active.into_iter().for_each(|id| self.start_clock(&mut state, Owner::Session(id)));
             }
         }
@@ -186,7 +186,7 @@ impl Hub {
             let mut state = self.state();
             state.check_room()?;
             // Somebody else may have made it while the database was asked.
-            let id = match state.memory.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
+            let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.revive(&mut state, &id, &new.metadata)?,
                 None => self.create(&mut state, new, agent_state),
             };
@@ -199,23 +199,23 @@ impl Hub {
     /// Sees to it that the session of a tag is in memory, if there is one, and in no merge: the tag may be free after it.
     async fn load_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
-            let held = self.state().memory.by_tag(tag).map(|entry| entry.session.id.clone());
+            let held = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = held {
-                let peace = self.state().claims.peace(&id);
-                match peace {
-                    Some(peace) => peace.await.unwrap_or(()),
+                let running_merge = self.state().claims.running_merge(&id);
+                match running_merge {
+                    Some(running_merge) => running_merge.await.unwrap_or(()),
                     None => return Ok(()),
                 }
                 continue;
             }
-            let mark = self.state().memory.mark();
-            self.settled().await?;
+            let mark = self.state().cache.generation();
+            self.flushed().await?;
             let found = store::by_tag(&self.db, &self.config.namespace, tag).await?;
             let mut state = self.state();
             // What left memory meanwhile may be the very session that was read, or not yet there.
-            if mark == state.memory.mark() {
+            if mark == state.cache.generation() {
                 match found {
-                    Some(session) => self.take_up(&mut state, session),
+                    Some(session) => self.insert_loaded(&mut state, session),
                     None => return Ok(()),
                 }
             }
@@ -224,7 +224,7 @@ impl Hub {
 
     /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if entry.session.metadata_fields().is_archived() {
             let metadata = entry.session.metadata_keeping_name(metadata);
             self.set_metadata(state, id, metadata, None)?;
@@ -243,8 +243,8 @@ impl Hub {
         session.model_mode.clone_from(&new.model);
         state.journal.session(&id, Extent::Whole);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        state.journal.then(Outcome::Publish(Event::session_added(&id, &without(&session, larges))));
-        state.memory.create(session);
+        state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without(&session, larges))));
+        state.cache.create(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
         state.make_room();
         id
@@ -254,7 +254,7 @@ impl Hub {
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.change(id, &METADATA, |state, metadata| {
             state.check_room_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
@@ -276,13 +276,13 @@ impl Hub {
         self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
-            if state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session.active {
+            if state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?.session.active {
                 return Err(Error::SessionActive);
             }
-            state.memory.remove(id);
+            state.cache.remove(id);
             state.claims.expect_no_more(id);
             state.journal.delete_session(id);
-            state.journal.then(Outcome::Publish(Event::session_removed(id)));
+            state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
             state.wait()
         };
         self.durable(waiter).await
@@ -293,14 +293,14 @@ impl State {
     /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written; what
     /// is active or has a socket goes last.
     pub(in crate::hub) fn make_room(&mut self) {
-        let Self { memory, connections, liveness, ending, claims, watches, journal, .. } = self;
+        let Self { cache, connections, liveness, ending, claims, watches, journal, .. } = self;
         let is_free = |id: &str| {
             let ends = ending.contains_key(&Owner::Session(id.to_owned()));
             !(ends || claims.any(id) || watches.any(id) || journal.notes_session(id))
         };
         let is_in_use =
             |id: &str| !connections.of_session(id).is_empty() || liveness.runs(&Owner::Session(id.to_owned()));
-        memory.make_room(is_free, is_in_use);
+        cache.make_room(is_free, is_in_use);
     }
 }
 

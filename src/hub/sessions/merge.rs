@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::unreadable;
 use crate::hub::sessions::updates::Changes;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State, note_key};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
@@ -25,7 +25,7 @@ impl Hub {
         for id in [old, new] {
             self.state().claims.hold(id);
         }
-        let merged = self.merge_in_peace(old, new).await;
+        let merged = self.merge_exclusively(old, new).await;
         for id in [old, new] {
             self.state().claims.let_go(id);
         }
@@ -33,7 +33,7 @@ impl Hub {
         merged
     }
 
-    async fn merge_in_peace(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+    async fn merge_exclusively(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
             match self.load_session_in_merge(old).await {
                 Ok(()) => {}
@@ -45,7 +45,7 @@ impl Hub {
             self.hold_journal().await;
             let still_loaded = {
                 let state = self.state();
-                [old, new].into_iter().all(|id| state.memory.entry(id).is_some())
+                [old, new].into_iter().all(|id| state.cache.entry(id).is_some())
             };
             let merged = if still_loaded { Some(self.merge_held(old, new).await) } else { None };
             self.state().journal.release();
@@ -62,8 +62,8 @@ impl Hub {
         loop {
             let held = {
                 let mut state = self.state();
-                let State { journal, memory, .. } = &mut *state;
-                journal.hold(&self.config.namespace, memory)
+                let State { journal, cache, .. } = &mut *state;
+                journal.hold(&self.config.namespace, cache)
             };
             self.flush();
             match held {
@@ -73,7 +73,7 @@ impl Hub {
                     }
                 }
                 // Another merge goes first; how that ends is its own affair.
-                None => drop(self.settled().await),
+                None => drop(self.flushed().await),
             }
         }
     }
@@ -81,9 +81,9 @@ impl Hub {
     async fn merge_held(&self, old: &str, new: &str) -> Result<(), Error> {
         let namespace = &self.config.namespace;
         // What is carried over goes into the same batch: a crash leaves all of it done, or nothing.
-        let gone = self.state().memory.entry(old).map(|entry| entry.session.clone());
+        let gone = self.state().cache.entry(old).map(|entry| entry.session.clone());
         let gone = gone.ok_or(Error::Missing(Kind::Session))?;
-        let stays = self.state().memory.entry(new).map(|entry| entry.session.clone());
+        let stays = self.state().cache.entry(new).map(|entry| entry.session.clone());
         let stays = stays.ok_or(Error::Missing(Kind::Session))?;
         let whole = match &stays.metadata_large {
             Some(large) => Some(self.durable_whole(new, large).await?.ok_or_else(unreadable)?),
@@ -112,25 +112,25 @@ impl Hub {
                     let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
                     self.send_away(clis.into_iter().flatten());
                 }
-                self.untold(&DbError::Retryable(error.to_string())).await;
+                self.handle_failed_batch(&DbError::Retryable(error.to_string())).await;
                 return Err(error.into());
             }
         };
         let mut state = self.state();
         // Whatever was noted for the one that is gone would find no row.
         state.journal.delete_session(old);
-        state.memory.remove(old);
+        state.cache.remove(old);
         let owner = Owner::Session(old.to_owned());
         state.liveness.stop(&owner);
-        self.rt.unnote(&note_key(&owner));
+        self.rt.kv_delete(&note_key(&owner));
         // The merge is durable already, whatever becomes of what is noted after it.
         self.publish(&mut state, Some(number), || Event::session_removed(old));
         if let Some(log) = &mut state.log {
             log.lose(after);
         }
-        state.memory.outdate(new);
-        let State { memory, journal, .. } = &mut *state;
-        let entry = memory.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
+        state.cache.invalidate(new);
+        let State { cache, journal, .. } = &mut *state;
+        let entry = cache.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         journal.trim_completed(new);
@@ -142,7 +142,7 @@ impl Hub {
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.session(new, Extent::Whole);
-        state.journal.then(Outcome::Publish(event));
+        state.journal.on_commit(Effect::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
         Ok(())
     }

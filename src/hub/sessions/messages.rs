@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::limits::check_size;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
+use crate::hub::state::effect::Effect;
 use crate::hub::state::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
@@ -56,7 +56,7 @@ enum Taken {
     /// The local id is older than what memory holds, or new.
     NeedsLookUp,
     /// The session is being merged with another one, and its numbers with it.
-    NeedsPeace(oneshot::Receiver<()>),
+    MergeInProgress(oneshot::Receiver<()>),
 }
 
 impl Hub {
@@ -64,7 +64,7 @@ impl Hub {
     pub async fn append(
         self: &Arc<Self>,
         draft: Draft,
-        reply: impl FnOnce(&MessageRef) -> Option<Outcome>,
+        reply: impl FnOnce(&MessageRef) -> Option<Effect>,
     ) -> Result<MessageRef, Error> {
         draft.check()?;
         let mut looked_up = false;
@@ -75,7 +75,7 @@ impl Hub {
                 Taken::NeedsSession => self.load_session(&draft.session).await?,
                 Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
                 // Whoever merges lets go of all that wait, however it ended.
-                Taken::NeedsPeace(peace) => peace.await.unwrap_or(()),
+                Taken::MergeInProgress(running_merge) => running_merge.await.unwrap_or(()),
                 Taken::NeedsLookUp => match self.look_up(&draft).await? {
                     Some(message) => break message,
                     None => looked_up = true,
@@ -83,7 +83,7 @@ impl Hub {
             }
         };
         if let Some(outcome) = reply(&message) {
-            self.state().journal.then(outcome);
+            self.state().journal.on_commit(outcome);
         }
         self.flush();
         Ok(message)
@@ -92,7 +92,7 @@ impl Hub {
     /// Adds a message that the web sent and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         let (sender, receiver) = oneshot::channel();
-        let message = self.append(draft, |_| Some(Outcome::Waiter(sender))).await?;
+        let message = self.append(draft, |_| Some(Effect::Waiter(sender))).await?;
         self.durable(receiver).await?;
         Ok(message)
     }
@@ -107,10 +107,10 @@ impl Hub {
 
     fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
         let mut state = self.state();
-        if let Some(peace) = state.claims.peace(&draft.session) {
-            return Ok(Taken::NeedsPeace(peace));
+        if let Some(running_merge) = state.claims.running_merge(&draft.session) {
+            return Ok(Taken::MergeInProgress(running_merge));
         }
-        let Some(entry) = state.memory.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
+        let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
         // It may have ended while something was waited for.
         if draft.from.is_none() && !entry.session.active {
             return Err(Error::SessionInactive);
@@ -131,7 +131,7 @@ impl Hub {
     fn note(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.rt.now();
         let id = self.new_id();
-        let entry = state.memory.entry_mut(&draft.session).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry_mut(&draft.session).ok_or(Error::Missing(Kind::Session))?;
         let s = &mut entry.session;
         s.seq += 1;
         s.updated_at = now;
@@ -155,15 +155,15 @@ impl Hub {
             let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };
             let event = Event::session_updated(&draft.session, &changes);
             state.journal.session(&draft.session, Extent::Whole);
-            state.journal.then(Outcome::Publish(event));
+            state.journal.on_commit(Effect::Publish(event));
         }
         let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification =
-            state.memory.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
+            state.cache.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
         let (session, number) = (draft.session.clone(), state.fanout.number(now));
-        state.journal.then(Outcome::Message { session, except: draft.from, message: message.clone(), number });
+        state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.message(&draft.session, message);
-        notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
+        notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(found)
     }
 
@@ -186,15 +186,15 @@ impl Hub {
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
-        let mark = self.state().memory.mark();
-        self.settled().await?;
+        let mark = self.state().cache.generation();
+        self.flushed().await?;
         let ids = store::local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
-        if state.memory.has_left_since(mark, session) {
+        if state.cache.evicted_since(mark, session) {
             return Ok(());
         }
         // Until they are here no message with a local id is taken; those without one change nothing.
-        if let Some(entry) = state.memory.unlisted_mut(session) {
+        if let Some(entry) = state.cache.unlisted_mut(session) {
             entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::sessions::updates::Changes;
+use crate::hub::state::effect::Effect;
 use crate::model::event::Event;
 use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::method::Method;
@@ -64,7 +64,7 @@ impl Hub {
         self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
-            let s = &mut state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+            let s = &mut state.cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
             if applied.permission_mode.is_some() {
                 s.permission_mode = applied.permission_mode;
             }
@@ -74,7 +74,7 @@ impl Hub {
             s.updated_at = self.rt.now();
             let event = Event::session_updated(id, &Changes::presence(s));
             state.journal.session(id, Extent::Counters);
-            state.journal.then(Outcome::Publish(event));
+            state.journal.on_commit(Effect::Publish(event));
             state.wait()
         };
         self.durable(waiter).await
@@ -109,7 +109,7 @@ impl Hub {
 
     fn flavor(&self, id: &str) -> Result<Flavor, Error> {
         let state = self.state();
-        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
         Ok(self.config.vocabulary.flavor(entry.session.metadata_fields().flavor().as_deref()))
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use serde::Serialize;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::PENDING;
 use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::Changes;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::event::Event;
@@ -83,7 +83,7 @@ impl Hub {
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
         state.check_room_for(base.map_or(0, |base| base.text().len()))?;
-        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);
         }
@@ -118,15 +118,15 @@ impl Hub {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
-        let entry = state.memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
         if answer.approved && answer.mode.is_some() && entry.session.permission_mode != answer.mode {
             entry.session.permission_mode.clone_from(&answer.mode);
             entry.session.updated_at = self.rt.now();
             let event = Event::session_updated(id, &Changes::presence(&entry.session));
             state.journal.session(id, Extent::Counters);
-            state.journal.then(Outcome::Publish(event));
+            state.journal.on_commit(Effect::Publish(event));
         }
-        let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
         let record = self.record(answer, entry.session.permission_mode.as_deref());
         let moved = base.and_then(|base| agent_state::complete(&base, request, &record));
         if let Some((base, completed)) = moved {

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::hub::commit::Outcome;
+use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{METADATA, PENDING};
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
+use crate::hub::state::effect::Effect;
 use crate::hub::state::liveness::is_fresh;
 use crate::hub::{Hub, State, note_key};
 use crate::model::event::Event;
@@ -17,22 +18,6 @@ use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
 use crate::wire::cli::{SessionAlive, SessionEnd};
-
-/// What followed from a sign of life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing that is kept.
-    None,
-    /// A change that is noted and not yet durable.
-    Noted,
-}
-
-impl Effect {
-    /// What followed from a sign that says what is kept already may still be on its way to the database, too.
-    pub(in crate::hub) fn of(state: &State, changed: bool) -> Self {
-        if changed || state.journal.busy() { Self::Noted } else { Self::None }
-    }
-}
 
 /// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
 const TELL_EVERY_MS: u64 = 10_000;
@@ -69,7 +54,7 @@ impl Hub {
             None => state.liveness.start(owner.clone(), now),
         };
         if is_news {
-            self.rt.note(&note_key(&owner), "");
+            self.rt.kv_put(&note_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
             let due = cli.alive_at(&owner).is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
@@ -80,7 +65,7 @@ impl Hub {
                 }
                 true => {}
                 // No attachment is the place for it: the socket did not name what it speaks for.
-                false => self.rt.note(&note_key(&owner), &now.to_string()),
+                false => self.rt.kv_put(&note_key(&owner), &now.to_string()),
             }
         }
         let next = state.liveness.next_deadline();
@@ -95,18 +80,18 @@ impl Hub {
     }
 
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
-    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<Effect, Error> {
+    pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<AckTiming, Error> {
         let now = self.rt.now();
         if !is_fresh(alive.time, now) {
-            return Ok(Effect::None);
+            return Ok(AckTiming::Now);
         }
         self.load_session(&alive.sid).await?;
         let archived = self.metadata_to_bring_back(&alive.sid).await?;
         let (effect, tell) = {
             let mut state = self.state();
-            let entry = state.memory.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.entry(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             if archived.is_none() && entry.session.metadata_fields().is_archived() {
-                return Ok(Effect::None);
+                return Ok(AckTiming::Now);
             }
             self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
             state.check_room()?;
@@ -114,7 +99,7 @@ impl Hub {
                 self.set_metadata(&mut state, &alive.sid, mark_running(Some(&metadata), now), None)?;
             }
             let may_remind = state.reminders.may_tell(now);
-            let entry = state.memory.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let changed = apply_alive(&mut entry.session, &alive, now);
             let reminds = !changed && may_remind && now >= entry.told_at + TELL_EVERY_MS;
             let tell = changed || reminds;
@@ -125,7 +110,7 @@ impl Hub {
                     state.journal.session(&alive.sid, Extent::Counters);
                 }
                 // It shows counters that may still be on their way to the database: it waits for what is under way.
-                state.journal.then(Outcome::Publish(event));
+                state.journal.on_commit(Effect::Publish(event));
             }
             if reminds {
                 let web_clients = state.connections.subscriptions().count();
@@ -133,7 +118,7 @@ impl Hub {
             }
             state.claims.expect_no_more(&alive.sid);
             state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
-            (Effect::of(&state, changed), tell)
+            (state.ack_timing(changed), tell)
         };
         if tell {
             self.flush();
@@ -145,7 +130,7 @@ impl Hub {
     /// tag; not by a CLI that lingers, and not by one that has archived it and is about to end.
     async fn metadata_to_bring_back(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
         let comes_back = |state: &State| {
-            let entry = state.memory.entry(id);
+            let entry = state.cache.entry(id);
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
                 && state.claims.expected(id, self.rt.now())
         };
@@ -156,13 +141,13 @@ impl Hub {
     }
 
     /// `session-end`: the CLI is done with the session. One that was long under way means an earlier life.
-    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<Effect, Error> {
+    pub async fn session_end(self: &Arc<Self>, end: &SessionEnd) -> Result<AckTiming, Error> {
         if !is_fresh(end.time, self.rt.now()) {
-            return Ok(Effect::None);
+            return Ok(AckTiming::Now);
         }
         self.state().check_room()?;
         self.session_ended(&end.sid).await?;
-        Ok(Effect::Noted)
+        Ok(AckTiming::OnCommit)
     }
 
     /// By `session-end`, an abort or the web, or because the clock ran out: the session is inactive.
@@ -172,17 +157,17 @@ impl Hub {
             state.liveness.stop(&owner);
             state.claims.expect_no_more(id);
             let now = self.rt.now();
-            let Some(entry) = state.memory.entry_mut(id) else { return Ok(()) };
+            let Some(entry) = state.cache.entry_mut(id) else { return Ok(()) };
             let s = &mut entry.session;
             if s.active || s.thinking {
                 s.thinking_at = if s.thinking { now } else { s.thinking_at };
                 (s.active, s.thinking, s.updated_at) = (false, false, now);
                 let event = Event::session_updated(id, &Changes::presence(s));
                 state.journal.session(id, Extent::Counters);
-                state.journal.then(Outcome::Publish(event));
-                state.journal.then(Outcome::Departed(owner));
+                state.journal.on_commit(Effect::Publish(event));
+                state.journal.on_commit(Effect::Departed(owner));
             } else {
-                self.rt.unnote(&note_key(&owner));
+                self.rt.kv_delete(&note_key(&owner));
             }
             self.cancel_pending(state, id, base);
             Ok(())
@@ -222,7 +207,7 @@ impl Hub {
             };
             match ended {
                 Ok(()) => {}
-                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.unnote(&note_key(&owner)),
+                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.kv_delete(&note_key(&owner)),
                 Err(_) => self.sign(&mut self.state(), owner, None),
             }
         }

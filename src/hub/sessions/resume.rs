@@ -44,7 +44,7 @@ impl Hub {
             }
             self.load_machines().await?;
             // While the machines were read, memory may have let go of the session, or somebody else brought it back.
-            let active = self.state().memory.entry(id).map(|entry| entry.session.active);
+            let active = self.state().cache.entry(id).map(|entry| entry.session.active);
             if active == Some(false) {
                 break self.plan_resume(id)?;
             }
@@ -60,14 +60,14 @@ impl Hub {
                 resumed?
             }
         };
-        self.settled().await?;
+        self.flushed().await?;
         Ok(active)
     }
 
     /// Which machine is asked for what; `None` when somebody has asked already.
     fn plan_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let mut state = self.state();
-        let s = &state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let s = &state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
         let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
         Ok(state.claims.resume(id).then_some((machine, params)))
@@ -103,7 +103,7 @@ impl Hub {
     async fn watch(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let watched = {
             let mut state = self.state();
-            let is_active = |id: &&String| state.memory.entry(id).is_some_and(|entry| entry.session.active);
+            let is_active = |id: &&String| state.cache.entry(id).is_some_and(|entry| entry.session.active);
             if let Some(id) = ids.iter().find(is_active) {
                 return Ok(id.clone());
             }
@@ -135,7 +135,7 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
     let misses = |owner: &Owner| rpc.grace.misses(owner, method, now);
     let runners: [&dyn Fn(&Owner) -> bool; 2] = [&serves, &misses];
     runners.into_iter().find_map(|there| {
-        let all = state.memory.machines().into_iter().flat_map(|m| m.values());
+        let all = state.cache.machines().into_iter().flat_map(|m| m.values());
         let online = || all.clone().filter(|m| m.active && there(&Owner::Machine(m.id.clone())));
         let same = online().find(|m| Some(&m.id) == own.as_ref());
         let of_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::hub::commit::Outcome;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{self, METADATA, Part};
 use crate::hub::limits::check_size;
@@ -13,6 +12,7 @@ use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::Record;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState};
 use crate::model::completed_request::CompletedRequest;
@@ -118,7 +118,7 @@ pub enum Updated {
 }
 
 /// An answer to an update is made from how it went.
-pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Outcome> + Send + Sync);
+pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Effect> + Send + Sync);
 
 /// One of a session's versioned values, and what a CLI is told of it.
 struct Told {
@@ -185,7 +185,7 @@ impl Hub {
     ) -> Result<(), Error> {
         let stands = {
             let mut state = self.state();
-            let entry = state.memory.entry(id).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let version = (told.part.version)(&entry.session);
             let updated = match (told.part.kept)(&entry.session) {
                 _ if version == expected => {
@@ -199,26 +199,29 @@ impl Hub {
                 (_, Some(_)) => None,
             };
             let noted = updated.is_some();
-            updated.and_then(|updated| reply(&updated)).into_iter().for_each(|outcome| state.journal.then(outcome));
+            updated
+                .and_then(|updated| reply(&updated))
+                .into_iter()
+                .for_each(|outcome| state.journal.on_commit(outcome));
             !noted
         };
         if stands {
-            return self.tell_what_stands(id, told, reply).await;
+            return self.reply_with_current_value(id, told, reply).await;
         }
         self.flush();
         Ok(())
     }
 
     /// Answers an update with a large value that stands. It is durable, and told at once: it need not wait in memory.
-    async fn tell_what_stands(self: &Arc<Self>, id: &str, told: &Told, reply: Reply<'_>) -> Result<(), Error> {
+    async fn reply_with_current_value(self: &Arc<Self>, id: &str, told: &Told, reply: Reply<'_>) -> Result<(), Error> {
         let answer = |state: &mut State, whole: Option<Json>| {
             // Memory may have let go of the completed requests meanwhile.
-            let Some(entry) = state.memory.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
+            let Some(entry) = state.cache.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
             let version = (told.part.version)(&entry.session);
             let is_durable = (told.part.kept)(&entry.session).1.is_some();
             let answer = reply(&Updated::Mismatch { version, value: (told.text)(entry, whole) });
             let (now, later) = if is_durable { (answer, None) } else { (None, answer) };
-            later.into_iter().for_each(|answer| state.journal.then(answer));
+            later.into_iter().for_each(|answer| state.journal.on_commit(answer));
             Ok(Some(now))
         };
         loop {
@@ -235,16 +238,16 @@ impl Hub {
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session(id).await?;
-            let loaded = |state: &State| state.memory.entry(id).map(|entry| entry.completed.is_some());
+            let loaded = |state: &State| state.cache.entry(id).map(|entry| entry.completed.is_some());
             if loaded(&self.state()) == Some(true) {
                 return Ok(());
             }
             // What is noted and not yet durable would be missing in the answer; what is noted later shows by the version.
-            let version = self.state().memory.entry(id).map(|entry| entry.session.agent_state_version);
-            self.settled().await?;
+            let version = self.state().cache.entry(id).map(|entry| entry.session.agent_state_version);
+            self.flushed().await?;
             let completed = store::completed(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
-            if let Some(entry) = state.memory.unlisted_mut(id) {
+            if let Some(entry) = state.cache.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(Record::loaded(completed.entries));
@@ -266,8 +269,8 @@ impl Hub {
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
-        let State { memory, journal, .. } = state;
-        let s = &mut memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let State { cache, journal, .. } = state;
+        let s = &mut cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
@@ -300,8 +303,8 @@ impl Hub {
     ) -> Result<u64, Error> {
         let now = self.rt.now();
         let changed = state.record_completed(id, parts.completed, now);
-        let State { memory, journal, .. } = state;
-        let s = &mut memory.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let State { cache, journal, .. } = state;
+        let s = &mut cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
         s.agent_state_version += 1;
         let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
@@ -326,14 +329,14 @@ impl Hub {
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
         self.tell(state, id, from, told.within(&frame, VALUE), event);
-        notification.into_iter().for_each(|notification| state.journal.then(Outcome::Notify(notification)));
+        notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)
     }
 
     fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: Text, event: Event) {
         state.journal.session(id, Extent::Whole);
-        state.journal.then(Outcome::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
-        state.journal.then(Outcome::Publish(event));
+        state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
+        state.journal.on_commit(Effect::Publish(event));
     }
 }
 
@@ -348,7 +351,7 @@ impl State {
     ) -> Vec<(String, Json)> {
         let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
         // A record that is not loaded is trimmed when it is: until then whatever comes counts as a change.
-        if let Some(record) = self.memory.unlisted_mut(session).and_then(|entry| entry.completed.as_mut()) {
+        if let Some(record) = self.cache.unlisted_mut(session).and_then(|entry| entry.completed.as_mut()) {
             completed.retain(|(id, value)| record.differs(id, value));
             for (id, value) in &completed {
                 record.insert(id.clone(), completed_at(value), value.clone());

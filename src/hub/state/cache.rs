@@ -80,7 +80,7 @@ impl Entry {
     }
 }
 
-/// A moment in the life of [`Memory`]: what was read from the database since may be out of date for sessions that left
+/// A moment in the life of [`Cache`]: what was read from the database since may be out of date for sessions that left
 /// memory after it, and for everything once all was forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
@@ -90,7 +90,7 @@ pub struct Mark {
 
 /// Sessions and machines of the namespace.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct Cache {
     sessions: HashMap<String, Entry>,
     by_tag: HashMap<String, String>,
     /// The lines of sessions that are not held.
@@ -109,7 +109,7 @@ pub struct Memory {
     clears: u64,
 }
 
-impl Memory {
+impl Cache {
     /// A session that is held.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
         self.sessions.get(id)
@@ -154,7 +154,7 @@ impl Memory {
     }
 
     /// Takes up a session that the database gave. One that is held already is newer and stays.
-    pub fn take_up(&mut self, session: Session) {
+    pub fn insert_loaded(&mut self, session: Session) {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
             self.by_tag.insert(session.tag.clone(), id.clone());
@@ -172,7 +172,7 @@ impl Memory {
     /// Adds a session that was just made: it has no message and no completed request that is not known.
     pub fn create(&mut self, session: Session) {
         let id = session.id.clone();
-        self.take_up(session);
+        self.insert_loaded(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new()));
             entry.completed = Some(Record::default());
@@ -190,7 +190,7 @@ impl Memory {
     fn take_out(&mut self, id: &str) -> Option<Entry> {
         let entry = self.sessions.remove(id)?;
         self.by_tag.remove(&entry.session.tag);
-        self.outdate(id);
+        self.invalidate(id);
         Some(entry)
     }
 
@@ -224,7 +224,7 @@ impl Memory {
     }
 
     /// What was read of a session before is out of date, as if it had left: its history is another one now.
-    pub fn outdate(&mut self, id: &str) {
+    pub fn invalidate(&mut self, id: &str) {
         self.left += 1;
         self.last_left.push_back(id.to_owned());
         if self.last_left.len() > REMEMBERED {
@@ -233,19 +233,19 @@ impl Memory {
     }
 
     /// This moment.
-    pub fn mark(&self) -> Mark {
+    pub fn generation(&self) -> Mark {
         Mark { left: self.left, clears: self.clears }
     }
 
     /// Whether a session has left memory since a moment, or may have.
-    pub fn has_left_since(&self, mark: Mark, id: &str) -> bool {
+    pub fn evicted_since(&self, mark: Mark, id: &str) -> bool {
         let since = self.left - mark.left;
         let last = usize::try_from(since).unwrap_or(usize::MAX);
         last > self.last_left.len() || self.last_left.iter().rev().take(last).any(|left| left == id)
     }
 
     /// Whether everything was forgotten since a moment.
-    pub fn was_cleared_since(&self, mark: Mark) -> bool {
+    pub fn cleared_since(&self, mark: Mark) -> bool {
         self.clears != mark.clears
     }
 
@@ -256,7 +256,7 @@ impl Memory {
 
     /// Takes up the lines of all sessions, as they were read from the database since a moment; what memory knows of a
     /// session is newer. Answers whether they could be: too much may have happened since.
-    pub fn take_up_lines(&mut self, mark: Mark, lines: Vec<SessionSummary>) -> bool {
+    pub fn insert_loaded_lines(&mut self, mark: Mark, lines: Vec<SessionSummary>) -> bool {
         let left = usize::try_from(self.left - mark.left).unwrap_or(usize::MAX);
         if left > self.last_left.len() {
             return false;
@@ -264,7 +264,7 @@ impl Memory {
         for line in lines {
             let is_known = self.sessions.contains_key(&line.id) || self.lines.contains_key(&line.id);
             // What left and has no line was deleted.
-            if !is_known && !self.has_left_since(mark, &line.id) {
+            if !is_known && !self.evicted_since(mark, &line.id) {
                 self.lines.insert(line.id.clone(), line);
             }
         }
@@ -319,7 +319,7 @@ impl Memory {
     }
 
     /// Takes up the machines that the database gave, unless they are held already.
-    pub fn take_up_machines(&mut self, machines: Vec<Machine>) {
+    pub fn insert_loaded_machines(&mut self, machines: Vec<Machine>) {
         self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
     }
 
@@ -331,7 +331,7 @@ impl Memory {
     }
 }
 
-impl Snapshot for Memory {
+impl Snapshot for Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id).map(|entry| &entry.session)
     }

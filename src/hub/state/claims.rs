@@ -99,7 +99,7 @@ impl Claims {
     }
 
     /// Where to wait before a message may be added; `None` when it may be now.
-    pub fn peace(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
+    pub fn running_merge(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
         let claim = self.0.get_mut(session).filter(|claim| claim.merges > 0)?;
         let (sender, receiver) = oneshot::channel();
         claim.waiting.push(sender);
@@ -156,14 +156,14 @@ mod tests {
     #[test]
     fn messages_wait_while_any_merge_is_under_way() {
         let mut claims = Claims::default();
-        assert!(claims.peace("s").is_none());
+        assert!(claims.running_merge("s").is_none());
         claims.hold("s");
         claims.hold("s");
-        let mut peace = claims.peace("s").unwrap();
+        let mut running_merge = claims.running_merge("s").unwrap();
         claims.let_go("s");
-        assert_eq!(peace.try_recv(), Ok(None), "another one is under way");
+        assert_eq!(running_merge.try_recv(), Ok(None), "another one is under way");
         claims.let_go("s");
-        assert_eq!(peace.try_recv(), Ok(Some(())));
-        assert!(claims.peace("s").is_none());
+        assert_eq!(running_merge.try_recv(), Ok(Some(())));
+        assert!(claims.running_merge("s").is_none());
     }
 }

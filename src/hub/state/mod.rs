@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod claims;
 pub mod completed_requests;
+pub mod effect;
 pub mod liveness;
 pub mod local_ids;
 pub mod schedule;

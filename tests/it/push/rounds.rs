@@ -192,7 +192,7 @@ async fn what_the_hub_before_noted_with_whole_endpoints_is_sent_to_them_again() 
     let target = item["targets"][0].as_object_mut().unwrap();
     assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "now an id stands for the endpoint");
     target.insert("endpoint".into(), json!(browser.endpoint));
-    world.rt.note(&key, &item.to_string());
+    world.rt.kv_put(&key, &item.to_string());
     world.sleep_and_wake().await;
     world.pass(10_000).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };

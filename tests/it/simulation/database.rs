@@ -149,7 +149,7 @@ struct Calls {
     /// Those of them in which it may not have been found out yet.
     in_doubt: BTreeSet<String>,
     /// Whether somebody may not have heard yet of a fault.
-    unheard: bool,
+    clis_that_missed: bool,
 }
 
 impl Calls {
@@ -234,13 +234,13 @@ impl Remote {
     /// How many faults there were of which everybody has heard, or a few less.
     pub fn heard_faults(&self) -> u64 {
         let calls = lock(&self.calls);
-        calls.faults.saturating_sub(u64::from(calls.unheard))
+        calls.faults.saturating_sub(u64::from(calls.clis_that_missed))
     }
 
     /// Everything has come to rest: unless an answer is still on its way, everybody has heard of every fault.
     pub fn come_to_rest(&self) {
         let mut calls = lock(&self.calls);
-        calls.unheard &= !calls.under_way.is_empty();
+        calls.clis_that_missed &= !calls.under_way.is_empty();
     }
 
     /// The calls that get on when their turn comes.
@@ -291,7 +291,7 @@ impl Remote {
         let outage = calls.outage.clone().filter(|(of, _)| *of == on).map(|(_, error)| Fault::Before(error));
         let fault = planned.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
-        calls.unheard |= fault.is_some();
+        calls.clis_that_missed |= fault.is_some();
         calls.note_doubt(&call.asked, fault.as_ref());
         let slow = calls.slow == Some(on);
         match fault {

@@ -75,20 +75,20 @@ impl Runtime for SimRuntime {
         self.outbox.post(self.life.load(Ordering::Relaxed), request)
     }
 
-    fn note(&self, key: &str, value: &str) {
-        self.fake.note(key, value);
+    fn kv_put(&self, key: &str, value: &str) {
+        self.fake.kv_put(key, value);
     }
 
-    fn unnote(&self, key: &str) {
-        self.fake.unnote(key);
+    fn kv_delete(&self, key: &str) {
+        self.fake.kv_delete(key);
     }
 
     fn was_interrupted(&self) -> bool {
         self.fake.was_interrupted()
     }
 
-    fn notes(&self, prefix: &str) -> Vec<(String, String)> {
-        self.fake.notes(prefix)
+    fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
+        self.fake.kv_list(prefix)
     }
 }
 

@@ -29,7 +29,7 @@ impl Logged {
 impl World {
     /// Up to this number nothing is in a namespace's log.
     fn log_start(&self, place: usize) -> u64 {
-        let note = self.objects[place].rt.notes(HEAD).pop();
+        let note = self.objects[place].rt.kv_list(HEAD).pop();
         let start = match note.and_then(|(_, note)| Head::decode(&note)) {
             Some(Head::On(span)) => span.start,
             Some(Head::Off(last)) => last,

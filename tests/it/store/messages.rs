@@ -2,7 +2,7 @@
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Memory, commit_as, held, json, message, of_messages, put, put_messages, seqs, session, team, unlimited,
+    Cache, commit_as, held, json, message, of_messages, put, put_messages, seqs, session, team, unlimited,
 };
 use proptest::prelude::*;
 use session_gateway_hub::model::message::Message;
@@ -33,7 +33,7 @@ async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
     let second_writer = Session { seq: 2, ..owner };
     let intruder = Message { id: "another".into(), ..message(1, None) };
     let journal = of_messages("s", [intruder, message(2, None)]);
-    let error = commit_as(&db, &team(), journal, &Memory::with(&second_writer)).await.unwrap_err();
+    let error = commit_as(&db, &team(), journal, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
     assert_eq!(held(&db, "s").await.seq, 0, "the counters of the broken batch are not written either");
@@ -48,7 +48,7 @@ async fn a_local_id_stands_for_one_message_of_a_session() {
     put_messages(&db, &owner, [message(1, Some("same"))]).await;
     put_messages(&db, &neighbour, [message(1, Some("same"))]).await;
     let journal = of_messages("s", [message(2, Some("same"))]);
-    assert!(commit_as(&db, &team(), journal, &Memory::with(&owner)).await.is_err());
+    assert!(commit_as(&db, &team(), journal, &Cache::with(&owner)).await.is_err());
     assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
 }
 
@@ -56,7 +56,7 @@ async fn a_local_id_stands_for_one_message_of_a_session() {
 async fn a_message_for_a_session_that_does_not_exist_is_refused() {
     let db = Sqlite::with_schema();
     let journal = of_messages("nowhere", [message(1, None)]);
-    assert!(commit_as(&db, &team(), journal, &Memory::default()).await.is_err());
+    assert!(commit_as(&db, &team(), journal, &Cache::default()).await.is_err());
     assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
 }
 
@@ -92,7 +92,7 @@ async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let statements = of_messages("s", messages).take(&team(), &Memory::with(&owner)).unwrap().statements;
+    let statements = of_messages("s", messages).take(&team(), &Cache::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
@@ -116,7 +116,7 @@ async fn the_largest_message_fits_a_parameter_whatever_it_holds() {
         put(&db, &owner).await;
         let text = format!("\"{}\"", filling.repeat((MAX_CONTENT_BYTES - 2) / filling.len()));
         let journal = of_messages("s", [Message { content: json(&text), ..message(1, None) }]);
-        let result = commit_as(&db, &team(), journal, &Memory::with(&owner)).await;
+        let result = commit_as(&db, &team(), journal, &Cache::with(&owner)).await;
         assert_eq!(result, Ok(()), "a message full of {filling}");
     }
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::support::quiet;
 use crate::support::sqlite::{On, Sqlite};
 use crate::support::store::{
-    Memory, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, seqs, session,
-    team, unlimited,
+    Cache, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, seqs, session, team,
+    unlimited,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -65,7 +65,7 @@ async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
     };
     let mut journal = Journal::default();
     journal.session("s", Extent::Counters);
-    commit(&db, journal, &Memory::with(&ahead)).await;
+    commit(&db, journal, &Cache::with(&ahead)).await;
     let before = session("s", "/code");
     assert_eq!(held(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..ahead });
 }
@@ -105,11 +105,11 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     for extent in [Extent::Counters, Extent::Whole] {
         let mut journal = Journal::default();
         journal.session("s", extent);
-        commit(&db, journal, &Memory::with(&forged)).await;
+        commit(&db, journal, &Cache::with(&forged)).await;
     }
     let mut journal = Journal::default();
     journal.delete_session("s");
-    commit(&db, journal, &Memory::default()).await;
+    commit(&db, journal, &Cache::default()).await;
     assert_eq!(sessions::by_id(&db, &other(), "s").await.unwrap(), Found::Owned(theirs));
 }
 
@@ -121,7 +121,7 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
     let second = session("t", "/code");
     let mut journal = Journal::default();
     journal.session("t", Extent::Whole);
-    let error = commit_as(&db, &team(), journal, &Memory::with(&second)).await.unwrap_err();
+    let error = commit_as(&db, &team(), journal, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
     assert_eq!(sessions::by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
@@ -139,7 +139,7 @@ async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_sam
     let mut journal = Journal::default();
     journal.session("u", Extent::Whole);
     journal.delete_session("s");
-    commit(&db, journal, &Memory::with(&heir)).await;
+    commit(&db, journal, &Cache::with(&heir)).await;
     assert_eq!(sessions::by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
@@ -153,7 +153,7 @@ async fn an_id_is_owned_foreign_or_missing() {
     put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
     let theirs = Session { namespace: other(), ..session("theirs", "/b") };
     let journal = of_messages("theirs", [message(1, None)]);
-    commit_as(&db, &other(), journal, &Memory::with(&theirs)).await.unwrap();
+    commit_as(&db, &other(), journal, &Cache::with(&theirs)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
         let found = sessions::by_id(&db, &team(), id).await.unwrap();
@@ -167,7 +167,7 @@ async fn an_id_is_owned_foreign_or_missing() {
 #[tokio::test]
 async fn any_number_of_sessions_is_written_in_one_statement() {
     let db = Sqlite::with_schema();
-    let mut memory = Memory::default();
+    let mut memory = Cache::default();
     let mut journal = Journal::<Nothing>::default();
     for n in 0..500 {
         let session = session(&format!("s{n}"), &format!("/code/{n}"));
@@ -193,7 +193,7 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
         runner_state_version: 3,
         ..Machine::new("m".into(), team(), 1_000)
     };
-    let memory = Memory { machines: HashMap::from([("m".into(), machine.clone())]), ..Memory::default() };
+    let memory = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
     let noted = || {
         let mut journal = Journal::default();
         journal.machine("m");
@@ -207,7 +207,7 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
     assert_eq!(machines::owner(&db, &team(), "n").await.unwrap(), Found::Missing);
 
     let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
-    let memory = Memory { machines: HashMap::from([("m".into(), forged)]), ..Memory::default() };
+    let memory = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
     let taken = commit_as(&db, &other(), noted(), &memory).await;
     assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
     assert_eq!(machines::all(&db, &team()).await.unwrap(), [machine]);

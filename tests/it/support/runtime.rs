@@ -319,13 +319,13 @@ impl Runtime for FakeRuntime {
         })
     }
 
-    fn note(&self, key: &str, value: &str) {
+    fn kv_put(&self, key: &str, value: &str) {
         let mut inner = self.inner();
         inner.noted += 1;
         inner.notes.insert(key.to_owned(), value.to_owned());
     }
 
-    fn unnote(&self, key: &str) {
+    fn kv_delete(&self, key: &str) {
         self.inner().notes.remove(key);
     }
 
@@ -333,7 +333,7 @@ impl Runtime for FakeRuntime {
         self.inner().interrupted
     }
 
-    fn notes(&self, prefix: &str) -> Vec<(String, String)> {
+    fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
         let inner = self.inner();
         let of_prefix = inner.notes.iter().filter(|(key, _)| key.starts_with(prefix));
         of_prefix.map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -30,12 +30,12 @@ pub fn json(text: &str) -> Json {
 
 /// What a hub holds in memory, as far as the journal is concerned.
 #[derive(Default)]
-pub struct Memory {
+pub struct Cache {
     pub sessions: HashMap<String, Session>,
     pub machines: HashMap<String, Machine>,
 }
 
-impl Snapshot for Memory {
+impl Snapshot for Cache {
     fn session(&self, id: &str) -> Option<&Session> {
         self.sessions.get(id)
     }
@@ -45,7 +45,7 @@ impl Snapshot for Memory {
     }
 }
 
-impl Memory {
+impl Cache {
     pub fn with(session: &Session) -> Self {
         Self { sessions: HashMap::from([(session.id.clone(), session.clone())]), ..Self::default() }
     }
@@ -75,7 +75,7 @@ pub async fn commit_as(
     db: &Sqlite,
     namespace: &Namespace,
     mut journal: Journal<Nothing>,
-    memory: &Memory,
+    memory: &Cache,
 ) -> Result<(), DbError> {
     let batch = journal.take(namespace, memory).expect("something to write");
     for statements in batch.ahead(namespace) {
@@ -84,14 +84,14 @@ pub async fn commit_as(
     db.batch(&batch.statements).await.map(drop)
 }
 
-pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Memory) {
+pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Cache) {
     commit_as(db, &team(), journal, memory).await.unwrap();
 }
 
 pub async fn put(db: &Sqlite, session: &Session) {
     let mut journal = Journal::default();
     journal.session(&session.id, Extent::Whole);
-    commit_as(db, &session.namespace, journal, &Memory::with(session)).await.unwrap();
+    commit_as(db, &session.namespace, journal, &Cache::with(session)).await.unwrap();
 }
 
 pub fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<Nothing> {
@@ -101,7 +101,7 @@ pub fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -
 }
 
 pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIterator<Item = Message>) {
-    commit(db, of_messages(&session.id, messages), &Memory::with(session)).await;
+    commit(db, of_messages(&session.id, messages), &Cache::with(session)).await;
 }
 
 pub async fn held(db: &Sqlite, id: &str) -> Session {
