@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
-use crate::model::json::InvalidField;
+use crate::model::json::{InvalidField, Json};
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
@@ -154,6 +154,11 @@ impl Error {
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(FieldError::new(field, message))
     }
+}
+
+/// Returns an error if the JSON text of `value` has more than `limit` bytes. `what` names the value in the message.
+pub fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), Error> {
+    if value.text().len() > limit { Err(Error::TooLarge { what, limit }) } else { Ok(()) }
 }
 
 impl From<InvalidField> for Error {

@@ -42,20 +42,20 @@ use crate::store::response_budget::{Reservation, ResponseBudget};
 use events::log::EventLog;
 use events::numbering::Fanout;
 use inbound::admission::OPENING_MS;
+use limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS, RECONNECT_GRACE_MS};
 use peers::connections::{Connections, Peer};
-use peers::grace::GRACE_MS;
 use peers::rpc::{Answer, Call, Rpc, RpcError};
 use ports::{ConnId, Runtime};
 use push::deliver::Push;
 use push::subscriptions::PushConfig;
-use sessions::presence::Reminders;
 use state::cache::Cache;
 use state::claims::Claims;
 use state::effect::Effect;
 use state::liveness::Liveness;
-use state::schedule::{HEARTBEAT_MS, PING_MS, Schedule};
+use state::reminders::Reminders;
+use state::schedule::Schedule;
+use state::upload_slots::UploadSlots;
 use state::watches::Watches;
-use workspace::uploads::Room;
 
 /// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
 const ALARM_PAUSE_MS: u64 = 1_000;
@@ -111,7 +111,7 @@ struct State {
     noted: bool,
     watches: Watches,
     claims: Claims,
-    uploads: Room,
+    upload_slots: UploadSlots,
     reminders: Reminders,
     push: Push,
     /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
@@ -142,7 +142,7 @@ impl Hub {
             noted: !rt.kv_list(NOTE_NAMESPACE).is_empty(),
             watches: Watches::default(),
             claims: Claims::default(),
-            uploads: Room::default(),
+            upload_slots: UploadSlots::default(),
             reminders: Reminders::default(),
             push: Push::restore(rt.kv_list(push::deliver::NOTES)),
             ending: HashMap::new(),
@@ -337,7 +337,7 @@ impl Hub {
     /// Opens a call that the caller sends; waits a moment for a method whose CLI is on its way back.
     async fn open_call(&self, owner: &Owner, method: Method, limit: u64) -> Result<Call, RpcError> {
         let deadline = self.rt.now() + limit;
-        let patience = deadline.min(self.rt.now() + GRACE_MS);
+        let patience = deadline.min(self.rt.now() + RECONNECT_GRACE_MS);
         loop {
             let back = match self.try_call(owner, method, deadline, patience) {
                 Ok(call) => return Ok(call),
@@ -394,8 +394,8 @@ impl State {
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_MS));
-        let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_MS));
+        let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_INTERVAL_MS));
+        let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_INTERVAL_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
         let log = self.log.as_ref().and_then(EventLog::ends_at);
         let push = self.push.queue.next_deadline();

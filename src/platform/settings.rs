@@ -13,7 +13,8 @@ use crate::auth::token::AccessTokens;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
-use crate::hub::peers::rpc::{DEFAULT_TIMEOUT_MS, parse_timeout_ms};
+use crate::hub::limits::DEFAULT_RPC_TIMEOUT_MS;
+use crate::hub::peers::rpc::parse_timeout_ms;
 use crate::hub::push::subscriptions::{PushConfig, parse_max_subscriptions};
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
@@ -37,7 +38,7 @@ fn variable(env: &Env, name: &str) -> Option<String> {
 
 /// How long a CLI may take to answer a call, in milliseconds.
 pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
-    variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_TIMEOUT_MS), |text| parse_timeout_ms(&text))
+    variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_RPC_TIMEOUT_MS), |text| parse_timeout_ms(&text))
 }
 
 fn tokens(env: &Env) -> Result<AccessTokens, String> {

@@ -30,7 +30,7 @@ use crate::hub::inbound::admission::{
     Admission, MAX_IDLE_FRAMES, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
     TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
 };
-use crate::hub::peers::rpc::DEFAULT_TIMEOUT_MS;
+use crate::hub::limits::DEFAULT_RPC_TIMEOUT_MS;
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 
@@ -183,7 +183,7 @@ fn limit_ms(env: &Env) -> u32 {
     }
     let read = || {
         // A wrong one was refused with the first request.
-        let call = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_TIMEOUT_MS);
+        let call = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
         u32::try_from(call + OBJECT_GRACE_MS).unwrap_or(u32::MAX)
     };
     LIMIT.with(|limit| *limit.get_or_init(read))

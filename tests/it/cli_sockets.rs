@@ -7,7 +7,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::On;
 use crate::support::{GRACE_MS, World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::peers::unread::MAX_BEHIND_BYTES;
+use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 
 /// A raw socket that has heard its open packet.
@@ -464,7 +464,7 @@ async fn a_cli_that_has_left_too_much_unread_may_not_send_binary_either() {
     let mut other = world.cli(&session).await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut unread = 0;
-    while unread <= MAX_BEHIND_BYTES {
+    while unread <= MAX_UNACKED_BYTES_WITH_REPLIES {
         other.socket.send_binary();
         other.emit_asking("update-state", &stale);
         for frame in other.socket.rest().await {

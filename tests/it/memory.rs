@@ -3,13 +3,13 @@
 use crate::support::sqlite::On;
 use crate::support::{GRACE_MS, World, quiet};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
 use session_gateway_hub::hub::machines::manage::{MAX_MACHINE_BYTES, MAX_MACHINES};
-use session_gateway_hub::hub::state::cache::{MAX_HELD_BYTES, MAX_HELD_SESSIONS, MAX_USED_BYTES};
 
 /// How many bytes of metadata a large session has.
 const LARGE: usize = 590_000;
 /// So many of them are more than may be held.
-const MANY: usize = MAX_HELD_BYTES / LARGE + 2;
+const MANY: usize = MAX_CACHED_BYTES / LARGE + 2;
 
 /// Sessions that are asked for until what is held is above its bounds, so that whatever was not asked for lately and may
 /// go has gone.
@@ -34,19 +34,19 @@ async fn holds(world: &World, session: &str) -> bool {
 async fn sessions_beyond_a_number_are_let_go_and_stay_in_the_list() {
     let world = World::new();
     let mut made = Vec::new();
-    for n in 0..MAX_HELD_SESSIONS {
+    for n in 0..MAX_CACHED_SESSIONS {
         made.push(world.session(&format!("/{n}")).await);
     }
     let [first, second, third] = [&made[0], &made[1], &made[2]];
     let list = world.get("/api/sessions").await;
-    assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_HELD_SESSIONS);
+    assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS);
     let shown = world.shown(second).await;
     assert!(holds(&world, first).await && holds(&world, second).await);
     for n in 0..3 {
         world.session(&format!("/more/{n}")).await;
     }
     let grown = world.get("/api/sessions").await.ok();
-    assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_HELD_SESSIONS + 3);
+    assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS + 3);
     assert!(holds(&world, first).await && holds(&world, second).await, "they were asked for just now");
     assert!(!holds(&world, third).await, "the one asked for the longest ago is gone, and comes back");
     assert!(holds(&world, third).await);
@@ -124,7 +124,7 @@ async fn even_active_sessions_go_when_they_are_too_much_together_and_live_on_as_
     let world = World::new();
     let mut cli = world.bare_cli().await;
     let mut made = Vec::new();
-    for n in 0..MAX_USED_BYTES / (LARGE + STATE) + 2 {
+    for n in 0..MAX_CACHED_BYTES_IN_USE / (LARGE + STATE) + 2 {
         let session = world.session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE)});
         assert_eq!(cli.state(&session, 1, &state).await["result"], "success");

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
+use crate::hub::limits::HEARTBEAT_INTERVAL_MS;
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::{HEARTBEAT_MS, next_beat};
+use crate::hub::state::schedule::next_beat;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::push::payload::Notification;
@@ -71,7 +72,7 @@ impl Hub {
         for frame in frames {
             self.send_events(&mut state, &[conn], &frame);
         }
-        self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_MS)));
+        self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_INTERVAL_MS)));
     }
 
     /// Sends an event to those it concerns.

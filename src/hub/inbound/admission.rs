@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::auth::token::AccessTokens;
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::MAX_FRAME_BYTES;
+use crate::hub::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
 use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::{PING_MS, PING_TIMEOUT_MS, next_beat};
+use crate::hub::state::schedule::next_beat;
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
@@ -42,7 +42,8 @@ pub const TOO_MANY_IDLE_FRAMES: &str = "No CONNECT packet came, but too many oth
 
 /// The open packet for a CLI.
 pub fn greeting(sid: &str) -> String {
-    Handshake { sid, ping_interval: PING_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }.encode()
+    Handshake { sid, ping_interval: PING_INTERVAL_MS, ping_timeout: PING_TIMEOUT_MS, max_payload: MAX_FRAME_BYTES }
+        .encode()
 }
 
 /// What a frame that came before a good CONNECT means.
@@ -210,7 +211,7 @@ impl Hub {
             }
             self.begin_beats(&mut state);
             self.put_peer(&mut state, conn, Peer::Cli(cli));
-            self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_MS)));
+            self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect(NAMESPACE, &self.new_id()));
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {

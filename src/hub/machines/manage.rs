@@ -6,9 +6,8 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::hub::commit::AckTiming;
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{unreadable, without};
-use crate::hub::limits::check_size;
 use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::{Reply, Updated};

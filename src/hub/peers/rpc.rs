@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures::channel::oneshot;
 
+use crate::hub::limits::MAX_RPC_TIMEOUT_MS;
 use crate::hub::peers::grace::Grace;
 use crate::hub::ports::ConnId;
 use crate::model::json::unescape;
@@ -12,16 +13,11 @@ use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
 
-/// How long a CLI may take to answer, in milliseconds, unless `RPC_TIMEOUT_MS` says otherwise.
-pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
-/// The longest time that may be configured, in milliseconds.
-const MAX_TIMEOUT_MS: u64 = 600_000;
-
 /// Reads `RPC_TIMEOUT_MS`; the error says what is wrong.
 pub fn parse_timeout_ms(text: &str) -> Result<u64, String> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    let ms = text.parse().ok().filter(|ms| plain && (1..=MAX_TIMEOUT_MS).contains(ms));
-    ms.ok_or_else(|| format!("RPC_TIMEOUT_MS must be a whole number from 1 to {MAX_TIMEOUT_MS}, but is `{text}`."))
+    let ms = text.parse().ok().filter(|ms| plain && (1..=MAX_RPC_TIMEOUT_MS).contains(ms));
+    ms.ok_or_else(|| format!("RPC_TIMEOUT_MS must be a whole number from 1 to {MAX_RPC_TIMEOUT_MS}, but is `{text}`."))
 }
 
 /// Why a call brought no result; each names the method.

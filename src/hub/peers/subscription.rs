@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::state::schedule::HEARTBEAT_MS;
+use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ACK_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
 use crate::model::event::Audience;
 
 /// How a subscriber's events are written.
@@ -47,20 +47,11 @@ pub struct Subscription {
     pub expires_at: Option<u64>,
 }
 
-/// How long a client that answers heartbeats may look at a page and say nothing, in milliseconds: two of them, and time
-/// for the answer.
-pub const ANSWER_MS: u64 = 2 * HEARTBEAT_MS + 15_000;
-/// How long others are taken to look at it, in milliseconds: as long as a JWT is good. A stream has no way to answer, and
-/// nobody has to.
-pub const STATED_MS: u64 = 15 * 60_000;
-/// A sign that follows another one so closely is not written.
-const REMEMBER_EVERY_MS: u64 = 1_000;
-
 impl Subscription {
     /// Whether somebody looks at it now, as far as that can be known: a closed lid or a frozen page says nothing, and its
     /// socket may stay open for as long as its token is good.
     pub fn is_watching(&self, now: u64) -> bool {
-        let patience = if self.answers { ANSWER_MS } else { STATED_MS };
+        let patience = if self.answers { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
         self.visible && now < self.seen_at + patience
     }
 
@@ -71,7 +62,7 @@ impl Subscription {
 
     /// Its client answered a heartbeat. Says whether that is to be remembered.
     pub fn answered(&mut self, now: u64) -> bool {
-        let is_news = !self.answers || (self.visible && now >= self.seen_at + REMEMBER_EVERY_MS);
+        let is_news = !self.answers || (self.visible && now >= self.seen_at + MIN_ACK_WRITE_INTERVAL_MS);
         if is_news {
             (self.answers, self.seen_at) = (true, now);
         }
@@ -96,15 +87,24 @@ mod tests {
     fn whoever_answers_heartbeats_is_held_to_it_and_others_are_believed_for_a_while() {
         let mut subscription = Subscription::default();
         subscription.state(true, 1_000);
-        assert!(subscription.is_watching(1_000 + STATED_MS - 1) && !subscription.is_watching(1_000 + STATED_MS));
+        assert!(
+            subscription.is_watching(1_000 + VISIBILITY_TIMEOUT_MS - 1)
+                && !subscription.is_watching(1_000 + VISIBILITY_TIMEOUT_MS)
+        );
         assert!(subscription.answered(1_500), "the first answer is news, however early");
-        assert!(subscription.is_watching(1_500 + ANSWER_MS - 1) && !subscription.is_watching(1_500 + ANSWER_MS));
+        assert!(
+            subscription.is_watching(1_500 + HEARTBEAT_ACK_TIMEOUT_MS - 1)
+                && !subscription.is_watching(1_500 + HEARTBEAT_ACK_TIMEOUT_MS)
+        );
         assert!(!subscription.answered(2_499) && subscription.answered(2_500));
-        assert!(subscription.is_watching(2_500 + ANSWER_MS - 1));
+        assert!(subscription.is_watching(2_500 + HEARTBEAT_ACK_TIMEOUT_MS - 1));
         subscription.state(false, 3_000);
         assert!(!subscription.is_watching(3_000) && !subscription.answered(9_000), "of the hidden nothing is written");
         subscription.state(true, 900_000);
-        assert!(subscription.is_watching(900_000 + ANSWER_MS - 1) && !subscription.is_watching(900_000 + ANSWER_MS));
+        assert!(
+            subscription.is_watching(900_000 + HEARTBEAT_ACK_TIMEOUT_MS - 1)
+                && !subscription.is_watching(900_000 + HEARTBEAT_ACK_TIMEOUT_MS)
+        );
     }
 
     #[test]

@@ -6,15 +6,7 @@
 
 use std::collections::VecDeque;
 
-/// How much may be unread, in bytes: twice the largest event.
-pub const MAX_UNREAD_BYTES: usize = 16 * 1024 * 1024;
-
-/// How much may be unread when a CLI says something that may be answered, in bytes: the largest update fits beside what may
-/// be unread before it, and answers to what it said at once.
-pub const MAX_BEHIND_BYTES: usize = 3 * MAX_UNREAD_BYTES;
-
-/// After how many bytes a CLI is asked whether it reads: its usual pings are too far apart for that.
-pub const ASK_AFTER_BYTES: usize = 2 * 1024 * 1024;
+use crate::hub::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES};
 
 /// What a client was sent and has not answered.
 #[derive(Debug, Default)]
@@ -33,7 +25,7 @@ impl Unread {
     pub fn send(&mut self, bytes: usize) -> bool {
         let before = self.bytes;
         self.add(bytes);
-        self.bytes <= MAX_UNREAD_BYTES || (bytes > MAX_UNREAD_BYTES / 2 && before <= MAX_UNREAD_BYTES / 2)
+        self.bytes <= MAX_UNACKED_BYTES || (bytes > MAX_UNACKED_BYTES / 2 && before <= MAX_UNACKED_BYTES / 2)
     }
 
     /// A frame goes out that the client asked for.
@@ -44,12 +36,12 @@ impl Unread {
 
     /// Whether the client has left so much unread that it may ask for no more.
     pub fn is_behind(&self) -> bool {
-        self.bytes > MAX_BEHIND_BYTES
+        self.bytes > MAX_UNACKED_BYTES_WITH_REPLIES
     }
 
     /// Whether so much went out since the last ping that it is time for another one.
     pub fn asks(&self) -> bool {
-        self.since >= ASK_AFTER_BYTES
+        self.since >= PING_AFTER_BYTES
     }
 
     /// The frame that went out last was a heartbeat or a ping.
@@ -67,12 +59,12 @@ impl Unread {
 mod tests {
     use super::*;
 
-    const THIRD: usize = MAX_UNREAD_BYTES / 3;
+    const THIRD: usize = MAX_UNACKED_BYTES / 3;
 
     #[test]
     fn a_client_that_never_answers_may_be_sent_so_much_and_no_more() {
         let mut unread = Unread::default();
-        assert!(unread.send(MAX_UNREAD_BYTES));
+        assert!(unread.send(MAX_UNACKED_BYTES));
         unread.beat();
         assert!(!unread.send(1));
     }
@@ -80,14 +72,14 @@ mod tests {
     #[test]
     fn a_frame_that_is_larger_than_all_that_may_be_unread_goes_to_who_reads() {
         let mut unread = Unread::default();
-        assert!(unread.send(MAX_UNREAD_BYTES / 2));
+        assert!(unread.send(MAX_UNACKED_BYTES / 2));
         unread.beat();
-        assert!(unread.send(2 * MAX_UNREAD_BYTES));
+        assert!(unread.send(2 * MAX_UNACKED_BYTES));
         unread.beat();
         unread.answered();
         unread.answered();
-        assert!(unread.send(MAX_UNREAD_BYTES / 2 + 1));
-        assert!(!unread.send(2 * MAX_UNREAD_BYTES));
+        assert!(unread.send(MAX_UNACKED_BYTES / 2 + 1));
+        assert!(!unread.send(2 * MAX_UNACKED_BYTES));
     }
 
     #[test]
@@ -101,7 +93,7 @@ mod tests {
         assert!(!unread.send(3));
         unread.beat();
         unread.answered();
-        assert!(unread.send(MAX_UNREAD_BYTES));
+        assert!(unread.send(MAX_UNACKED_BYTES));
     }
 
     #[test]
@@ -121,9 +113,9 @@ mod tests {
     #[test]
     fn who_reads_the_answers_may_ask_for_more_and_who_does_not_may_not() {
         let mut unread = Unread::default();
-        assert!(unread.send(MAX_UNREAD_BYTES / 2));
-        assert!(unread.send(2 * MAX_UNREAD_BYTES), "the largest update");
-        unread.add(MAX_UNREAD_BYTES / 2);
+        assert!(unread.send(MAX_UNACKED_BYTES / 2));
+        assert!(unread.send(2 * MAX_UNACKED_BYTES), "the largest update");
+        unread.add(MAX_UNACKED_BYTES / 2);
         assert!(!unread.is_behind());
         unread.beat();
         unread.add(1);
@@ -135,7 +127,7 @@ mod tests {
     #[test]
     fn frames_that_answer_nothing_are_no_credit() {
         let mut unread = Unread::default();
-        assert!(unread.send(MAX_UNREAD_BYTES));
+        assert!(unread.send(MAX_UNACKED_BYTES));
         for _ in 0..5 {
             unread.answered();
         }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{METADATA, without};
-use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::read_parts;
 use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;

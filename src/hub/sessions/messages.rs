@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use crate::hub::error::{Error, Kind};
-use crate::hub::limits::check_size;
+use crate::hub::error::{Error, Kind, check_size};
+use crate::hub::limits::MAX_LOCAL_IDS;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::effect::Effect;
-use crate::hub::state::local_ids::{LocalIds, MAX_LOCAL_IDS, Seen};
+use crate::hub::state::local_ids::{LocalIds, Seen};
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use serde::Serialize;
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::PENDING;
-use crate::hub::limits::check_size;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};

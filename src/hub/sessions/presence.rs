@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{METADATA, PENDING};
+use crate::hub::limits::PRESENCE_INTERVAL_MS;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
@@ -19,30 +20,8 @@ use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
 use crate::wire::cli::{SessionAlive, SessionEnd};
 
-/// How often at most a session's presence is told to web clients while nothing about it changes, in milliseconds.
-const TELL_EVERY_MS: u64 = 10_000;
-/// How many deliveries of such reminders a millisecond may ask for: where many sessions are active and many web clients
-/// listen, reminders come less often, and what is new does not wait behind them.
-const REMINDERS_PER_MS: u64 = 5;
 /// How often at most a socket's attachment is written for a sign of life, in milliseconds.
 const REMEMBER_EVERY_MS: u64 = 1_000;
-
-/// When the next reminder of a presence that has not changed may be told.
-#[derive(Debug, Default)]
-pub(in crate::hub) struct Reminders {
-    next: u64,
-}
-
-impl Reminders {
-    fn may_tell(&self, now: u64) -> bool {
-        // One that is far ahead was set before the clock went back.
-        now >= self.next || self.next > now + TELL_EVERY_MS
-    }
-
-    fn told(&mut self, web_clients: usize, now: u64) {
-        self.next = now + web_clients as u64 / REMINDERS_PER_MS;
-    }
-}
 
 impl Hub {
     /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
@@ -98,10 +77,10 @@ impl Hub {
             if let Some(metadata) = archived {
                 self.set_metadata(&mut state, &alive.sid, mark_running(Some(&metadata), now), None)?;
             }
-            let may_remind = state.reminders.may_tell(now);
+            let may_remind = state.reminders.is_allowed(now);
             let entry = state.cache.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let changed = apply_alive(&mut entry.session, &alive, now);
-            let reminds = !changed && may_remind && now >= entry.told_at + TELL_EVERY_MS;
+            let reminds = !changed && may_remind && now >= entry.told_at + PRESENCE_INTERVAL_MS;
             let tell = changed || reminds;
             if tell {
                 entry.told_at = now;
@@ -114,7 +93,7 @@ impl Hub {
             }
             if reminds {
                 let web_clients = state.connections.subscriptions().count();
-                state.reminders.told(web_clients, now);
+                state.reminders.record(web_clients, now);
             }
             state.claims.expect_no_more(&alive.sid);
             state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
@@ -236,26 +215,4 @@ fn apply_alive(s: &mut Session, alive: &SessionAlive, now: u64) -> bool {
         s.updated_at = now;
     }
     changed
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reminders_to_few_follow_each_other_at_once_and_those_to_many_keep_a_distance() {
-        let mut reminders = Reminders::default();
-        reminders.told(4, 1_000);
-        assert!(reminders.may_tell(1_000));
-        reminders.told(200, 1_000);
-        assert!(!reminders.may_tell(1_039));
-        assert!(reminders.may_tell(1_040));
-    }
-
-    #[test]
-    fn a_clock_that_goes_back_does_not_silence_reminders() {
-        let mut reminders = Reminders::default();
-        reminders.told(200, 3_600_000);
-        assert!(reminders.may_tell(1_000));
-    }
 }

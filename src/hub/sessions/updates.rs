@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{self, METADATA, Part};
-use crate::hub::limits::check_size;
 use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;

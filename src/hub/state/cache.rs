@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
 use crate::hub::state::completed_requests::Record;
 use crate::hub::state::local_ids::LocalIds;
 use crate::model::agent_state;
@@ -15,16 +16,8 @@ use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
 use crate::store::journal::Snapshot;
 
-/// How many sessions are held that nobody uses at the moment.
-pub const MAX_HELD_SESSIONS: usize = 1_000;
-/// How many bytes the sessions held may have, as long as there are some among them that nobody uses.
-pub const MAX_HELD_BYTES: usize = 24_000_000;
-/// How many bytes they may have when all of them are in use. They are read again whenever one of them gives a sign.
-pub const MAX_USED_BYTES: usize = 48_000_000;
 /// What a session or machine costs in memory besides its texts, in bytes.
 const ENTRY_BYTES: usize = 1_000;
-/// How many of the sessions that left memory last are remembered.
-const REMEMBERED: usize = 1_000;
 
 /// Which sessions a list shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -199,7 +192,7 @@ impl Cache {
     pub fn make_room(&mut self, is_free: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
         let mut held = self.sessions.len();
-        if held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES {
+        if held <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES {
             return;
         }
         let may_go = |e: &&Entry| e.used < self.uses && is_free(&e.session.id);
@@ -208,8 +201,8 @@ impl Cache {
         sort_by(&mut ranked, Ord::cmp);
         for (in_use, _, id) in ranked {
             let is_enough = match in_use {
-                false => held <= MAX_HELD_SESSIONS && bytes <= MAX_HELD_BYTES,
-                true => bytes <= MAX_USED_BYTES,
+                false => held <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES,
+                true => bytes <= MAX_CACHED_BYTES_IN_USE,
             };
             if is_enough {
                 return;
@@ -227,7 +220,7 @@ impl Cache {
     pub fn invalidate(&mut self, id: &str) {
         self.left += 1;
         self.last_left.push_back(id.to_owned());
-        if self.last_left.len() > REMEMBERED {
+        if self.last_left.len() > MAX_TRACKED_EVICTIONS {
             self.last_left.pop_front();
         }
     }
@@ -326,7 +319,7 @@ impl Cache {
     /// Forgets everything: the database did not take what memory had run ahead with.
     pub fn clear(&mut self) {
         // More have left than can be told: whatever is being read is read again.
-        let left = self.left + REMEMBERED as u64 + 1;
+        let left = self.left + MAX_TRACKED_EVICTIONS as u64 + 1;
         *self = Self { left, clears: self.clears + 1, ..Self::default() };
     }
 }

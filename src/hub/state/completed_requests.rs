@@ -3,15 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::hub::limits::{MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::rows::{COMPLETED_ROW_BYTES, KEPT_COMPLETED_BYTES, MAX_RECORD_BYTES};
-
-/// How many completed requests a CLI gets at most with a state that it did not know: the newest. The record as a whole
-/// can be larger than any frame; `GET /api/sessions/:id` carries it.
-const RECENT: usize = 100;
-/// How many bytes of them at most.
-const RECENT_BYTES: usize = 1_000_000;
 
 /// Completed requests by id, with the time of their completion in Unix milliseconds.
 #[derive(Debug, Default)]
@@ -94,12 +89,12 @@ impl Record {
     pub fn recent(&self) -> Vec<(&str, &Json)> {
         let mut entries = self.ordered();
         // Most of a long record need not be sorted.
-        if let Some(older) = entries.len().checked_sub(RECENT + 1) {
+        if let Some(older) = entries.len().checked_sub(MAX_RECENT_COMPLETED + 1) {
             entries.select_nth_unstable_by_key(older, age);
             entries.drain(..=older);
         }
         sort_by(&mut entries, by_age);
-        let mut room = RECENT_BYTES;
+        let mut room = MAX_RECENT_COMPLETED_BYTES;
         let fits = |(_, id, entry): &&Ordered<'_>| {
             let left = room.checked_sub(id.len() + entry.text().len());
             room = left.unwrap_or(0);

@@ -7,20 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::hub::limits::{MACHINE_TIMEOUT_MS, MAX_KEEP_ALIVE_AGE_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
-
-/// How long a session stays active after its last sign of life, in milliseconds.
-pub const SESSION_MS: u64 = 30_000;
-/// How long a machine stays online after its last sign of life, in milliseconds.
-pub const MACHINE_MS: u64 = 45_000;
-/// Signs of life older than this are ignored, in milliseconds.
-pub const STALE_MS: u64 = 600_000;
 
 /// Whether the time that an alive event tells makes it a sign of life now: a message that lay somewhere for too long does
 /// not. The clock itself starts when the sign arrives, so that a CLI whose own clock is off is not taken for dead.
 pub fn is_fresh(time: f64, now: u64) -> bool {
     #[allow(clippy::cast_precision_loss)] // A time in milliseconds fits a JavaScript number.
-    let oldest = now.saturating_sub(STALE_MS) as f64;
+    let oldest = now.saturating_sub(MAX_KEEP_ALIVE_AGE_MS) as f64;
     time.is_finite() && time >= oldest
 }
 
@@ -114,8 +108,8 @@ impl Liveness {
 fn deadline(owner: &Owner, life: &Life) -> u64 {
     life.last_sign
         + match owner {
-            Owner::Session(_) => SESSION_MS,
-            Owner::Machine(_) => MACHINE_MS,
+            Owner::Session(_) => SESSION_TIMEOUT_MS,
+            Owner::Machine(_) => MACHINE_TIMEOUT_MS,
         }
 }
 

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::hub::limits::MAX_LOCAL_IDS;
 use crate::store::sessions::MessageRef;
-
-/// How many local ids of a session are held; for older ones the database is asked.
-pub const MAX_LOCAL_IDS: usize = 5_000;
 
 /// What a local id costs in memory with the message it stands for, in bytes: two ids of the usual length.
 const ID_BYTES: usize = 200;

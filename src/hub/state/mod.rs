@@ -6,5 +6,7 @@ pub mod completed_requests;
 pub mod effect;
 pub mod liveness;
 pub mod local_ids;
+pub mod reminders;
 pub mod schedule;
+pub mod upload_slots;
 pub mod watches;

@@ -3,12 +3,7 @@
 //! Heartbeats and pings beat on the wall clock (at its whole half minutes and minutes), so that a wake in between does
 //! not put them off.
 
-/// Between two heartbeats to web clients, in milliseconds (PROTOCOL.md "Events for web clients").
-pub const HEARTBEAT_MS: u64 = 30_000;
-/// Between two pings to CLIs, in milliseconds; the open packet names it. A long interval lets the object sleep.
-pub const PING_MS: u64 = 60_000;
-/// How long a CLI may take to answer a ping, in milliseconds; the open packet names it.
-pub const PING_TIMEOUT_MS: u64 = 20_000;
+use crate::hub::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
 /// The next beat after a moment.
 pub fn next_beat(now: u64, every: u64) -> u64 {
@@ -60,7 +55,7 @@ impl Schedule {
         let since = std::mem::replace(&mut self.beaten, now);
         self.armed = None;
         let due = |every: u64| next_beat(since, every) <= now;
-        Beats { heartbeat: due(HEARTBEAT_MS), ping: due(PING_MS) }
+        Beats { heartbeat: due(HEARTBEAT_INTERVAL_MS), ping: due(PING_INTERVAL_MS) }
     }
 }
 
@@ -112,10 +107,10 @@ mod tests {
     #[test]
     fn a_beat_that_was_missed_is_still_due() {
         let mut schedule = Schedule::beaten_until(60_500);
-        assert_eq!(schedule.next_beat(PING_MS), 120_000);
+        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 120_000);
         assert_eq!(schedule.ring(135_000), Beats { heartbeat: true, ping: true });
-        assert_eq!(schedule.next_beat(PING_MS), 180_000);
+        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 180_000);
         schedule.begin(200_000);
-        assert_eq!(schedule.next_beat(PING_MS), 240_000);
+        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 240_000);
     }
 }

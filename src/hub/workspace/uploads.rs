@@ -1,7 +1,6 @@
 //! Uploads: a file on its way from a web client to a session's CLI. Its content only passes through, outside of the hub's
 //! memory ([`UploadBody`]); what the hub adds is written around it.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures::channel::oneshot;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
+use crate::hub::limits::MAX_UPLOAD_BYTES;
 use crate::hub::peers::rpc::{Call, RpcError};
 use crate::hub::ports::{UploadBody, UploadFault};
 use crate::model::method::Method;
@@ -27,14 +27,6 @@ pub const MAX_REST: usize = 64 * 1024;
 pub const STALL_BYTES: u64 = 64 * 1024;
 /// How long it may take for that, in milliseconds.
 pub const STALL_MS: u64 = 15_000;
-/// How much of uploads a hub holds at once, in bytes: one of the largest, which is base64 and JSON around a file. The
-/// runtime gives an object 128 MB for everything.
-const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
-/// How many uploads may wait for their turn.
-const MAX_WAITING_UPLOADS: usize = 32;
-/// How many uploads a session may have, those that wait included: one that keeps many open and sends nothing must not fill
-/// the room of all.
-const MAX_UPLOADS_OF_SESSION: usize = 16;
 /// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
 const BYTES_PER_MS: u64 = 256;
 
@@ -61,99 +53,43 @@ struct DeleteParams<'a> {
     path: &'a str,
 }
 
-/// The room for uploads: who has a share of it, and who waits for one.
-#[derive(Debug, Default)]
-pub struct Room {
-    held: u64,
-    waiting: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// How many uploads each session has.
-    of_session: HashMap<String, usize>,
-}
-
-impl Room {
-    /// Takes a share for a session's upload, at once or when the returned receiver hears so.
-    fn enter(&mut self, session: &str, bytes: u64) -> Result<oneshot::Receiver<()>, Error> {
-        if self.of_session.get(session).is_some_and(|uploads| *uploads >= MAX_UPLOADS_OF_SESSION) {
-            return Err(Error::UploadsWait("Too many files are being uploaded to this session."));
-        }
-        if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return Err(Error::UploadsWait("Too many uploads wait for their turn."));
-        }
-        *self.of_session.entry(session.to_owned()).or_default() += 1;
-        let (sender, turn) = oneshot::channel();
-        self.waiting.push_back((bytes, sender));
-        self.admit();
-        Ok(turn)
-    }
-
-    /// An upload of a session is over.
-    fn leave(&mut self, session: &str) {
-        if let Some(uploads) = self.of_session.get_mut(session) {
-            *uploads -= 1;
-            if *uploads == 0 {
-                self.of_session.remove(session);
-            }
-        }
-    }
-
-    fn give_back(&mut self, bytes: u64) {
-        self.held -= bytes;
-        self.admit();
-    }
-
-    /// In the order of their coming, so that many small ones do not keep a large one out.
-    fn admit(&mut self) {
-        while let Some((bytes, _)) = self.waiting.front()
-            && self.held + bytes <= MAX_UPLOAD_BYTES
-            && let Some((bytes, sender)) = self.waiting.pop_front()
-        {
-            if sender.send(()).is_ok() {
-                self.held += bytes;
-            }
-        }
-    }
-}
-
-/// A share of the room, or the wait for one; given back when it is dropped.
-struct Share<'a> {
+/// An upload's place among [`UploadSlots`](crate::hub::state::upload_slots::UploadSlots), released when it is dropped.
+struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,
     bytes: u64,
-    /// Until it is known that the turn has come.
-    turn: Option<oneshot::Receiver<()>>,
+    /// Resolves when the memory is granted; `None` once that was received.
+    granted: Option<oneshot::Receiver<()>>,
 }
 
-impl Share<'_> {
-    /// Gives back what turned out not to be needed.
-    fn shrink(&mut self, bytes: u64) {
+impl UploadSlot<'_> {
+    /// Returns the memory beyond `bytes`.
+    fn shrink_to(&mut self, bytes: u64) {
         let spare = self.bytes.saturating_sub(bytes);
         self.bytes -= spare;
-        self.hub.state().uploads.give_back(spare);
+        self.hub.state().upload_slots.shrink(spare);
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
-        // A turn may have come that nobody took notice of.
-        let held = self.turn.as_mut().is_none_or(|turn| matches!(turn.try_recv(), Ok(Some(()))));
-        let uploads = &mut self.hub.state().uploads;
-        uploads.leave(self.session);
-        if held {
-            uploads.give_back(self.bytes);
-        }
+        // A canceled upload may have been granted its memory without having received that.
+        let is_granted = self.granted.as_mut().is_none_or(|granted| matches!(granted.try_recv(), Ok(Some(()))));
+        let bytes = if is_granted { self.bytes } else { 0 };
+        self.hub.state().upload_slots.release(self.session, bytes);
     }
 }
 
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let mut share = self.share(id, body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
+        let mut slot = self.acquire_upload_slot(id, body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
         let rest = body.read().await?;
-        share.shrink(body.length());
+        slot.shrink_to(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
-        let limit = self.config.rpc_timeout_ms + share.bytes / BYTES_PER_MS;
+        let limit = self.config.rpc_timeout_ms + slot.bytes / BYTES_PER_MS;
         let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
@@ -168,17 +104,17 @@ impl Hub {
         self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(failed)
     }
 
-    /// Waits for a share of the room for uploads. What is too large for it will be refused unread.
-    async fn share<'a>(&'a self, session: &'a str, bytes: u64) -> Result<Share<'a>, Error> {
+    /// Waits until an upload may be in memory. An upload larger than the limit gets a slot, and is refused while it is read.
+    async fn acquire_upload_slot<'a>(&'a self, session: &'a str, bytes: u64) -> Result<UploadSlot<'a>, Error> {
         let bytes = bytes.min(MAX_UPLOAD_BYTES);
-        let turn = self.state().uploads.enter(session, bytes)?;
-        let mut share = Share { hub: self, session, bytes, turn: Some(turn) };
-        if let Some(turn) = &mut share.turn {
-            // The room lives as long as the hub.
-            let _ = turn.await;
+        let granted = self.state().upload_slots.acquire(session, bytes)?;
+        let mut slot = UploadSlot { hub: self, session, bytes, granted: Some(granted) };
+        if let Some(granted) = &mut slot.granted {
+            // Not canceled: the sender lives as long as the hub.
+            let _ = granted.await;
         }
-        share.turn = None;
-        Ok(share)
+        slot.granted = None;
+        Ok(slot)
     }
 }
 
@@ -247,54 +183,6 @@ impl From<UploadFault> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn uploads_wait_for_their_turn_and_get_it_in_the_order_of_their_coming() {
-        let mut room = Room::default();
-        let mut large = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
-        let mut second = room.enter("a", MAX_UPLOAD_BYTES - 5).unwrap();
-        let mut small = room.enter("a", 5).unwrap();
-        let turns =
-            |receivers: [&mut oneshot::Receiver<()>; 3]| receivers.map(|r| r.try_recv().ok().flatten().is_some());
-        assert_eq!(turns([&mut large, &mut second, &mut small]), [true, false, false]);
-        room.give_back(MAX_UPLOAD_BYTES);
-        assert_eq!([&mut second, &mut small].map(|r| r.try_recv().unwrap().is_some()), [true, true]);
-    }
-
-    #[test]
-    fn whoever_waits_in_vain_takes_no_room() {
-        let mut room = Room::default();
-        let _first = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
-        drop(room.enter("a", MAX_UPLOAD_BYTES).unwrap());
-        let mut third = room.enter("a", MAX_UPLOAD_BYTES).unwrap();
-        room.give_back(MAX_UPLOAD_BYTES);
-        assert!(third.try_recv().unwrap().is_some());
-    }
-
-    #[test]
-    fn only_so_many_uploads_may_wait() {
-        let mut room = Room::default();
-        let turns: Vec<_> = (0..=MAX_WAITING_UPLOADS).map(|n| room.enter(&format!("s{n}"), MAX_UPLOAD_BYTES)).collect();
-        assert!(turns.iter().all(Result::is_ok));
-        assert!(room.enter("another", 1).is_err());
-    }
-
-    #[test]
-    fn a_session_has_so_many_uploads_at_once_and_leaves_room_for_the_others() {
-        let mut room = Room::default();
-        let turns: Vec<_> = (0..MAX_UPLOADS_OF_SESSION).map(|_| room.enter("a", 1)).collect();
-        assert!(turns.iter().all(Result::is_ok));
-        let refused = room.enter("a", 1).unwrap_err().to_string();
-        assert!(refused.contains("to this session"), "{refused}");
-        assert!(room.enter("b", 1).is_ok());
-        room.leave("a");
-        assert!(room.enter("a", 1).is_ok());
-        for _ in 0..MAX_UPLOADS_OF_SESSION {
-            room.leave("a");
-        }
-        room.leave("b");
-        assert!(room.of_session.is_empty());
-    }
 
     #[test]
     fn a_frame_around_a_content_is_ascii_and_still_says_the_same() {

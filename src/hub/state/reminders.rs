@@ -1,0 +1,44 @@
+//! Rate limit for reminders: events that repeat an unchanged presence to web clients.
+
+use crate::hub::limits::{PRESENCE_INTERVAL_MS, REMINDERS_PER_MS};
+
+/// When the next reminder may be sent, over all sessions of the namespace.
+#[derive(Debug, Default)]
+pub struct Reminders {
+    next_at: u64,
+}
+
+impl Reminders {
+    /// Whether a reminder may be sent now.
+    pub fn is_allowed(&self, now: u64) -> bool {
+        // A time too far in the future was computed before the clock went back.
+        now >= self.next_at || self.next_at > now + PRESENCE_INTERVAL_MS
+    }
+
+    /// Records a reminder that is sent to so many web clients.
+    pub fn record(&mut self, web_clients: usize, now: u64) {
+        self.next_at = now + web_clients as u64 / REMINDERS_PER_MS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_between_reminders_grows_with_the_number_of_web_clients() {
+        let mut reminders = Reminders::default();
+        reminders.record(4, 1_000);
+        assert!(reminders.is_allowed(1_000));
+        reminders.record(200, 1_000);
+        assert!(!reminders.is_allowed(1_039));
+        assert!(reminders.is_allowed(1_040));
+    }
+
+    #[test]
+    fn reminders_continue_after_the_clock_goes_back() {
+        let mut reminders = Reminders::default();
+        reminders.record(200, 3_600_000);
+        assert!(reminders.is_allowed(1_000));
+    }
+}
