@@ -102,7 +102,7 @@ export const CHECKS = [
       title: 'Tests of the scripts and the glue',
       lane: 'node',
       parts: ['wasm'],
-      inputs: ['scripts', 'src', 'docs', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
+      inputs: ['scripts', 'src', ...DOCS, 'CONTRIBUTING.md', 'tests', 'fuzz', 'bench/README.md', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
     },
     () => testFiles('scripts/test', 'src/platform'),
   ),
