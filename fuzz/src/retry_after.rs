@@ -1,55 +1,58 @@
-//! What push services answer. Each of the input's lines is a status and a header `Retry-After`: whatever they say, a
-//! message is sent five times at most, each time within an hour, and comes to an end.
+//! Responses of push services: each line of the input is a status and a header `Retry-After`. Whatever they are, a
+//! notification is sent at most five times, each attempt within an hour of the one before, and its delivery ends.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use session_gateway_hub::hub::push::queue::{Failure, Item, MAX_PAUSE_MS, MAX_TRIES, Verdict};
+use session_gateway_hub::hub::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_RETRY_MS};
+use session_gateway_hub::hub::push::delivery::{Delivery, Failure, SendResult};
 use session_gateway_hub::push::endpoint::EndpointId;
 use session_gateway_hub::push::payload::Notification;
 
 const NOW: u64 = 784_111_770_000;
 
 pub fn run(input: &str) {
-    let answers = input.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));
-    let answers: Vec<(u16, &str)> = answers.map(|(status, text)| (status.parse().unwrap_or(429), text)).collect();
-    for (status, text) in &answers {
-        read(*status, text);
+    let responses = input.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));
+    let responses: Vec<(u16, &str)> = responses.map(|(status, text)| (status.parse().unwrap_or(429), text)).collect();
+    for (status, text) in &responses {
+        check_parsing(*status, text);
     }
-    sent(&answers);
+    check_delivery(&responses);
 }
 
-fn read(status: u16, text: &str) {
-    let Verdict::Again(pause) = Verdict::of(status, Some(text), NOW) else {
-        return assert_eq!(Verdict::of(status, Some(text), NOW), Verdict::of(status, None, NOW));
+fn check_parsing(status: u16, text: &str) {
+    let result = SendResult::from_response(status, Some(text), NOW);
+    let SendResult::Retry(delay) = result else {
+        return assert_eq!(result, SendResult::from_response(status, None, NOW));
     };
     assert!(status == 429 || (500..600).contains(&status));
     let text = text.trim();
-    match pause {
-        Some(pause) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+    match delay {
+        Some(delay) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             let seconds: u64 = text.parse().expect("a number");
-            assert_eq!(pause, seconds.saturating_mul(1_000));
+            assert_eq!(delay, seconds.saturating_mul(1_000));
         }
-        // A date of today's form, written again, is the same text.
-        Some(pause) if pause > 0 && text.ends_with(" GMT") && text.len() == 29 => {
-            assert_eq!(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(NOW + pause)), text);
+        // A date in the preferred format (RFC 9110 section 5.6.7) formats to the same text.
+        Some(delay) if delay > 0 && text.ends_with(" GMT") && text.len() == 29 => {
+            assert_eq!(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(NOW + delay)), text);
         }
         _ => {}
     }
 }
 
-fn sent(answers: &[(u16, &str)]) {
-    let mut item = Item::new(Notification::ready("s", "demo", "alpha"), NOW, NOW);
-    assert!(item.address([EndpointId::of("https://a.com/1")].into_iter(), NOW));
-    let (mut now, mut tries) = (NOW, 0);
-    for (status, text) in answers.iter().cycle().take(2 * MAX_TRIES as usize) {
-        let Some(due) = item.targets.first().map(|target| target.due) else { break };
-        assert!(due >= now && due - now <= MAX_PAUSE_MS, "asked again {} ms later", due - now);
-        now = due;
-        let target = item.take_due(now).pop().expect("it is due");
+fn check_delivery(responses: &[(u16, &str)]) {
+    let mut delivery = Delivery::new(Notification::ready("s", "demo", "alpha"), NOW, NOW);
+    delivery.set_targets([EndpointId::of("https://a.com/1")].into_iter(), NOW);
+    let (mut now, mut attempts) = (NOW, 0);
+    for (status, text) in responses.iter().cycle().take(2 * MAX_PUSH_ATTEMPTS as usize) {
+        let Some(due_at) = delivery.targets.first().map(|target| target.due_at) else { break };
+        assert!(due_at >= now && due_at - now <= MAX_PUSH_RETRY_MS, "retried {} ms later", due_at - now);
+        now = due_at;
+        let target = delivery.take_due_targets(now).pop().expect("it is due");
         let failure = Failure { service: "https://a.com".into(), status: Some(*status), reason: String::new() };
-        item.answered(target, Verdict::of(*status, Some(text), now), failure, now);
-        tries += 1;
+        delivery.record_result(target, SendResult::from_response(*status, Some(text), now), failure, now);
+        attempts += 1;
     }
-    assert!(tries <= MAX_TRIES && (answers.is_empty() || item.is_done()));
-    assert_eq!(item.sent as usize + item.failures(), usize::from(!answers.is_empty()));
+    assert!(attempts <= MAX_PUSH_ATTEMPTS && (responses.is_empty() || delivery.is_done()));
+    let finished = delivery.sent_count as usize + delivery.failure_count();
+    assert_eq!(finished, usize::from(!responses.is_empty()));
 }

@@ -51,7 +51,7 @@ pub async fn subscription(
     };
     let all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
     let last_event_id = query.text("lastEventId").map(str::to_owned).or(last_event_id);
-    hub.recall(last_event_id.as_deref()).await?;
+    hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription = Subscription { all, session, machine, visible, format, ..Subscription::default() };
     Ok(Asked { subscription, last_event_id })
 }

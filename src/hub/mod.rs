@@ -1,6 +1,6 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
-//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`fanout`], [`event_log`],
+//! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`events`],
 //! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`], [`push_lanes`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`] with [`merge`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
@@ -40,14 +40,14 @@ use crate::store::fence::{Epoch, Fenced};
 use crate::store::journal::Journal;
 use crate::store::response_budget::{Reservation, ResponseBudget};
 use events::log::EventLog;
-use events::numbering::Fanout;
+use events::numbering::EventNumbers;
 use inbound::admission::OPENING_MS;
 use limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS, RECONNECT_GRACE_MS};
 use peers::connections::{Connections, Peer};
 use peers::rpc::{Answer, Call, Rpc, RpcError};
 use ports::{ConnId, Runtime};
-use push::deliver::Push;
-use push::subscriptions::PushConfig;
+use push::config::PushConfig;
+use push::state::PushState;
 use state::cache::Cache;
 use state::claims::Claims;
 use state::effect::Effect;
@@ -101,7 +101,7 @@ struct State {
     frame_bytes: usize,
     rpc: Rpc,
     liveness: Liveness,
-    fanout: Fanout,
+    event_numbers: EventNumbers,
     /// What web clients that come back may ask for; none while nobody can come back.
     log: Option<EventLog>,
     schedule: Schedule,
@@ -113,7 +113,7 @@ struct State {
     claims: Claims,
     upload_slots: UploadSlots,
     reminders: Reminders,
-    push: Push,
+    push: PushState,
     /// Lives whose clock ran out and whose end is being written, with the time when each was last heard of.
     ending: HashMap<Owner, u64>,
 }
@@ -134,7 +134,7 @@ impl Hub {
             frame_bytes: 0,
             rpc: Rpc::default(),
             liveness: Liveness::default(),
-            fanout: Fanout::new(&config.namespace, now),
+            event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
             schedule: Schedule::beaten_until(beaten),
             cache: Cache::default(),
@@ -144,7 +144,7 @@ impl Hub {
             claims: Claims::default(),
             upload_slots: UploadSlots::default(),
             reminders: Reminders::default(),
-            push: Push::restore(rt.kv_list(push::deliver::NOTES)),
+            push: PushState::restore(rt.kv_list(push::state::KEY_PREFIX)),
             ending: HashMap::new(),
         };
         for (conn, attachment) in sockets {
@@ -202,7 +202,7 @@ impl Hub {
             response_budget: ResponseBudget::new(MAX_ANSWERS_BYTES, MAX_ANSWERS_BYTES),
             this: Weak::clone(this),
         });
-        hub.wake_log();
+        hub.restore_event_log();
         // An alarm that woke it sets the next one before this does: each setting is a write.
         let woken = Arc::clone(&hub);
         hub.rt.spawn(Box::pin(async move { woken.arm() }));
@@ -290,11 +290,11 @@ impl Hub {
         }
         if beats.heartbeat {
             self.send_heartbeats();
-            self.resolve_doubt();
+            self.resolve_uncertain_commits();
             // After it, so that whoever has to come back has an id that the hub still knows, whatever it slept through.
             self.close_expired(now);
         }
-        self.end_log(now);
+        self.stop_expired_log(now);
         self.send_due(now);
         // Beside the alarm: a slow database must not hold up the next beats.
         let expired = self.take_expired(now);

@@ -43,7 +43,7 @@ pub trait UploadBody: Send + Sync {
 pub struct RandomSourceError;
 
 /// How long a push service may take to answer, in milliseconds from the call. No more are called at a time than the platform
-/// opens connections ([`push_lanes`](super::push::lanes)), so no call waits for one.
+/// opens connections ([`throttle`](super::push::throttle)), so no call waits for one.
 pub const PUSH_LIMIT_MS: u32 = 10_000;
 
 /// What a push service answered.

@@ -15,7 +15,7 @@ use crate::http::edge::{Edge, Routing};
 use crate::hub::Config;
 use crate::hub::limits::DEFAULT_RPC_TIMEOUT_MS;
 use crate::hub::peers::rpc::parse_timeout_ms;
-use crate::hub::push::subscriptions::{PushConfig, parse_max_subscriptions};
+use crate::hub::push::config::{PushConfig, parse_max_subscriptions};
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;

@@ -1,347 +1,340 @@
-//! The log of events for web clients that come back. A state machine without IO.
+//! The log of recent events, from which a reconnecting web client receives what it missed.
 //!
-//! Events are logged in the database, with the changes that they tell of: in one batch, so that the log never knows more
-//! or less than what happened. A row holds the events of one batch and names the event before them, so that a row that
-//! is missing shows. Memory holds what was told since the hub woke; what is older is read when a client comes back for it.
+//! A row in the database holds the events of one batch, as text, and the number of the event before them, so that a missing
+//! row is noticed. Memory holds the events that were published since the hub woke; earlier ones are read from the database
+//! when a client needs them.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::hub::events::numbering::one_line;
+use crate::hub::events::numbering::single_line;
+use crate::hub::limits::{LOG_RETENTION_MS, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::{Audience, Event};
 use crate::store::events::EventsRow;
 
-/// The key of the note that tells whether events are logged: a [`Head`].
-pub const HEAD: &str = "events";
+/// The key of the [`LogHead`] in the key-value storage.
+pub const HEAD_KEY: &str = "events";
 
-/// How long events are logged after the last web client left, in milliseconds.
-pub const KEEP_MS: u64 = 600_000;
-/// How many of the last events are held at least, unless they are larger than [`KEEP_BYTES`].
-pub const KEEP_EVENTS: usize = 1_000;
-/// How many bytes of the last events are held at least, unless they are more than [`KEEP_EVENTS`].
-pub const KEEP_BYTES: usize = 2_000_000;
-/// The largest event that is held, in bytes: with its number and audience it fits a parameter of D1 (2 MB).
-pub const MAX_EVENT_BYTES: usize = 1_900_000;
+/// The largest row with more than one event, in bytes. The log is trimmed by whole rows.
+const MAX_ROW_BYTES: usize = 256_000;
+/// How many events are added before the log is trimmed again.
+const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
+/// How many bytes of events are added before the log is trimmed again.
+const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 
-/// How many bytes a row holds, unless it is one event: rows are dropped whole.
-const ROW_BYTES: usize = 256_000;
-/// How many events may come before the oldest are dropped: that goes some at a time.
-const SLACK_EVENTS: usize = KEEP_EVENTS / 4;
-/// How many bytes of events may come before the oldest are dropped.
-const SLACK_BYTES: usize = KEEP_BYTES / 4;
-
-/// Whether events are logged, as the notebook keeps it.
+/// Whether events are logged, as stored in the key-value storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Head {
-    /// They are.
-    On(Span),
-    /// They are not. All events that anybody heard have numbers up to this one.
+pub enum LogHead {
+    /// Events are logged.
+    On(LogSpan),
+    /// Events are not logged. The numbers of all events in earlier logs are up to this one.
     Off(u64),
 }
 
-/// From when on, and until when, events are logged.
+/// The span of time in which events are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct LogSpan {
     /// Events up to this number are not in the log.
     pub start: u64,
-    /// When the last web client left, in Unix milliseconds; none while one is there.
-    pub left: Option<u64>,
+    /// When the last web client disconnected, in Unix milliseconds; `None` while one is connected.
+    pub idle_since: Option<u64>,
 }
 
-impl Head {
-    /// The note.
+impl LogHead {
+    /// The head as text, for the key-value storage.
     pub fn encode(&self) -> String {
         match self {
-            Self::On(Span { start, left: None }) => format!("on {start}"),
-            Self::On(Span { start, left: Some(left) }) => format!("on {start} {left}"),
+            Self::On(LogSpan { start, idle_since: None }) => format!("on {start}"),
+            Self::On(LogSpan { start, idle_since: Some(since) }) => format!("on {start} {since}"),
             Self::Off(last) => format!("off {last}"),
         }
     }
 
-    /// Reads the note; none when it is not one.
-    pub fn decode(note: &str) -> Option<Self> {
-        let words: Vec<&str> = note.split(' ').collect();
+    /// Parses what [`encode`](Self::encode) returned; `None` when the text is malformed.
+    pub fn decode(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
         match *words.as_slice() {
-            ["on", start] => Some(Self::On(Span { start: start.parse().ok()?, left: None })),
-            ["on", start, left] => Some(Self::On(Span { start: start.parse().ok()?, left: Some(left.parse().ok()?) })),
+            ["on", start] => Some(Self::On(LogSpan { start: start.parse().ok()?, idle_since: None })),
+            ["on", start, since] => {
+                Some(Self::On(LogSpan { start: start.parse().ok()?, idle_since: Some(since.parse().ok()?) }))
+            }
             ["off", last] => last.parse().ok().map(Self::Off),
             _ => None,
         }
     }
 }
 
-/// What has to be read from the database before anything more is told or logged.
+/// What must be read from the database before further events are published or logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CatchUp {
-    /// With which number the log ends. Nobody who is there has heard anything.
-    End,
-    /// The rows after this number: those who are there have heard everything up to it, and perhaps no more.
-    After(u64),
+pub enum PendingRead {
+    /// The number of the last logged event: no web client is connected that might have missed it.
+    LastNumber,
+    /// The rows after this number: connected web clients have received all events up to it, but perhaps no later ones.
+    RowsAfter(u64),
 }
 
-/// The log while somebody could come back.
+/// The log of events, while it is on.
 #[derive(Debug)]
 pub struct EventLog {
-    span: Span,
-    /// Events in order, with their numbers.
-    held: VecDeque<(u64, Event)>,
-    /// How many bytes of events are held.
+    span: LogSpan,
+    /// The events in memory with their numbers, in order.
+    events: VecDeque<(u64, Event)>,
+    /// The bytes of the events in memory.
     bytes: usize,
     /// Events up to this number are not in memory.
     floor: u64,
-    /// Whether the database may have some of them.
-    older: bool,
-    /// The number with which the last row ends.
-    end: u64,
-    catch_up: Option<CatchUp>,
-    /// Counts the doubts: what was read before the last one says nothing.
-    doubts: u64,
-    /// How many events and bytes were logged since rows were dropped.
-    untrimmed: (usize, usize),
+    /// Whether the database may have events up to `floor`.
+    has_older_rows: bool,
+    /// The number of the last logged event.
+    last_number: u64,
+    pending_read: Option<PendingRead>,
+    /// Counts [`mark_uncertain`](Self::mark_uncertain): a read that began before the last one is outdated.
+    uncertain_commits: u64,
+    events_since_trim: usize,
+    bytes_since_trim: usize,
 }
 
 impl EventLog {
-    /// A log of the events after this number, for a web client that is there.
-    pub fn begin(start: u64) -> Self {
+    /// An empty log for the events after `start`. A web client is connected.
+    pub fn new(start: u64) -> Self {
         Self {
-            span: Span { start, left: None },
-            held: VecDeque::new(),
+            span: LogSpan { start, idle_since: None },
+            events: VecDeque::new(),
             bytes: 0,
             floor: start,
-            older: false,
-            end: start,
-            catch_up: None,
-            doubts: 0,
-            untrimmed: (0, 0),
+            has_older_rows: false,
+            last_number: start,
+            pending_read: None,
+            uncertain_commits: 0,
+            events_since_trim: 0,
+            bytes_since_trim: 0,
         }
     }
 
-    /// The log of before a sleep or a restart. `told` is the number of the last event that was told to those who are
-    /// still there, if anybody is.
-    pub fn woken(span: Span, told: Option<u64>) -> Self {
-        let end = told.unwrap_or_default().max(span.start);
-        let older = end > span.start;
-        let catch_up = told.map_or(CatchUp::End, |_| CatchUp::After(end));
-        // How much there is already is not known.
-        let untrimmed = (SLACK_EVENTS, SLACK_BYTES);
+    /// The log after a sleep or restart. `last_published` is the number of the last event that was published to the web
+    /// clients that are still connected; `None` when there are none.
+    pub fn restore(span: LogSpan, last_published: Option<u64>) -> Self {
+        let last_number = last_published.unwrap_or_default().max(span.start);
+        let pending_read = last_published.map_or(PendingRead::LastNumber, |_| PendingRead::RowsAfter(last_number));
         Self {
-            floor: end,
-            older,
-            end,
-            catch_up: Some(catch_up),
-            untrimmed,
+            floor: last_number,
+            has_older_rows: last_number > span.start,
+            last_number,
+            pending_read: Some(pending_read),
+            // The size of the log is unknown: the next rows trim it.
+            events_since_trim: TRIM_EVENTS,
+            bytes_since_trim: TRIM_BYTES,
             span: span.clone(),
-            ..Self::begin(span.start)
+            ..Self::new(span.start)
         }
     }
 
-    /// From when on, and until when, events are logged.
-    pub fn span(&self) -> &Span {
+    /// The span of time in which events are logged.
+    pub fn span(&self) -> &LogSpan {
         &self.span
     }
 
-    /// Notes that a web client is there. Answers whether that is new.
-    pub fn join(&mut self) -> bool {
-        self.span.left.take().is_some()
+    /// Records that a web client is connected. Returns whether that changes the span.
+    pub fn set_in_use(&mut self) -> bool {
+        self.span.idle_since.take().is_some()
     }
 
-    /// Notes that no web client is there. Answers whether that is new.
-    pub fn leave(&mut self, now: u64) -> bool {
-        let new = self.span.left.is_none();
-        self.span.left.get_or_insert(now);
-        new
+    /// Records that no web client is connected. Returns whether that changes the span.
+    pub fn set_idle(&mut self, now: u64) -> bool {
+        let changes = self.span.idle_since.is_none();
+        self.span.idle_since.get_or_insert(now);
+        changes
     }
 
-    /// From when on nobody can come back any more.
+    /// When the log ends if no web client connects, in Unix milliseconds; `None` while one is connected.
     pub fn ends_at(&self) -> Option<u64> {
-        self.span.left.map(|left| left + KEEP_MS)
+        self.span.idle_since.map(|since| since + LOG_RETENTION_MS)
     }
 
-    /// What has to be read first, and how many doubts there were.
-    pub fn catch_up(&self) -> Option<(CatchUp, u64)> {
-        self.catch_up.map(|catch_up| (catch_up, self.doubts))
+    /// What must be read from the database first, with the count of uncertain commits.
+    pub fn pending_read(&self) -> Option<(PendingRead, u64)> {
+        self.pending_read.map(|read| (read, self.uncertain_commits))
     }
 
-    /// Whether somebody who is there may have to hear what is still to be read.
-    pub fn is_in_doubt(&self) -> bool {
-        self.doubts > 0 && self.catch_up.is_some()
+    /// Whether connected web clients may have missed the events of a batch whose commit is uncertain.
+    pub fn is_uncertain(&self) -> bool {
+        self.uncertain_commits > 0 && self.pending_read.is_some()
     }
 
-    /// Nobody knows whether the last row was written.
-    pub fn doubt(&mut self) {
-        self.doubts += 1;
-        self.catch_up.get_or_insert(CatchUp::After(self.end));
+    /// Records that a batch failed in a way that leaves open whether it was committed.
+    pub fn mark_uncertain(&mut self) {
+        self.uncertain_commits += 1;
+        self.pending_read.get_or_insert(PendingRead::RowsAfter(self.last_number));
     }
 
-    /// All has been read. Answers the number with which the log ends.
-    pub fn all_read(&mut self) -> u64 {
-        self.catch_up = None;
-        self.end
+    /// Ends the pending read. Returns the number of the last logged event.
+    pub fn finish_read(&mut self) -> u64 {
+        self.pending_read = None;
+        self.last_number
     }
 
-    /// The database says with which number its last row ends.
-    pub fn read_end(&mut self, last: u64) {
-        self.end = last.max(self.span.start);
-        self.floor = self.end;
-        self.older = self.end > self.span.start;
+    /// Sets the number of the last logged event, as read from the database.
+    pub fn set_last_number(&mut self, number: u64) {
+        self.last_number = number.max(self.span.start);
+        self.floor = self.last_number;
+        self.has_older_rows = self.last_number > self.span.start;
     }
 
-    /// The events of a row that follows the last one; none when it is not the next one, or says that its events are not
-    /// held.
-    pub fn read_next(&self, row: &EventsRow) -> Option<Vec<(u64, Event)>> {
-        decode(&row.body).filter(|events| row.floor == self.end && !events.is_empty())
+    /// Decodes the row after the last logged event. Returns `None` when a row in between is missing, or when the row is a gap.
+    pub fn decode_next(&self, row: &EventsRow) -> Option<Vec<(u64, Event)>> {
+        decode(&row.body).filter(|events| row.floor == self.last_number && !events.is_empty())
     }
 
-    /// Rows for events that are about to happen, with their numbers; of more than is held the last ones.
-    pub fn rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
-        let mut rows = Rows { done: VecDeque::new(), open: EventsRow::after(self.end) };
+    /// Encodes the events of a batch as rows, with as many of the last events as the log retains.
+    pub fn encode_rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
+        let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
-            let held = event.body.len() <= MAX_EVENT_BYTES;
-            if !held || rows.open.body.len() + event.body.len() > ROW_BYTES {
-                rows.close();
+            let is_logged = event.body.len() <= MAX_LOGGED_EVENT_BYTES;
+            if !is_logged || rows.current.body.len() + event.body.len() > MAX_ROW_BYTES {
+                rows.finish_row();
             }
-            rows.open.last = number;
-            rows.open.events += 1;
-            match held {
-                true => write_line(&mut rows.open.body, number, &event),
-                false => rows.close(),
+            rows.current.last = number;
+            rows.current.events += 1;
+            match is_logged {
+                true => encode_event(&mut rows.current.body, number, &event),
+                false => rows.finish_row(),
             }
         }
-        rows.close();
-        rows.done.into()
+        rows.finish_row();
+        rows.finished.into()
     }
 
-    /// A row that says that nothing up to this number is held.
-    pub fn gap(&self, number: u64) -> EventsRow {
-        EventsRow { last: number, ..EventsRow::after(self.end) }
+    /// A row that marks a gap up to `number`: clients cannot resume from before it.
+    pub fn gap_row(&self, number: u64) -> EventsRow {
+        EventsRow { last: number, ..EventsRow::after(self.last_number) }
     }
 
-    /// Whether it is time to drop rows, now that these are written.
-    pub fn wants_trim(&mut self, rows: &[EventsRow]) -> bool {
-        let (events, bytes) = self.untrimmed;
-        let events = events + rows.iter().map(|row| row.events).sum::<usize>();
-        let bytes = bytes + rows.iter().map(|row| row.body.len()).sum::<usize>();
-        let due = events > SLACK_EVENTS || bytes > SLACK_BYTES;
-        self.untrimmed = if due { (0, 0) } else { (events, bytes) };
-        due
+    /// Counts rows that are written. Returns whether old rows are to be deleted with them.
+    pub fn is_trim_due(&mut self, rows: &[EventsRow]) -> bool {
+        self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
+        self.bytes_since_trim += rows.iter().map(|row| row.body.len()).sum::<usize>();
+        let is_due = self.events_since_trim > TRIM_EVENTS || self.bytes_since_trim > TRIM_BYTES;
+        if is_due {
+            (self.events_since_trim, self.bytes_since_trim) = (0, 0);
+        }
+        is_due
     }
 
-    /// Holds an event that was told. Those of before the log's start were not logged.
-    pub fn hold(&mut self, number: u64, event: Event) {
+    /// Adds a published event, unless it is from before the start of the log.
+    pub fn push(&mut self, number: u64, event: Event) {
         if number <= self.span.start {
             return;
         }
-        if event.body.len() > MAX_EVENT_BYTES {
-            return self.lose(number);
+        if event.body.len() > MAX_LOGGED_EVENT_BYTES {
+            return self.push_gap(number);
         }
-        self.end = number;
+        self.last_number = number;
         self.bytes += event.body.len();
-        self.held.push_back((number, event));
-        if self.held.len() > KEEP_EVENTS + SLACK_EVENTS || self.bytes > KEEP_BYTES + SLACK_BYTES {
+        self.events.push_back((number, event));
+        if self.events.len() > RETAINED_EVENTS + TRIM_EVENTS || self.bytes > RETAINED_BYTES + TRIM_BYTES {
             self.trim();
         }
     }
 
-    /// Drops the oldest events, as far as those after them are enough.
     fn trim(&mut self) {
-        while let Some((number, event)) = self.held.front() {
+        while let Some((number, event)) = self.events.front() {
             let rest = self.bytes - event.body.len();
-            if self.held.len() <= KEEP_EVENTS && rest < KEEP_BYTES {
+            if self.events.len() <= RETAINED_EVENTS && rest < RETAINED_BYTES {
                 break;
             }
-            (self.floor, self.older, self.bytes) = (*number, false, rest);
-            self.held.pop_front();
+            (self.floor, self.has_older_rows, self.bytes) = (*number, false, rest);
+            self.events.pop_front();
         }
     }
 
-    /// Nothing up to this number is held.
-    pub fn lose(&mut self, number: u64) {
-        self.held.clear();
-        (self.bytes, self.floor, self.older, self.end) = (0, number, false, number);
+    /// Adds a gap up to `number`, and drops all events before it.
+    pub fn push_gap(&mut self, number: u64) {
+        self.events.clear();
+        (self.bytes, self.floor, self.has_older_rows, self.last_number) = (0, number, false, number);
     }
 
-    /// Whether whoever heard this event last can hear in memory all that came after it. A number that is none of the log's
-    /// is from another history, such as one that ended when the database was put back to an earlier moment.
-    pub fn knows(&self, number: u64) -> bool {
-        number == self.floor || self.held.binary_search_by_key(&number, |(held, _)| *held).is_ok()
+    /// Whether memory holds every event after `number`, and `number` is that of a logged event. A number may be unknown
+    /// because the database was restored to an earlier moment.
+    pub fn can_resume_from(&self, number: u64) -> bool {
+        number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
 
-    /// The numbers of the rows that have to be read for whoever heard this event last: above the first one, up to the
+    /// Which rows must be loaded before a client can resume from `number`: those after the first returned number, up to the
     /// second.
-    pub fn older(&self, number: u64) -> Option<(u64, u64)> {
-        (self.older && (self.span.start..self.floor).contains(&number)).then_some((self.span.start, self.floor))
+    pub fn rows_to_load(&self, number: u64) -> Option<(u64, u64)> {
+        let is_older = self.has_older_rows && (self.span.start..self.floor).contains(&number);
+        is_older.then_some((self.span.start, self.floor))
     }
 
-    /// Takes up the rows before what is in memory, oldest first. They were read when memory began after `up_to`.
-    pub fn load(&mut self, up_to: u64, rows: Vec<EventsRow>) {
-        if !self.older || self.floor != up_to {
+    /// Adds rows from before the events in memory, oldest first. They are outdated unless memory still begins after `up_to`.
+    pub fn insert_loaded(&mut self, up_to: u64, rows: Vec<EventsRow>) {
+        if !self.has_older_rows || self.floor != up_to {
             return;
         }
-        self.older = false;
+        self.has_older_rows = false;
         for row in rows.into_iter().rev() {
             let Some(events) = decode(&row.body).filter(|events| row.last == self.floor && !events.is_empty()) else {
-                // Something is missing here, or nobody was told of this row: whoever was here before does not know.
+                // A gap, a missing row, or one that was committed late and not published.
                 self.floor = self.floor.max(row.last);
                 return;
             };
             self.floor = row.floor;
             self.bytes += events.iter().map(|(_, event)| event.body.len()).sum::<usize>();
-            events.into_iter().rev().for_each(|event| self.held.push_front(event));
+            events.into_iter().rev().for_each(|event| self.events.push_front(event));
         }
     }
 
-    /// The events after a number.
-    pub fn after(&self, number: u64) -> impl Iterator<Item = &(u64, Event)> {
-        self.held.iter().filter(move |(held, _)| *held > number)
+    /// The events in memory after a number.
+    pub fn events_after(&self, number: u64) -> impl Iterator<Item = &(u64, Event)> {
+        self.events.iter().filter(move |(known, _)| *known > number)
     }
 }
 
-/// Rows in the making.
-struct Rows {
-    done: VecDeque<EventsRow>,
-    open: EventsRow,
+struct RowsBuilder {
+    finished: VecDeque<EventsRow>,
+    current: EventsRow,
 }
 
-impl Rows {
-    /// Ends a row, unless it is empty, and begins the next one. The first ones are dropped when those after them are
-    /// enough.
-    fn close(&mut self) {
-        if self.open.events == 0 {
+impl RowsBuilder {
+    /// Starts a new row, unless the current one is empty. Drops the first rows if the others are enough to retain.
+    fn finish_row(&mut self) {
+        if self.current.events == 0 {
             return;
         }
-        let next = EventsRow::after(self.open.last);
-        self.done.push_back(std::mem::replace(&mut self.open, next));
-        let enough = |rows: &VecDeque<EventsRow>| {
-            let rest = || rows.iter().skip(1);
-            let bytes: usize = rest().map(|row| row.body.len()).sum();
-            bytes >= KEEP_BYTES || rest().map(|row| row.events).sum::<usize>() >= KEEP_EVENTS
+        let next = EventsRow::after(self.current.last);
+        self.finished.push_back(std::mem::replace(&mut self.current, next));
+        let is_first_superfluous = |rows: &VecDeque<EventsRow>| {
+            let others = || rows.iter().skip(1);
+            let bytes: usize = others().map(|row| row.body.len()).sum();
+            bytes >= RETAINED_BYTES || others().map(|row| row.events).sum::<usize>() >= RETAINED_EVENTS
         };
-        while enough(&self.done) {
-            self.done.pop_front();
+        while is_first_superfluous(&self.finished) {
+            self.finished.pop_front();
         }
     }
 }
 
-fn write_line(row: &mut String, number: u64, event: &Event) {
+/// Appends an event as a line: number, audience and body, separated by tabs.
+fn encode_event(row: &mut String, number: u64, event: &Event) {
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),
         Audience::Conversation(id) => ('c', id),
         Audience::Machine(id) => ('m', id),
     };
-    // As JSON the id has neither tabs nor line breaks, whatever its owner chose.
+    // JSON escapes the tabs and line breaks that an id may contain.
     let id = serde_json::to_string(id).unwrap_or_default();
-    // Writing to a text does not fail.
-    let _ = writeln!(row, "{number}\t{kind}{id}\t{}", one_line(&event.body));
+    // Writing to a `String` cannot fail.
+    let _ = writeln!(row, "{number}\t{kind}{id}\t{}", single_line(&event.body));
 }
 
-/// The events of a row, with their numbers; none when its text is not one.
+/// Decodes the events of a row; `None` when its text is malformed.
 fn decode(row: &str) -> Option<Vec<(u64, Event)>> {
-    row.lines().map(read_line).collect()
+    row.lines().map(decode_event).collect()
 }
 
-fn read_line(line: &str) -> Option<(u64, Event)> {
+fn decode_event(line: &str) -> Option<(u64, Event)> {
     let mut parts = line.splitn(3, '\t');
     let (number, audience, body) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
     let (kind, id) = audience.split_at_checked(1)?;

@@ -1,4 +1,10 @@
-//! Events for web clients: their numbers, the log that a client resumes from, and who is sent what.
+//! Events for web clients (PROTOCOL.md "Events for web clients").
+//!
+//! Each change has an event, which is published once the change is durable. While a web client is connected, and for ten
+//! minutes after, events are also logged in the database, in the same batch as their change. A client that reconnects with
+//! the id of its last event receives every event since, also after a sleep or restart of the hub, or is told of a gap.
+//!
+//! State machines without IO: [`numbering`], [`log`]. Use cases: [`replay`], [`subscribers`].
 
 pub mod log;
 pub mod numbering;

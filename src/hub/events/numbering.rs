@@ -1,7 +1,4 @@
-//! Events on their way to web clients: numbers, ids and frames.
-//!
-//! Numbers grow with the clock (microseconds by scale). Those of events are reserved before the events' changes are
-//! committed, and told after. An id also carries a mark of its namespace and is worth nothing in another.
+//! Numbers, ids and frames of events.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,91 +8,90 @@ use sha2::{Digest, Sha256};
 use crate::hub::peers::subscription::Format;
 use crate::model::namespace::Namespace;
 
-/// The numbers of a namespace's events.
+/// Allocates the numbers of a namespace's events.
+///
+/// A number is the Unix time in microseconds, or the last number plus one if that is greater. The numbers of a batch are
+/// reserved before its commit, then published or withdrawn. The id of an event is `<hash of the namespace>-<number>`.
 #[derive(Debug)]
-pub struct Fanout {
-    mark: String,
-    /// The last number of all.
-    last: u64,
-    /// The last number that was reserved for an event.
-    reserved: u64,
-    /// The number of the last event that was told.
-    told: u64,
+pub struct EventNumbers {
+    id_prefix: String,
+    last_allocated: u64,
+    last_reserved: u64,
+    last_published: u64,
 }
 
-impl Fanout {
-    /// A namespace in which no event was told yet.
+impl EventNumbers {
+    /// The numbers of a namespace without events. Times are in Unix milliseconds.
     pub fn new(namespace: &Namespace, now: u64) -> Self {
         let digest = Sha256::digest(namespace.as_ref().as_bytes());
-        let mark = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let id_prefix = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         let last = now * 1000;
-        Self { mark, last, reserved: last, told: last }
+        Self { id_prefix, last_allocated: last, last_reserved: last, last_published: last }
     }
 
-    /// Goes on after this number, which stands for an event that was told.
-    pub fn go_on_after(&mut self, number: u64) {
-        self.last = self.last.max(number);
-        (self.reserved, self.told) = (number, number);
+    /// Sets the number of the last published event. Later numbers are greater.
+    pub fn continue_after(&mut self, number: u64) {
+        self.last_allocated = self.last_allocated.max(number);
+        (self.last_reserved, self.last_published) = (number, number);
     }
 
-    /// A number above all given before.
-    pub fn number(&mut self, now: u64) -> u64 {
-        self.last = (self.last + 1).max(now * 1000);
-        self.last
+    /// Allocates a number that no event gets.
+    pub fn allocate(&mut self, now: u64) -> u64 {
+        self.last_allocated = (self.last_allocated + 1).max(now * 1000);
+        self.last_allocated
     }
 
-    /// Numbers for events, above all given before.
+    /// Reserves the numbers of the events of a batch.
     pub fn reserve(&mut self, events: usize, now: u64) -> Range<u64> {
-        let first = (self.last + 1).max(now * 1000);
+        let first = (self.last_allocated + 1).max(now * 1000);
         let end = first + events as u64;
         if events > 0 {
-            (self.last, self.reserved) = (end - 1, end - 1);
+            (self.last_allocated, self.last_reserved) = (end - 1, end - 1);
         }
         first..end
     }
 
-    /// The events up to this number are told.
-    pub fn tell(&mut self, number: u64) {
-        self.told = number;
+    /// Marks the reserved numbers up to this one as published.
+    pub fn set_published(&mut self, number: u64) {
+        self.last_published = number;
     }
 
-    /// The numbers that are reserved stay free: their events never happened.
+    /// Drops the reserved numbers that were not published. They are not allocated again.
     pub fn withdraw(&mut self) {
-        self.reserved = self.told;
+        self.last_reserved = self.last_published;
     }
 
-    /// The number of the last event that was told.
-    pub fn told(&self) -> u64 {
-        self.told
+    /// The number of the last published event.
+    pub fn last_published(&self) -> u64 {
+        self.last_published
     }
 
-    /// The last number that was reserved for an event; the last event's own when all are told.
-    pub fn reserved(&self) -> u64 {
-        self.reserved
+    /// The last reserved number; that of the last published event when none is reserved.
+    pub fn last_reserved(&self) -> u64 {
+        self.last_reserved
     }
 
-    /// The number of the event with this id; none when it is no id of this namespace.
-    pub fn number_of(&self, id: &str) -> Option<u64> {
-        id.strip_prefix(self.mark.as_str())?.strip_prefix('-')?.parse().ok()
+    /// Parses an event id; `None` when it is malformed or of another namespace.
+    pub fn parse_id(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(self.id_prefix.as_str())?.strip_prefix('-')?.parse().ok()
     }
 
-    /// An event's body as a frame of the subscriber's format. The body is a JSON object with at least one member.
+    /// The frame of an event. Its body must be a JSON object with at least one field.
     pub fn frame(&self, format: Format, number: u64, body: &str) -> String {
-        let mark = &self.mark;
+        let prefix = &self.id_prefix;
         match format {
             Format::Json => {
-                let members = body.strip_prefix('{').unwrap_or(body);
-                format!(r#"{{"eventId":"{mark}-{number}",{members}"#)
+                let fields = body.strip_prefix('{').unwrap_or(body);
+                format!(r#"{{"eventId":"{prefix}-{number}",{fields}"#)
             }
-            Format::Sse => format!("id: {mark}-{number}\ndata: {}\n\n", one_line(body)),
+            Format::Sse => format!("id: {prefix}-{number}\ndata: {}\n\n", single_line(body)),
         }
     }
 }
 
-/// JSON on one line: in valid JSON a line break stands only between tokens (opaque parts keep theirs), where a space says
-/// the same.
-pub fn one_line(json: &str) -> Cow<'_, str> {
-    // Byte by byte: a text of many kilobytes is looked through in a fraction of the time that its characters take.
+/// Replaces the line breaks of a JSON text with spaces. In valid JSON they are only between tokens.
+pub fn single_line(json: &str) -> Cow<'_, str> {
+    // By bytes, because searching characters takes several times as long.
     match json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
         true => Cow::Owned(json.replace(['\n', '\r'], " ")),
         false => Cow::Borrowed(json),
@@ -106,68 +102,67 @@ pub fn one_line(json: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    fn fanout(namespace: &str) -> Fanout {
-        Fanout::new(&Namespace::parse(namespace).unwrap(), 1_000)
+    fn numbers_of(namespace: &str) -> EventNumbers {
+        EventNumbers::new(&Namespace::parse(namespace).unwrap(), 1_000)
     }
 
     #[test]
-    fn numbers_grow_even_when_the_clock_stands_or_goes_back() {
-        let mut fanout = fanout("a");
-        let mut numbers = vec![fanout.number(1_000), fanout.number(1_000)];
-        numbers.extend(fanout.reserve(2, 1_000));
-        numbers.push(fanout.number(900));
-        numbers.extend(fanout.reserve(0, 900));
-        numbers.extend(fanout.reserve(3, 900));
-        numbers.extend(fanout.reserve(1, 2_000));
-        assert_eq!(numbers.len(), 9);
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    fn numbers_grow_when_the_clock_stops_or_goes_back() {
+        let mut numbers = numbers_of("a");
+        let mut allocated = vec![numbers.allocate(1_000), numbers.allocate(1_000)];
+        allocated.extend(numbers.reserve(2, 1_000));
+        allocated.push(numbers.allocate(900));
+        allocated.extend(numbers.reserve(0, 900));
+        allocated.extend(numbers.reserve(3, 900));
+        allocated.extend(numbers.reserve(1, 2_000));
+        assert_eq!(allocated.len(), 9);
+        assert!(allocated.is_sorted_by(|a, b| a < b), "{allocated:?}");
     }
 
     #[test]
-    fn numbers_go_on_where_they_were_although_the_clock_went_back() {
-        let mut fanout = fanout("a");
-        fanout.go_on_after(5_000_000);
-        assert_eq!((fanout.told(), fanout.reserved()), (5_000_000, 5_000_000));
-        assert_eq!(fanout.reserve(2, 1_000), 5_000_001..5_000_003);
-        assert_eq!((fanout.told(), fanout.reserved()), (5_000_000, 5_000_002));
+    fn numbers_continue_after_a_later_one_than_the_clock() {
+        let mut numbers = numbers_of("a");
+        numbers.continue_after(5_000_000);
+        assert_eq!((numbers.last_published(), numbers.last_reserved()), (5_000_000, 5_000_000));
+        assert_eq!(numbers.reserve(2, 1_000), 5_000_001..5_000_003);
+        assert_eq!((numbers.last_published(), numbers.last_reserved()), (5_000_000, 5_000_002));
     }
 
     #[test]
-    fn what_is_reserved_is_told_or_withdrawn() {
-        let mut fanout = fanout("a");
-        let numbers = fanout.reserve(2, 1_000);
-        fanout.tell(numbers.start);
-        fanout.withdraw();
-        assert_eq!((fanout.told(), fanout.reserved()), (numbers.start, numbers.start));
-        assert_eq!(fanout.reserve(1, 1_000).start, numbers.end, "no number is given twice");
+    fn withdrawn_numbers_are_not_allocated_again() {
+        let mut numbers = numbers_of("a");
+        let reserved = numbers.reserve(2, 1_000);
+        numbers.set_published(reserved.start);
+        numbers.withdraw();
+        assert_eq!((numbers.last_published(), numbers.last_reserved()), (reserved.start, reserved.start));
+        assert_eq!(numbers.reserve(1, 1_000).start, reserved.end);
     }
 
     #[test]
-    fn an_id_is_worth_something_in_its_namespace_only() {
-        let (a, b) = (fanout("a"), fanout("b"));
-        let id = format!("{}-7", a.mark);
-        assert_eq!(a.number_of(&id), Some(7));
-        assert_eq!(b.number_of(&id), None);
-        for odd in ["", "7", "-7", "x-1", &a.mark, &format!("{}-", a.mark), &format!("{}-x", a.mark), "'; --"] {
-            assert_eq!(a.number_of(odd), None, "{odd}");
+    fn an_id_is_valid_only_in_its_namespace() {
+        let (a, b) = (numbers_of("a"), numbers_of("b"));
+        let prefix = a.id_prefix.as_str();
+        let id = format!("{prefix}-7");
+        assert_eq!(a.parse_id(&id), Some(7));
+        assert_eq!(b.parse_id(&id), None);
+        for malformed in ["", "7", "-7", "x-1", prefix, &format!("{prefix}-"), &format!("{prefix}-x"), "'; --"] {
+            assert_eq!(a.parse_id(malformed), None, "{malformed}");
         }
     }
 
     #[test]
-    fn line_breaks_in_opaque_json_do_not_end_an_sse_event() {
-        let frame = fanout("a").frame(Format::Sse, 7, "{\"a\":{\n\r\n  \"b\": 1\n}}");
+    fn line_breaks_in_json_do_not_end_an_sse_event() {
+        let frame = numbers_of("a").frame(Format::Sse, 7, "{\"a\":{\n\r\n  \"b\": 1\n}}");
         assert_eq!(frame.matches('\n').count(), 3, "{frame}");
         assert!(frame.ends_with("data: {\"a\":{     \"b\": 1 }}\n\n"), "{frame}");
     }
 
     #[test]
-    fn frames_carry_the_id_in_both_formats() {
-        let fanout = fanout("a");
-        let mark = fanout.mark.clone();
-        assert_eq!(fanout.frame(Format::Json, 7, r#"{"type":"x"}"#), format!(r#"{{"eventId":"{mark}-7","type":"x"}}"#));
-        assert_eq!(
-            fanout.frame(Format::Sse, 7, r#"{"type":"x"}"#),
-            format!("id: {mark}-7\ndata: {{\"type\":\"x\"}}\n\n")
-        );
+    fn frames_of_both_formats_contain_the_id() {
+        let numbers = numbers_of("a");
+        let prefix = &numbers.id_prefix;
+        let body = r#"{"type":"x"}"#;
+        assert_eq!(numbers.frame(Format::Json, 7, body), format!(r#"{{"eventId":"{prefix}-7","type":"x"}}"#));
+        assert_eq!(numbers.frame(Format::Sse, 7, body), format!("id: {prefix}-7\ndata: {body}\n\n"));
     }
 }

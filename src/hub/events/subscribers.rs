@@ -1,4 +1,4 @@
-//! Web clients: subscribing, events, heartbeats, visibility.
+//! Connected web clients: subscribing, sending events, heartbeats and toasts, visibility.
 
 use serde::Serialize;
 
@@ -12,10 +12,12 @@ use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::push::payload::Notification;
 
+/// Events that belong to a connection instead of a change.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-enum Greeting<'a> {
+enum ConnectionEvent<'a> {
     ConnectionChanged { data: Connected<'a> },
+    Toast { data: Toast<'a> },
 }
 
 #[derive(Serialize)]
@@ -24,17 +26,6 @@ struct Connected<'a> {
     status: &'static str,
     subscription_id: &'a str,
     resume: &'static str,
-}
-
-fn greeting(subscription: &Subscription, resume: &'static str) -> String {
-    let data = Connected { status: "connected", subscription_id: &subscription.id, resume };
-    serde_json::to_string(&Greeting::ConnectionChanged { data }).unwrap_or_default()
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum Notice<'a> {
-    Toast { data: Toast<'a> },
 }
 
 #[derive(Serialize)]
@@ -46,110 +37,120 @@ struct Toast<'a> {
     url: &'a str,
 }
 
+fn connection_changed(subscription: &Subscription, resume: &'static str) -> String {
+    encode(&ConnectionEvent::ConnectionChanged {
+        data: Connected { status: "connected", subscription_id: &subscription.id, resume },
+    })
+}
+
+fn encode(event: &ConnectionEvent<'_>) -> String {
+    serde_json::to_string(event).unwrap_or_default()
+}
+
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
 
 impl Hub {
-    /// A web client's socket is open: it is greeted and gets what it missed since the event that it heard last.
+    /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
         subscription.seen_at = now;
         let mut state = self.state();
-        subscription.told = state.fanout.told();
-        let (from, resume) = match last_event_id.map(|id| state.held_after(id)) {
+        subscription.told = state.event_numbers.last_published();
+        let (from, resume) = match last_event_id.map(|id| state.resume_point(id)) {
             None => (subscription.told, "ok"),
             Some(Some(number)) => (number, "ok"),
             Some(None) => (subscription.told, "gap"),
         };
-        let missed = state.log.iter().flat_map(|log| log.after(from));
+        let missed = state.log.iter().flat_map(|log| log.events_after(from));
         let missed = missed.filter(|(_, event)| subscription.hears(&event.audience));
-        // The greeting stands where the client left off: whoever is cut off right after it misses nothing.
-        let mut frames = vec![state.fanout.frame(subscription.format, from, &greeting(&subscription, resume))];
-        frames.extend(missed.map(|(number, event)| state.fanout.frame(subscription.format, *number, &event.body)));
-        self.join_log(&mut state);
+        let frame = |number, body: &str| state.event_numbers.frame(subscription.format, number, body);
+        // With the id that the client resumes from: a client that disconnects right after it has missed nothing.
+        let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
+        frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
+        self.start_logging(&mut state);
         self.begin_beats(&mut state);
         self.put_peer(&mut state, conn, Peer::Web(subscription));
         for frame in frames {
-            self.send_events(&mut state, &[conn], &frame);
+            self.send_to_web_clients(&mut state, &[conn], &frame);
         }
         self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_INTERVAL_MS)));
     }
 
-    /// Sends an event to those it concerns.
+    /// Sends an event to the web clients that subscribed to it.
     pub(in crate::hub) fn send_event(&self, state: &mut State, event: &Event) {
-        self.send_formatted(state, &event.body, |subscription| subscription.hears(&event.audience));
+        self.broadcast(state, &event.body, |subscription| subscription.hears(&event.audience));
     }
 
-    /// Tells every subscriber that it has missed something.
-    pub(in crate::hub) fn tell_gap(&self, state: &mut State) {
-        let number = state.fanout.told();
+    /// Tells every web client that it has missed events and must read the current state.
+    pub(in crate::hub) fn send_gap_notice(&self, state: &mut State) {
+        let number = state.event_numbers.last_published();
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
-            (conn, state.fanout.frame(subscription.format, number, &greeting(subscription, "gap")))
+            let body = connection_changed(subscription, "gap");
+            (conn, state.event_numbers.frame(subscription.format, number, &body))
         };
         let frames: Vec<(ConnId, String)> = state.connections.subscriptions().map(frame).collect();
         for (conn, frame) in frames {
-            self.send_events(state, &[conn], &frame);
+            self.send_to_web_clients(state, &[conn], &frame);
         }
     }
 
-    /// Closes the sockets of web clients whose token is good no more. They come back with a fresh one, and miss nothing.
+    /// Disconnects the web clients whose token has expired.
     pub(in crate::hub) fn close_expired(&self, now: u64) {
         let mut state = self.state();
-        let over = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        let expired = state.connections.subscriptions().filter(|(_, subscription)| over(subscription));
+        let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
+        let expired = state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
         let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
         for conn in expired {
-            self.drop_web_client(&mut state, conn, 4401, "Token expired: come back with a fresh one");
+            self.disconnect_web_client(&mut state, conn, 4401, "Token expired: reconnect with a new one");
         }
     }
 
-    /// Hangs up on a web client.
-    fn drop_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
+    fn disconnect_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         self.rt.close(conn, code, reason);
         self.gone(state, conn);
     }
 
     pub(in crate::hub) fn send_heartbeats(&self) {
         let mut state = self.state();
-        self.send_formatted(&mut state, HEARTBEAT, |_| true);
+        self.broadcast(&mut state, HEARTBEAT, |_| true);
         state.connections.beat();
     }
 
-    /// Shows a notification to those who look at a page, whatever it is of. It is for now, so it is not replayed: whoever
-    /// comes later finds what it tells of in the list.
+    /// Sends a notification as a toast to the web clients that a person is looking at, whatever they subscribed to. It is not
+    /// replayed.
     pub(in crate::hub) fn send_toast(&self, state: &mut State, notification: &Notification) {
         let (title, url) = (notification.title(), notification.url());
         let Notification { session_id, body, .. } = notification;
-        let toast = Notice::Toast { data: Toast { title, body, session_id, url: &url } };
-        let toast = serde_json::to_string(&toast).unwrap_or_default();
+        let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
         let now = self.rt.now();
-        self.send_formatted(state, &toast, |subscription| subscription.is_watching(now));
+        self.broadcast(state, &toast, |subscription| subscription.is_watching(now));
     }
 
-    /// Sends a body under the number of the last event that was told.
-    fn send_formatted(&self, state: &mut State, body: &str, to: impl Fn(&Subscription) -> bool) {
-        let number = state.fanout.told();
+    /// Sends an event body, with the id of the last published event, to the web clients that match.
+    fn broadcast(&self, state: &mut State, body: &str, matches: impl Fn(&Subscription) -> bool) {
+        let number = state.event_numbers.last_published();
         for format in [Format::Json, Format::Sse] {
-            let heard = state.connections.subscriptions().filter(|(_, s)| s.format == format && to(s));
-            let conns: Vec<ConnId> = heard.map(|(conn, _)| conn).collect();
+            let recipients = state.connections.subscriptions().filter(|(_, s)| s.format == format && matches(s));
+            let conns: Vec<ConnId> = recipients.map(|(conn, _)| conn).collect();
             if !conns.is_empty() {
-                let frame = state.fanout.frame(format, number, body);
-                self.send_events(state, &conns, &frame);
+                let frame = state.event_numbers.frame(format, number, body);
+                self.send_to_web_clients(state, &conns, &frame);
             }
         }
     }
 
-    /// Sends a frame to web clients, and hangs up on those who do not read.
-    fn send_events(&self, state: &mut State, to: &[ConnId], frame: &str) {
+    /// Sends a frame to web clients, and disconnects those with too many unread bytes.
+    fn send_to_web_clients(&self, state: &mut State, to: &[ConnId], frame: &str) {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
             to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in stalled {
-            self.drop_web_client(state, conn, 4408, "Too much is unread: come back with `lastEventId`");
+            self.disconnect_web_client(state, conn, 4408, "Too much is unread: reconnect with `lastEventId`");
         }
     }
 
-    /// A web client sent a frame. Whatever it says, it means that the client is there, and reads.
+    /// Handles a frame of a web client: whatever its text, it acknowledges a heartbeat.
     pub(in crate::hub) fn web_client_answered(&self, conn: ConnId, connection: &mut Connection) {
         connection.unread.answered();
         if let Peer::Web(subscription) = &mut connection.peer
@@ -159,7 +160,7 @@ impl Hub {
         }
     }
 
-    /// `POST /api/visibility`: whether a subscriber's page can be seen.
+    /// `POST /api/visibility`: sets whether the page of a web client is visible.
     pub fn set_visibility(&self, subscription_id: &str, visible: bool) -> Result<(), Error> {
         let mut state = self.state();
         let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);

@@ -133,7 +133,7 @@ impl Hub {
         state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.waiting);
         let gone = state.connections.remove(conn);
         if let Some(Peer::Web(_)) = gone {
-            self.leave_log(state);
+            self.stop_logging_later(state);
         }
         if let Some(Peer::Cli(cli)) = gone {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same

@@ -333,7 +333,7 @@ impl Hub {
             MachinePart::RunnerState => (None, versioned),
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
-        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         let frame = Text::kept(part.field(), value).within(&frame, VALUE);
         state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }

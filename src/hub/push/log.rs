@@ -1,49 +1,49 @@
-//! What became of the latest notifications, so that a person can see why none came. Kept in the notebook.
+//! The log of the latest notifications and their outcomes, for people who did not get one. It is in the key-value storage.
 
 use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use crate::hub::limits::{MAX_PUSH_FAILURES, MAX_PUSH_LOG_ENTRIES};
 use crate::hub::ports::Runtime;
-use crate::hub::push::queue::{Failure, Item, MAX_FAILURES, Target};
+use crate::hub::push::delivery::{Delivery, Failure, Target};
 use crate::model::order::sort_by;
 use crate::push::payload::{Notification, NotificationKind};
 
-/// How many notifications are remembered (the oldest go).
-pub const KEEP_ENTRIES: usize = 100;
-/// Notes of this prefix are the entries, by their numbers.
-const NOTE_ENTRY: &str = "pushed:";
+/// The prefix of the entries' keys, followed by the notification's id with 20 digits.
+const ENTRY_PREFIX: &str = "pushed:";
 
-/// What became of a notification.
+/// The state of a notification, as the log shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
-    /// It waits a moment: another request may follow.
+pub enum DeliveryOutcome {
+    /// Its first round has not started, or the database is unavailable.
     Waiting,
-    /// Some of its subscribers do not have it yet.
+    /// It is retried for some subscribers.
     Sending,
-    /// It went to push services.
+    /// At least one push service accepted it.
     Sent,
-    /// No push service took it.
+    /// No push service accepted it.
     Failed,
-    /// Visible web clients show it instead.
+    /// A visible web client showed it as a toast instead.
     Toast,
-    /// Nobody subscribed.
+    /// There are no subscribers.
     NoSubscribers,
-    /// The request was answered before it was sent.
+    /// The permission request was answered.
     Answered,
-    /// The session was deleted before it was sent.
+    /// The session was deleted.
     SessionGone,
-    /// The session's person was told so a moment ago.
+    /// The session was in cooldown.
     CoolingDown,
-    /// A newer one of its session took its place.
+    /// A newer one of its session replaced it.
     Replaced,
-    /// Too many were under way.
+    /// The queue was full.
     Overloaded,
-    /// The database could not be asked who subscribed.
+    /// The database was unavailable in several rounds in a row.
     Unavailable,
 }
 
+/// An entry of `GET /api/push/log`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
@@ -54,86 +54,82 @@ struct Entry<'a> {
     request_id: Option<&'a str>,
     title: &'a str,
     body: &'a str,
-    outcome: Fate,
-    /// How many subscribers' push services have it.
+    outcome: DeliveryOutcome,
     sent: u32,
-    /// How many subscribers it still has to be sent to.
     waiting: usize,
-    /// How many subscribers will not get it.
     failed: usize,
     failures: &'a [Failure],
     retries: Vec<Retry<'a>>,
 }
 
-/// A subscriber whose push service is asked again.
+/// A subscriber for whom the notification is retried.
 #[derive(Serialize)]
 struct Retry<'a> {
     #[serde(flatten)]
     failure: &'a Failure,
-    /// When it is asked again, in Unix milliseconds.
     at: u64,
 }
 
-/// The numbers of the entries, oldest first; `None` until they were read.
+/// The ids of the entries, oldest first; `None` until they were read.
 #[derive(Debug, Default)]
 pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
-    /// Notes what became of an item.
-    pub fn put(&mut self, rt: &dyn Runtime, number: u64, item: &Item, fate: Fate) {
-        let Item { notification, at, targets, sent, failed, .. } = item;
+    /// Writes the entry of a notification, in place of an earlier one with this id.
+    pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
+        let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;
         let entry = Entry {
-            at: *at,
+            at: *created_at,
             kind: *kind,
             session_id,
             request_id: request_id.as_deref(),
             title: notification.title(),
             body,
-            outcome: fate,
-            sent: *sent,
+            outcome,
+            sent: *sent_count,
             waiting: targets.len(),
-            failed: item.failures(),
-            failures: failed.get(..MAX_FAILURES).unwrap_or(failed),
-            retries: targets.iter().filter_map(retry).take(MAX_FAILURES).collect(),
+            failed: delivery.failure_count(),
+            failures: failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures),
+            retries: targets.iter().filter_map(retry).take(MAX_PUSH_FAILURES).collect(),
         };
-        rt.kv_put(&key(number), &serde_json::to_string(&entry).unwrap_or_default());
-        let numbers = self.0.get_or_insert_with(|| numbers(rt));
-        let at = numbers.partition_point(|known| *known < number);
-        if numbers.get(at) != Some(&number) {
-            numbers.insert(at, number);
+        rt.kv_put(&key(id), &serde_json::to_string(&entry).unwrap_or_default());
+        let ids = self.0.get_or_insert_with(|| read_ids(rt));
+        let at = ids.partition_point(|known| *known < id);
+        if ids.get(at) != Some(&id) {
+            ids.insert(at, id);
         }
-        while numbers.len() > KEEP_ENTRIES {
-            numbers.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
+        while ids.len() > MAX_PUSH_LOG_ENTRIES {
+            ids.pop_front().into_iter().for_each(|oldest| rt.kv_delete(&key(oldest)));
         }
     }
 
-    /// Notes that a newer one has taken the place of an item: nobody is asked again.
-    pub fn replaced(&mut self, rt: &dyn Runtime, number: u64, item: Item) {
-        let fate = if item.sent > 0 { Fate::Sent } else { Fate::Replaced };
-        self.put(rt, number, &Item { targets: Vec::new(), ..item }, fate);
+    /// Writes the entry of a notification that a newer one replaced: it is not retried.
+    pub fn put_replaced(&mut self, rt: &dyn Runtime, id: u64, delivery: Delivery) {
+        let outcome = if delivery.sent_count > 0 { DeliveryOutcome::Sent } else { DeliveryOutcome::Replaced };
+        self.put(rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }
 
 fn retry(target: &Target) -> Option<Retry<'_>> {
-    target.failure.as_ref().map(|failure| Retry { failure, at: target.due })
+    target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
 }
 
-/// The entries as JSON texts, newest first.
-pub fn entries(rt: &dyn Runtime) -> Vec<String> {
-    let mut notes = rt.kv_list(NOTE_ENTRY);
-    sort_by(&mut notes, |(a, _), (b, _)| b.cmp(a));
-    notes.into_iter().map(|(_, entry)| entry).collect()
+/// Reads the entries, newest first, each as JSON text.
+pub fn read_entries(rt: &dyn Runtime) -> Vec<String> {
+    let mut entries = rt.kv_list(ENTRY_PREFIX);
+    sort_by(&mut entries, |(a, _), (b, _)| b.cmp(a));
+    entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn key(number: u64) -> String {
-    format!("{NOTE_ENTRY}{number:020}")
+fn key(id: u64) -> String {
+    format!("{ENTRY_PREFIX}{id:020}")
 }
 
-fn numbers(rt: &dyn Runtime) -> VecDeque<u64> {
-    let notes = rt.kv_list(NOTE_ENTRY);
-    let mut numbers: Vec<u64> =
-        notes.iter().filter_map(|(key, _)| key.strip_prefix(NOTE_ENTRY)?.parse().ok()).collect();
-    sort_by(&mut numbers, Ord::cmp);
-    numbers.into()
+fn read_ids(rt: &dyn Runtime) -> VecDeque<u64> {
+    let entries = rt.kv_list(ENTRY_PREFIX);
+    let mut ids: Vec<u64> =
+        entries.iter().filter_map(|(key, _)| key.strip_prefix(ENTRY_PREFIX)?.parse().ok()).collect();
+    sort_by(&mut ids, Ord::cmp);
+    ids.into()
 }

@@ -126,7 +126,7 @@ impl Hub {
         // The merge is durable already, whatever becomes of what is noted after it.
         self.publish(&mut state, Some(number), || Event::session_removed(old));
         if let Some(log) = &mut state.log {
-            log.lose(after);
+            log.push_gap(after);
         }
         state.cache.invalidate(new);
         let State { cache, journal, .. } = &mut *state;

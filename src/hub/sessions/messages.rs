@@ -160,7 +160,7 @@ impl Hub {
         let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
         let notification =
             state.cache.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
-        let (session, number) = (draft.session.clone(), state.fanout.number(now));
+        let (session, number) = (draft.session.clone(), state.event_numbers.allocate(now));
         state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));

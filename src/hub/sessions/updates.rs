@@ -287,7 +287,7 @@ impl Hub {
         let event = Event::session_updated(id, &changes);
         let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
-        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE), event);
         Ok(version)
     }
@@ -326,7 +326,7 @@ impl Hub {
         let event = Event::session_updated(id, &changes);
         let value = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
-        let frame = update_frame(&self.new_id(), state.fanout.number(now), now, &body);
+        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         self.tell(state, id, from, told.within(&frame, VALUE), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)

@@ -168,7 +168,7 @@ async fn beyond_six_hundred_a_minute_pushes_wait_for_the_next_one_also_over_a_sl
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("sending"), &json!(0), &json!(50)), "{log}");
     let retry = &log["retries"][0];
-    assert_eq!(retry["reason"], "Too many pushes in this minute: it waits for the next one.");
+    assert_eq!(retry["reason"], "The limit of 600 push messages per minute is reached.");
     assert_eq!((&retry["service"], &retry["at"]), (&json!("https://a.com"), &json!(begun + 60_000)), "{log}");
     world.sleep_and_wake().await;
     world.pass(6_000).await;
@@ -213,6 +213,7 @@ async fn whoever_unsubscribes_between_two_rounds_is_no_target_any_more() {
     assert!(world.rt.pushed().is_empty());
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)), "{log}");
-    let over = json!({"service": "https://other.service.com:8443", "reason": "It was unsubscribed meanwhile."});
+    let over =
+        json!({"service": "https://other.service.com:8443", "reason": "The browser unsubscribed before it was sent."});
     assert_eq!(log["failures"], json!([over]));
 }

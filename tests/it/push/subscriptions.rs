@@ -9,7 +9,7 @@ use crate::support::web::read;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
-use session_gateway_hub::hub::push::subscriptions::PushConfig;
+use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 

@@ -152,7 +152,7 @@ async fn while_the_database_is_away_nobody_is_told_that_nothing_was_missed() {
     exhaust(&world).await;
     let back = world.object.clone();
     let hub = back.hub();
-    let asked = tokio::spawn(async move { hub.recall(Some(&heard)).await });
+    let asked = tokio::spawn(async move { hub.load_missed_events(Some(&heard)).await });
     exhaust(&world).await;
     assert!(asked.await.unwrap().is_err(), "come again later");
     web.0.heard_nothing().await;

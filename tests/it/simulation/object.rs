@@ -16,7 +16,7 @@ use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
-use session_gateway_hub::hub::push::subscriptions::PushConfig;
+use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use session_gateway_hub::hub::events::log::{HEAD, Head};
+use session_gateway_hub::hub::events::log::{HEAD_KEY, LogHead};
 use session_gateway_hub::hub::ports::Runtime;
 
 use super::checks::{number, text};
@@ -29,10 +29,10 @@ impl Logged {
 impl World {
     /// Up to this number nothing is in a namespace's log.
     fn log_start(&self, place: usize) -> u64 {
-        let note = self.objects[place].rt.kv_list(HEAD).pop();
-        let start = match note.and_then(|(_, note)| Head::decode(&note)) {
-            Some(Head::On(span)) => span.start,
-            Some(Head::Off(last)) => last,
+        let note = self.objects[place].rt.kv_list(HEAD_KEY).pop();
+        let start = match note.and_then(|(_, note)| LogHead::decode(&note)) {
+            Some(LogHead::On(span)) => span.start,
+            Some(LogHead::Off(last)) => last,
             None => 0,
         };
         start.max(self.log_floor(place))

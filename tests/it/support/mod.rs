@@ -33,7 +33,7 @@ use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::connections::Upgrade;
 use session_gateway_hub::hub::peers::subscription::{Format, Subscription};
 use session_gateway_hub::hub::ports::{ConnId, Runtime};
-use session_gateway_hub::hub::push::subscriptions::PushConfig;
+use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;

@@ -1,0 +1,48 @@
+//! The configuration of web push.
+
+use crate::hub::limits::DEFAULT_PUSH_SUBSCRIPTIONS;
+use crate::push::vapid::VapidKeys;
+
+/// How the deployment sends push messages.
+#[derive(Debug, Clone)]
+pub struct PushConfig {
+    /// The VAPID key pair (RFC 8292); without one, the hub generates a pair and stores it in the database.
+    pub keys: Option<VapidKeys>,
+    /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the origin under which the client reached the hub.
+    pub subject: Option<String>,
+    /// Whether endpoints on the local machine are allowed, also over `http`: for development.
+    pub insecure: bool,
+    /// The most subscriptions of a namespace. Each one beyond it replaces the oldest.
+    pub max_subscriptions: u64,
+}
+
+impl Default for PushConfig {
+    fn default() -> Self {
+        Self { keys: None, subject: None, insecure: false, max_subscriptions: DEFAULT_PUSH_SUBSCRIPTIONS }
+    }
+}
+
+/// Parses the variable `PUSH_MAX_SUBSCRIPTIONS`.
+pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
+    let Some(text) = text else { return Ok(DEFAULT_PUSH_SUBSCRIPTIONS) };
+    let number = text.trim().parse().ok().filter(|number| (1..=1_000).contains(number));
+    number.ok_or_else(|| format!("PUSH_MAX_SUBSCRIPTIONS must be a whole number from 1 to 1000, but is `{text}`."))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn max_subscriptions_is_a_whole_number_from_1_to_1000() {
+        assert_eq!(parse_max_subscriptions(None), Ok(50));
+        assert_eq!(parse_max_subscriptions(Some(" 200 ")), Ok(200));
+        for invalid in ["0", "1001", "-1", "x", "1.5"] {
+            assert!(
+                parse_max_subscriptions(Some(invalid)).unwrap_err().contains("PUSH_MAX_SUBSCRIPTIONS"),
+                "{invalid}"
+            );
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The delivery of one notification to all its subscribers: who got it, who is retried when, who failed and why.
+
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hub::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS};
+use crate::push::endpoint::EndpointId;
+use crate::push::payload::{MAX_PAYLOAD, Notification, SHORT_PAYLOAD};
+
+/// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
+const FIRST_RETRY_MS: u64 = 5_000;
+
+/// The reason of a failure when the subscription was deleted before the notification was sent to it.
+pub const UNSUBSCRIBED: &str = "The browser unsubscribed before it was sent.";
+
+/// A queued notification and the progress of its delivery, as stored in the key-value storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// What is sent.
+    pub notification: Notification,
+    /// When it was queued, in Unix milliseconds.
+    #[serde(rename = "at")]
+    pub created_at: u64,
+    /// The earliest time of the next round, in Unix milliseconds.
+    #[serde(rename = "due")]
+    pub due_at: u64,
+    /// How many rounds in a row ended because the database was unavailable.
+    #[serde(default, rename = "unknown")]
+    pub failed_rounds: u32,
+    /// The subscribers to whom it is still to be sent; empty before the first round.
+    #[serde(default)]
+    pub targets: Vec<Target>,
+    /// How many subscribers' push services accepted it.
+    #[serde(default, rename = "sent")]
+    pub sent_count: u32,
+    /// Why it could not be sent, for the first [`MAX_PUSH_FAILURES`] of those who will not get it.
+    #[serde(default, rename = "failed")]
+    pub failures: Vec<Failure>,
+    /// How many more subscribers will not get it.
+    #[serde(default, rename = "more_failed")]
+    pub unlisted_failures: usize,
+    /// Whether a task is sending it. No task survives a restart.
+    #[serde(skip)]
+    pub in_flight: bool,
+}
+
+/// A subscriber to whom a notification is still to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// The subscription.
+    #[serde(rename = "to", alias = "endpoint")]
+    pub id: EndpointId,
+    /// When it is sent next, in Unix milliseconds.
+    #[serde(rename = "due")]
+    pub due_at: u64,
+    /// How often it was sent.
+    #[serde(rename = "tries")]
+    pub attempts: u32,
+    /// Whether the payload is limited to [`SHORT_PAYLOAD`] bytes, because it fits or because the push service rejected a
+    /// longer one.
+    #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
+    pub is_short: bool,
+    /// Why the last attempt failed, for up to [`MAX_PUSH_FAILURES`] targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// Why a subscriber did not get a notification, as shown in the push log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The origin of the push service. The rest of the endpoint is a secret of its subscriber.
+    pub service: String,
+    /// The status of the response, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The error text.
+    pub reason: String,
+}
+
+/// The result of an attempt to send a notification to one subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SendResult {
+    /// The push service accepted it.
+    Accepted,
+    /// The subscription no longer exists.
+    Gone,
+    /// The push service accepts no payload of this length.
+    TooLong,
+    /// A temporary failure; retried after this many milliseconds, or after the usual delay.
+    Retry(Option<u64>),
+    /// It was not sent because of the namespace's rate limit, and is not counted as an attempt; retried at this time.
+    RateLimited(u64),
+    /// A permanent failure.
+    Rejected,
+}
+
+impl SendResult {
+    /// Interprets the status and the header `Retry-After` of a response (RFC 8030 section 5, RFC 9110 section 10.2.3).
+    pub fn from_response(status: u16, retry_after: Option<&str>, now: u64) -> Self {
+        match status {
+            201 | 202 | 204 => Self::Accepted,
+            404 | 410 => Self::Gone,
+            413 => Self::TooLong,
+            429 | 500..=599 => Self::Retry(retry_after.and_then(|text| parse_retry_after(text, now))),
+            _ => Self::Rejected,
+        }
+    }
+}
+
+/// Parses `Retry-After`, which is a number of seconds or a date, into a delay in milliseconds.
+fn parse_retry_after(text: &str, now: u64) -> Option<u64> {
+    let text = text.trim();
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse::<u64>().ok().map(|seconds| seconds.saturating_mul(1000));
+    }
+    let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(date.as_secs().saturating_mul(1000).saturating_sub(now))
+}
+
+impl Delivery {
+    /// A delivery that has not started. Times are in Unix milliseconds.
+    pub fn new(notification: Notification, created_at: u64, due_at: u64) -> Self {
+        Self {
+            notification,
+            created_at,
+            due_at,
+            failed_rounds: 0,
+            targets: Vec::new(),
+            sent_count: 0,
+            failures: Vec::new(),
+            unlisted_failures: 0,
+            in_flight: false,
+        }
+    }
+
+    /// When the next round starts; `None` while one is in flight.
+    pub fn next_round_at(&self) -> Option<u64> {
+        let first_target = self.targets.iter().map(|target| target.due_at).min().unwrap_or_default();
+        (!self.in_flight).then_some(first_target.max(self.due_at))
+    }
+
+    /// Whether a push service may have accepted it already.
+    pub fn was_attempted(&self) -> bool {
+        self.sent_count > 0 || self.failure_count() > 0 || self.targets.iter().any(|target| target.attempts > 0)
+    }
+
+    /// Whether no subscriber is left to send it to.
+    pub fn is_done(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a row.
+    pub fn retry_round(&mut self, now: u64) -> bool {
+        self.failed_rounds += 1;
+        self.due_at = now + retry_delay_ms(self.failed_rounds);
+        self.failed_rounds < MAX_PUSH_ATTEMPTS
+    }
+
+    /// Sets the subscribers to whom it is to be sent.
+    pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
+        let is_short = self.notification.payload(MAX_PAYLOAD).len() <= SHORT_PAYLOAD;
+        let target = |id| Target { id, due_at: now, attempts: 0, is_short, failure: None };
+        self.targets = subscribers.map(target).collect();
+    }
+
+    /// Counts the targets that are no longer subscribed as failed.
+    pub fn remove_unsubscribed(&mut self, is_subscribed: impl Fn(EndpointId) -> bool) {
+        let removed: Vec<Target> = self.targets.extract_if(.., |target| !is_subscribed(target.id)).collect();
+        for target in removed {
+            let reason = UNSUBSCRIBED.to_owned();
+            self.add_failure(target.failure.map(|failure| Failure { status: None, reason, ..failure }));
+        }
+    }
+
+    /// How many subscribers will not get it.
+    pub fn failure_count(&self) -> usize {
+        self.failures.len() + self.unlisted_failures
+    }
+
+    fn add_failure(&mut self, failure: Option<Failure>) {
+        match failure.filter(|_| self.failures.len() < MAX_PUSH_FAILURES) {
+            Some(failure) => self.failures.push(failure),
+            None => self.unlisted_failures += 1,
+        }
+    }
+
+    fn retry_at(&mut self, target: Target, due_at: u64, failure: Failure) {
+        let stored = self.targets.iter().filter(|target| target.failure.is_some()).count();
+        self.targets.push(Target { due_at, failure: (stored < MAX_PUSH_FAILURES).then_some(failure), ..target });
+    }
+
+    /// Removes and returns the targets that are due. Each comes back with [`record_result`](Self::record_result).
+    pub fn take_due_targets(&mut self, now: u64) -> Vec<Target> {
+        self.targets.extract_if(.., |target| target.due_at <= now).collect()
+    }
+
+    /// Records the result of an attempt; `failure` is used unless it was accepted.
+    pub fn record_result(&mut self, mut target: Target, result: SendResult, failure: Failure, now: u64) {
+        if let SendResult::RateLimited(until) = result {
+            return self.retry_at(target, until, failure);
+        }
+        target.attempts += 1;
+        let delay = match result {
+            SendResult::Accepted => {
+                self.sent_count += 1;
+                return;
+            }
+            SendResult::Retry(delay) => delay.unwrap_or_else(|| retry_delay_ms(target.attempts)),
+            SendResult::TooLong if !target.is_short => {
+                target.is_short = true;
+                0
+            }
+            _ => return self.add_failure(Some(failure)),
+        };
+        if target.attempts >= MAX_PUSH_ATTEMPTS || delay > MAX_PUSH_RETRY_MS {
+            return self.add_failure(Some(failure));
+        }
+        self.retry_at(target, now + delay, failure);
+    }
+}
+
+fn retry_delay_ms(attempts: u32) -> u64 {
+    FIRST_RETRY_MS << (2 * (attempts.clamp(1, MAX_PUSH_ATTEMPTS) - 1))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn ready(session: &str) -> Notification {
+        Notification::ready(session, "demo", "alpha")
+    }
+
+    fn failure() -> Failure {
+        Failure { service: "https://a.com".into(), status: Some(500), reason: "busy".into() }
+    }
+
+    fn delivery_to(endpoints: &[&str]) -> Delivery {
+        let mut delivery = Delivery::new(ready("s"), 0, 0);
+        delivery.set_targets(endpoints.iter().map(|endpoint| EndpointId::of(endpoint)), 0);
+        delivery
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        const NOW: u64 = 784_111_770_000;
+        for (text, delay) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120_000)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("99999999999999999999", None),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(7_000)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(7_000)),
+            ("Sun Nov  6 08:49:37 1994", Some(7_000)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(252_618_189_029_000)),
+            ("Sun, 06 Nov 1994 9223372036854775807:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:49:37 +0000", None),
+            ("Sun, 31 Feb 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 -8:49:37 GMT", None),
+            ("+5", None),
+            ("-5", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(SendResult::from_response(429, Some(text), NOW), SendResult::Retry(delay), "{text}");
+        }
+        assert_eq!(SendResult::from_response(500, None, NOW), SendResult::Retry(None));
+    }
+
+    #[test]
+    fn retry_delays_grow_and_a_too_long_one_ends_the_delivery() {
+        let mut delivery = delivery_to(&["a"]);
+        let mut now = 0;
+        for delay in [5_000, 20_000, 80_000, 320_000] {
+            let target = delivery.take_due_targets(now).pop().unwrap();
+            delivery.record_result(target, SendResult::Retry(None), failure(), now);
+            assert_eq!(delivery.next_round_at(), Some(now + delay));
+            assert!(delivery.take_due_targets(now + delay - 1).is_empty());
+            now += delay;
+        }
+        let target = delivery.take_due_targets(now).pop().unwrap();
+        delivery.record_result(target, SendResult::Retry(None), failure(), now);
+        assert!(delivery.is_done() && delivery.failures.len() == 1);
+        let mut delivery = delivery_to(&["a"]);
+        let target = delivery.take_due_targets(0).pop().unwrap();
+        delivery.record_result(target, SendResult::Retry(Some(u64::MAX)), failure(), 0);
+        assert!(delivery.is_done());
+    }
+
+    #[test]
+    fn a_stored_delivery_is_restored_as_not_in_flight() {
+        let mut delivery = delivery_to(&["a", "b"]);
+        delivery.failures.push(failure());
+        delivery.in_flight = true;
+        let restored: Delivery = serde_json::from_str(&serde_json::to_string(&delivery).unwrap()).unwrap();
+        assert_eq!(restored, Delivery { in_flight: false, ..delivery });
+    }
+
+    #[test]
+    fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_restored() {
+        let stored = r#"{"notification":{"kind":"ready","sessionId":"s","body":"b"},"at":1,"due":1,"sent":1,
+            "targets":[{"endpoint":"https://a.com/1","due":7,"tries":2}],"failed":[]}"#;
+        let delivery: Delivery = serde_json::from_str(stored).unwrap();
+        let id = EndpointId::of("https://a.com/1");
+        let target = Target { id, due_at: 7, attempts: 2, is_short: false, failure: None };
+        assert_eq!((delivery.targets, delivery.sent_count, delivery.unlisted_failures), (vec![target], 1, 0));
+    }
+
+    #[test]
+    fn a_stored_delivery_to_a_thousand_subscribers_is_small_whatever_their_results() {
+        let service = format!("https://{}.com", "a.".repeat(120));
+        for result in [SendResult::Retry(None), SendResult::RateLimited(1), SendResult::Rejected] {
+            let mut delivery = Delivery::new(ready("s"), 0, 0);
+            delivery.set_targets((0..1_000).map(|number| EndpointId::of(&number.to_string())), 1_700_000_000_000);
+            for target in delivery.take_due_targets(u64::MAX) {
+                let failure = Failure { service: service.clone(), ..failure() };
+                delivery.record_result(target, result.clone(), failure, 1_700_000_000_000);
+            }
+            assert_eq!(delivery.targets.len() + delivery.failure_count(), 1_000);
+            let retried = delivery.targets.iter().filter_map(|target| target.failure.as_ref());
+            assert_eq!(delivery.failures.iter().chain(retried).count(), MAX_PUSH_FAILURES, "{result:?}");
+            let bytes = serde_json::to_string(&delivery).unwrap().len();
+            assert!(bytes < 80_000, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_removed_subscription_counts_as_failed() {
+        let mut delivery = delivery_to(&["a", "b", "c"]);
+        delivery.targets[0].failure = Some(failure());
+        delivery.remove_unsubscribed(|id| id == EndpointId::of("c"));
+        assert_eq!((delivery.targets.len(), delivery.failure_count()), (1, 2));
+        let reason = UNSUBSCRIBED.to_owned();
+        assert_eq!(
+            delivery.failures,
+            [Failure { status: None, reason, ..failure() }],
+            "the service is known from before"
+        );
+    }
+}
