@@ -7,7 +7,7 @@ use session_gateway_hub::hub::peers::frame_text::Text;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::keyword::MAX_KEYWORD_BYTES;
 use session_gateway_hub::wire::cli::{
-    CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_refused, rpc_request,
+    CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_rejected, rpc_request,
 };
 
 use super::{lines, value};
@@ -125,7 +125,7 @@ fn answers(word: &str, opaque: &RawValue) {
     let ack = ack.put_together();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
     let said = [
-        (message_refused(word, "code"), "error"),
+        (message_rejected(word, "code"), "error"),
         (UpdateAck::Error { reason: word, code: "code" }.encode(), "reason"),
         (rpc_request("method", word), "params"),
     ];

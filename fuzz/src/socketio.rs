@@ -9,7 +9,7 @@ use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::hub::inbound::admission::{Admission, admission};
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
-    DecodeError, MAX_ACK_ID, Packet, ack, connect, connect_error, decode, event,
+    DecodeError, MAX_ACK_ID, Packet, ack_frame, connect_error_frame, connect_frame, decode, event_frame,
 };
 
 use super::value;
@@ -46,8 +46,8 @@ fn write(packet: &Packet<'_>) -> String {
         Packet::Connect { auth, .. } => return by_client(0, auth.map_or("", RawValue::get)),
         Packet::Disconnect { .. } => return by_client(1, ""),
         Packet::ConnectError { data, .. } => return by_client(4, data.get()),
-        Packet::Event { namespace, ack, name, args } => event(namespace, *ack, name, &texts(args)),
-        Packet::Ack { namespace, id, args } => ack(namespace, *id, &texts(args)),
+        Packet::Event { namespace, ack, name, args } => event_frame(namespace, *ack, name, &texts(args)),
+        Packet::Ack { namespace, id, args } => ack_frame(namespace, *id, &texts(args)),
     };
     frame.strip_prefix('4').expect("an Engine.IO message").to_owned()
 }
@@ -74,8 +74,8 @@ fn as_json_says(text: &str, packet: &Packet<'_>) {
 
 fn refusal(text: &str, error: &DecodeError) {
     assert!(!error.to_string().is_empty());
-    assert!(error.ack_id().is_none() || error.answered_id().is_none(), "an id is asked for or answered");
-    for id in [error.ack_id(), error.answered_id()].into_iter().flatten() {
+    assert!(error.ack_id().is_none() || error.acknowledged_id().is_none(), "an id is asked for or answered");
+    for id in [error.ack_id(), error.acknowledged_id()].into_iter().flatten() {
         assert!(id <= MAX_ACK_ID && text.contains(&id.to_string()));
     }
     if let DecodeError::BinaryUnsupported { .. } = error {
@@ -88,20 +88,20 @@ fn refusal(text: &str, error: &DecodeError) {
 
 /// Any text can be an event's name, an id or a message.
 fn written_by_the_hub(text: &str) {
-    let frame = event("/cli", Some(MAX_ACK_ID), text, &["{}"]);
+    let frame = event_frame("/cli", Some(MAX_ACK_ID), text, &["{}"]);
     match decode(&frame[1..]) {
         Ok(Packet::Event { name, ack: Some(MAX_ACK_ID), args, .. }) => {
             assert_eq!((name, texts(&args)), (Cow::from(text), vec!["{}"]));
         }
         other => panic!("{frame} is {other:?}"),
     }
-    match decode(&connect_error("/cli", text)[1..]) {
+    match decode(&connect_error_frame("/cli", text)[1..]) {
         Ok(Packet::ConnectError { data, .. }) => {
             assert_eq!(value(data.get()), Some(serde_json::json!({ "message": text })));
         }
         other => panic!("a refusal is {other:?}"),
     }
-    match decode(&connect("/cli", text)[1..]) {
+    match decode(&connect_frame("/cli", text)[1..]) {
         Ok(Packet::Connect { auth: Some(auth), .. }) => {
             assert_eq!(value(auth.get()), Some(serde_json::json!({ "sid": text })));
         }

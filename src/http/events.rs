@@ -12,7 +12,7 @@ use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::subscription::{Format, Subscription};
-use crate::wire::field_types::word;
+use crate::wire::field_types::keyword;
 
 /// What a client that opens the event channel asked for.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub async fn subscription(
 #[serde(rename_all = "camelCase")]
 pub struct Visibility {
     subscription_id: String,
-    #[serde(deserialize_with = "word")]
+    #[serde(deserialize_with = "keyword")]
     visibility: Seen,
 }
 

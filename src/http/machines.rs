@@ -11,7 +11,7 @@ use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
-use crate::wire::field_types::{List, optional_scalar, optional_word};
+use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
 /// How many paths one check may name (PROTOCOL.md "Machines").
 const MAX_PATHS: usize = 1000;
@@ -36,7 +36,7 @@ pub struct Spawn {
     model: Option<String>,
     #[serde(default, deserialize_with = "optional_scalar")]
     yolo: Option<bool>,
-    #[serde(default, deserialize_with = "optional_word")]
+    #[serde(default, deserialize_with = "optional_keyword")]
     session_type: Option<SessionType>,
     worktree_name: Option<String>,
 }

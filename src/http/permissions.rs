@@ -14,7 +14,7 @@ use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
-use crate::wire::field_types::{List, optional_word};
+use crate::wire::field_types::{List, optional_keyword};
 
 /// The body of `POST /api/sessions/:id/permissions/:requestId/approve`.
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ use crate::wire::field_types::{List, optional_word};
 pub struct Approve {
     mode: Option<String>,
     allow_tools: Option<List<String>>,
-    #[serde(default, deserialize_with = "optional_word")]
+    #[serde(default, deserialize_with = "optional_keyword")]
     decision: Option<Decision>,
     answers: Option<Json>,
 }
@@ -30,7 +30,7 @@ pub struct Approve {
 /// The body of `POST /api/sessions/:id/permissions/:requestId/deny`.
 #[derive(Deserialize)]
 pub struct Deny {
-    #[serde(default, deserialize_with = "optional_word")]
+    #[serde(default, deserialize_with = "optional_keyword")]
     decision: Option<Decision>,
     reason: Option<String>,
 }

@@ -1,67 +1,64 @@
-//! Engine.IO protocol 4, the layer below Socket.IO, over WebSocket text frames.
+//! Engine.IO protocol 4 over WebSocket text frames, the layer below Socket.IO.
 //!
-//! One frame carries one packet: a digit that names the packet's type, then its data. Binary frames, and the
-//! base64 packets of the long-polling transport, are not spoken here.
-//! Source: the Engine.IO protocol, revision 4.
+//! A frame is one packet: a digit for the type, then data. Binary frames and the base64 packets of the long-polling transport
+//! are not supported.
+//! Source: Engine.IO protocol, revision 4.
 
 use crate::model::json::Json;
 
-/// One Engine.IO packet, borrowing its data from the frame it was read from.
+/// A packet that borrows its data from the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// The server's greeting; the data is the handshake's JSON text. Only a server sends it: see [`Handshake::encode`].
+    /// The server's handshake as JSON text: see [`Handshake::encode`].
     Open(&'a str),
-    /// The sender is about to close the connection.
+    /// The sender closes the connection.
     Close,
-    /// A heartbeat that asks for a [`Packet::Pong`] with the same data. In protocol 4 the server sends it.
+    /// A heartbeat, sent by the server. The reply is a [`Packet::Pong`] with the same data.
     Ping(&'a str),
-    /// The answer to a ping.
     Pong(&'a str),
-    /// The layer above: a Socket.IO packet.
+    /// A Socket.IO packet.
     Message(&'a str),
-    /// The end of a change of transport; it has no meaning on a connection that began as a WebSocket.
+    /// Completes a change of transport. Unused on a connection that starts as a WebSocket.
     Upgrade,
-    /// Nothing; receivers ignore it.
+    /// Ignored by the receiver.
     Noop,
 }
 
-/// Why a text frame is no Engine.IO packet. The protocol has the connection closed then.
+/// A frame that is not an Engine.IO packet. The protocol requires closing the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The frame has no characters, so it has no packet type.
     #[error("empty Engine.IO frame: a frame starts with a packet type from 0 to 6")]
     Empty,
-    /// The first character names no packet type of protocol 4.
     #[error("unknown Engine.IO packet type {0:?}: expected a digit from 0 to 6")]
     UnknownType(char),
-    /// The packet's type (the character given) has no data, yet some follows.
+    /// A packet of this type has no data.
     #[error("an Engine.IO packet of type {0} carries no data, but this one does")]
     UnexpectedData(char),
 }
 
-/// Reads one WebSocket text frame; the packet borrows from `frame`.
+/// Decodes a WebSocket text frame.
 pub fn decode(frame: &str) -> Result<Packet<'_>, DecodeError> {
     let mut chars = frame.chars();
     let kind = chars.next().ok_or(DecodeError::Empty)?;
     let data = chars.as_str();
-    let bare = |packet| match data {
+    let without_data = |packet| match data {
         "" => Ok(packet),
         _ => Err(DecodeError::UnexpectedData(kind)),
     };
     match kind {
         '0' => Ok(Packet::Open(data)),
-        '1' => bare(Packet::Close),
+        '1' => without_data(Packet::Close),
         '2' => Ok(Packet::Ping(data)),
         '3' => Ok(Packet::Pong(data)),
         '4' => Ok(Packet::Message(data)),
-        '5' => bare(Packet::Upgrade),
-        '6' => bare(Packet::Noop),
+        '5' => without_data(Packet::Upgrade),
+        '6' => without_data(Packet::Noop),
         other => Err(DecodeError::UnknownType(other)),
     }
 }
 
 impl Packet<'_> {
-    /// Writes the packet as the text of one WebSocket frame.
+    /// Encodes the packet as the text of a WebSocket frame.
     pub fn encode(&self) -> String {
         let (kind, data) = match *self {
             Packet::Open(data) => ('0', data),
@@ -79,24 +76,22 @@ impl Packet<'_> {
     }
 }
 
-/// What the server tells a client in the open packet.
+/// The data of the open packet. Times are milliseconds.
 ///
-/// The client gives the connection up when no ping came for `ping_interval + ping_timeout`. The official client holds
-/// that sum in a timer, so it must stay below 2^31 ms.
+/// The client closes the connection when it receives no ping for `ping_interval + ping_timeout`. That sum must be below 2^31,
+/// because the official client passes it to `setTimeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake<'a> {
-    /// The connection's id.
+    /// The connection id.
     pub sid: &'a str,
-    /// Milliseconds from one ping of the server to the next.
     pub ping_interval: u64,
-    /// Milliseconds that the client grants a late ping.
     pub ping_timeout: u64,
-    /// The most bytes that the server takes in one frame.
+    /// The largest frame that the server accepts, in bytes.
     pub max_payload: u64,
 }
 
 impl Handshake<'_> {
-    /// Writes the open packet, `0{...}`. `upgrades` is empty: a WebSocket has nothing better to change to.
+    /// Encodes the open packet, `0{...}`. `upgrades` is empty: there is no transport to upgrade to.
     pub fn encode(&self) -> String {
         let Handshake { sid, ping_interval, ping_timeout, max_payload } = *self;
         let sid = Json::of(sid);
@@ -115,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_packet_type_is_read_and_written_as_the_protocol_says() {
+    fn every_packet_type_is_decoded_and_encoded() {
         let table = [
             (r#"0{"sid":"a"}"#, Packet::Open(r#"{"sid":"a"}"#)),
             ("1", Packet::Close),
@@ -136,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_no_packet_are_refused_with_the_reason() {
+    fn malformed_frames_are_rejected() {
         let table = [
             ("", DecodeError::Empty),
             ("abc", DecodeError::UnknownType('a')),
@@ -155,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_open_packet_carries_the_handshake_fields_that_clients_expect() {
+    fn the_open_packet_has_the_handshake_fields() {
         let handshake = Handshake { sid: "abc", ping_interval: 25_000, ping_timeout: 20_000, max_payload: 1_000_000 };
         assert_eq!(
             handshake.encode(),
@@ -164,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_stays_valid_json_whatever_the_sid_holds() {
+    fn the_sid_of_a_handshake_is_escaped() {
         let sid = "a\"b\\c\nd\u{1F980}";
         let frame = Handshake { sid, ping_interval: 1, ping_timeout: 2, max_payload: u64::MAX }.encode();
         let Ok(Packet::Open(json)) = decode(&frame) else { panic!("not an open packet: {frame}") };
@@ -179,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_reads_back_the_same((kind, data) in any_packet()) {
+        fn decode_reverses_encode((kind, data) in any_packet()) {
             let packet = match kind {
                 0 => Packet::Open(&data),
                 1 => Packet::Close,
@@ -194,14 +189,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_either_refused_or_written_back_unchanged(frame in any::<String>()) {
+        fn encode_reverses_decode(frame in any::<String>()) {
             if let Ok(packet) = decode(&frame) {
                 prop_assert_eq!(packet.encode(), frame);
             }
         }
 
         #[test]
-        fn text_that_looks_like_a_packet_is_never_a_panic(frame in "[0-9b]?.{0,20}") {
+        fn text_that_resembles_a_packet_does_not_panic(frame in "[0-9b]?.{0,20}") {
             if let Ok(packet) = decode(&frame) {
                 prop_assert_eq!(packet.encode(), frame);
             }

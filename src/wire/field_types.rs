@@ -1,7 +1,7 @@
-//! Field types that accept exactly their JSON type.
+//! Field types for untrusted JSON: each accepts exactly one JSON type.
 //!
-//! Serde prints a text of the wrong type into its error in full, escaped, several times: 30 MiB become hundreds. These types
-//! cut such a text to [`MAX_SHOWN`] characters before it reaches an error.
+//! Serde's error for a string of the wrong type contains several escaped copies of the whole string: one of 30 MiB would exceed
+//! the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters first.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -10,32 +10,34 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 
-/// How much of a value that does not fit is shown, in characters.
-pub const MAX_SHOWN: usize = 100;
+/// The longest part of an invalid value that an error message repeats, in characters.
+pub const MAX_ECHO_CHARS: usize = 100;
 
-/// The beginning of a text that a client gets to see again, of at most so many characters.
-pub fn shown(text: &str, longest: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(longest) {
+/// Truncates a text to `max_chars` characters and an ellipsis.
+pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }
 }
 
-/// Reads a word of an enumeration (`deserialize_with`): a text and nothing else. Serde itself would take the object
-/// `{"word": null}`, too.
-pub fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Word::deserialize(deserializer).map(|Word(word)| word)
+/// Deserializes a unit variant of an enum from a string (`deserialize_with`). Serde itself would also accept the object
+/// `{"variant": null}`.
+pub fn keyword<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Keyword::deserialize(deserializer).map(|Keyword(value)| value)
 }
 
-/// The same for a field that may be absent (with `default`) or null.
-pub fn optional_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let word = Option::<Word<T>>::deserialize(deserializer)?;
-    Ok(word.map(|Word(word)| word))
+/// Like [`keyword`], for a field that may be absent (with `default`) or null.
+pub fn optional_keyword<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let keyword = Option::<Keyword<T>>::deserialize(deserializer)?;
+    Ok(keyword.map(|Keyword(value)| value))
 }
 
-struct Word<T>(T);
+struct Keyword<T>(T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Keyword<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Text<T> {
@@ -44,46 +46,41 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
                 f.write_str("a string")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-                T::deserialize(shown(text, MAX_SHOWN).into_deserializer())
+                T::deserialize(truncate(text, MAX_ECHO_CHARS).into_deserializer())
             }
         }
         deserializer.deserialize_str(Text(PhantomData)).map(Self)
     }
 }
 
-/// A number or truth value (`deserialize_with`).
+/// Deserializes a number or boolean (`deserialize_with`).
 pub fn scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<T, D::Error> {
-    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, or_null: false })?;
+    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, nullable: false })?;
     T::of(&value).ok_or_else(|| value.type_error(T::KIND))
 }
 
-/// The same for a field that may be absent (with `default`) or null.
+/// Like [`scalar`], for a field that may be absent (with `default`) or null.
 pub fn optional_scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, or_null: true })?;
+    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, nullable: true })?;
     Ok(T::of(&value))
 }
 
-/// A type that [`scalar`] reads.
+/// A type that [`scalar`] deserializes.
 pub trait Scalar: Sized {
-    /// The JSON type that it reads.
-    const KIND: Kind;
-    /// The value, if it is of this kind.
+    const KIND: ScalarKind;
+    /// Returns `None` for a value of another kind.
     fn of(value: &AnyValue) -> Option<Self>;
 }
 
-/// The JSON type of a field.
 #[derive(Clone, Copy)]
-pub enum Kind {
-    /// `true` or `false`.
-    Truth,
-    /// A whole number that is not negative.
+pub enum ScalarKind {
+    Bool,
     Unsigned,
-    /// Any number.
     Number,
 }
 
 impl Scalar for bool {
-    const KIND: Kind = Kind::Truth;
+    const KIND: ScalarKind = ScalarKind::Bool;
     fn of(value: &AnyValue) -> Option<Self> {
         match value {
             AnyValue::Bool(value) => Some(*value),
@@ -93,7 +90,7 @@ impl Scalar for bool {
 }
 
 impl Scalar for u64 {
-    const KIND: Kind = Kind::Unsigned;
+    const KIND: ScalarKind = ScalarKind::Unsigned;
     fn of(value: &AnyValue) -> Option<Self> {
         match value {
             AnyValue::Unsigned(value) => Some(*value),
@@ -103,8 +100,8 @@ impl Scalar for u64 {
 }
 
 impl Scalar for f64 {
-    const KIND: Kind = Kind::Number;
-    #[allow(clippy::cast_precision_loss)] // As serde does it.
+    const KIND: ScalarKind = ScalarKind::Number;
+    #[allow(clippy::cast_precision_loss)] // Like serde.
     fn of(value: &AnyValue) -> Option<Self> {
         match value {
             AnyValue::Float(value) => Some(*value),
@@ -115,63 +112,57 @@ impl Scalar for f64 {
     }
 }
 
-/// A JSON value without the content of lists, objects and long texts.
+/// A JSON value without the content of arrays, objects and long strings.
 pub enum AnyValue {
-    /// `null`
     Null,
-    /// `true` or `false`
     Bool(bool),
-    /// A whole number that is not negative.
     Unsigned(u64),
-    /// A negative whole number.
+    /// A negative integer.
     Signed(i64),
-    /// Another number.
     Float(f64),
-    /// The beginning of a text.
-    Text(String),
-    /// A list.
-    List,
-    /// An object.
+    /// Truncated.
+    String(String),
+    Array,
     Object,
 }
 
 impl AnyValue {
     #[cold]
-    fn type_error<E: serde::de::Error>(&self, kind: Kind) -> E {
+    fn type_error<E: serde::de::Error>(&self, kind: ScalarKind) -> E {
         let found = match self {
             Self::Null => Unexpected::Unit,
             Self::Bool(value) => Unexpected::Bool(*value),
             Self::Unsigned(value) => Unexpected::Unsigned(*value),
             Self::Signed(value) => Unexpected::Signed(*value),
             Self::Float(value) => Unexpected::Float(*value),
-            Self::Text(text) => Unexpected::Str(text),
-            Self::List => Unexpected::Seq,
+            Self::String(text) => Unexpected::Str(text),
+            Self::Array => Unexpected::Seq,
             Self::Object => Unexpected::Map,
         };
         let expected = match kind {
-            Kind::Truth => "a boolean",
-            Kind::Unsigned => "u64",
-            Kind::Number => "f64",
+            ScalarKind::Bool => "a boolean",
+            ScalarKind::Unsigned => "u64",
+            ScalarKind::Number => "f64",
         };
         E::invalid_type(found, &expected)
     }
 }
 
-/// Reads a value of one kind. It rejects other values while it reads them, because only then does `serde_json` add the
-/// position to the error.
+/// Deserializes a value of one kind. It is not generic over the type, so that it is compiled once. It rejects other values
+/// itself, because `serde_json` adds the position only to errors of the visitor.
 struct ScalarVisitor {
-    kind: Kind,
-    or_null: bool,
+    kind: ScalarKind,
+    nullable: bool,
 }
 
 impl ScalarVisitor {
     fn check<E: serde::de::Error>(&self, value: AnyValue) -> Result<AnyValue, E> {
         let fits = match self.kind {
-            Kind::Truth => bool::of(&value).is_some(),
-            Kind::Unsigned => u64::of(&value).is_some(),
-            Kind::Number => f64::of(&value).is_some(),
+            ScalarKind::Bool => bool::of(&value).is_some(),
+            ScalarKind::Unsigned => u64::of(&value).is_some(),
+            ScalarKind::Number => f64::of(&value).is_some(),
         };
-        let is_valid = fits || (self.or_null && matches!(value, AnyValue::Null));
+        let is_valid = fits || (self.nullable && matches!(value, AnyValue::Null));
         if is_valid { Ok(value) } else { Err(value.type_error(self.kind)) }
     }
 }
@@ -179,7 +170,7 @@ impl ScalarVisitor {
 impl<'de> Visitor<'de> for ScalarVisitor {
     type Value = AnyValue;
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a number or truth value")
+        f.write_str("a number or boolean")
     }
     fn visit_unit<E: serde::de::Error>(self) -> Result<AnyValue, E> {
         self.check(AnyValue::Null)
@@ -197,11 +188,11 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         self.check(AnyValue::Float(value))
     }
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AnyValue, E> {
-        self.check(AnyValue::Text(shown(text, MAX_SHOWN).into_owned()))
+        self.check(AnyValue::String(truncate(text, MAX_ECHO_CHARS).into_owned()))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<AnyValue, A::Error> {
-        skip_list(list)?;
-        self.check(AnyValue::List)
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<AnyValue, A::Error> {
+        skip_array(array)?;
+        self.check(AnyValue::Array)
     }
     fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<AnyValue, A::Error> {
         skip_object(object)?;
@@ -209,10 +200,10 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-// Both read to the end, so that the position of the error that follows is behind the value.
+// The rest of the value is skipped, so that the position of the error is the end of the value.
 
-fn skip_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
-    while list.next_element::<IgnoredAny>()?.is_some() {}
+fn skip_array<'de, A: SeqAccess<'de>>(mut array: A) -> Result<(), A::Error> {
+    while array.next_element::<IgnoredAny>()?.is_some() {}
     Ok(())
 }
 
@@ -221,7 +212,6 @@ fn skip_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// A list.
 pub struct List<T>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -233,11 +223,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
                 f.write_str("a sequence")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-                Err(E::invalid_type(Unexpected::Str(&shown(text, MAX_SHOWN)), &self))
+                Err(E::invalid_type(Unexpected::Str(&truncate(text, MAX_ECHO_CHARS)), &self))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<T>, A::Error> {
                 let mut items = Vec::new();
-                while let Some(item) = list.next_element()? {
+                while let Some(item) = array.next_element()? {
                     items.push(item);
                 }
                 Ok(items)
@@ -251,8 +241,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A struct inside of another value, read from an object and nothing else. Serde itself would take the array of its values,
-/// too.
+/// A nested struct. Serde itself would also accept the array of its fields.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -261,7 +250,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A struct whose text is known to begin as an object.
+/// A struct whose text begins with `{`.
 pub struct Root<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Root<T> {
@@ -278,10 +267,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
         f.write_str("an object")
     }
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        Err(E::invalid_type(Unexpected::Str(&shown(text, MAX_SHOWN)), &self))
+        Err(E::invalid_type(Unexpected::Str(&truncate(text, MAX_ECHO_CHARS)), &self))
     }
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
-        skip_list(list)?;
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<T, A::Error> {
+        skip_array(array)?;
         Err(serde::de::Error::invalid_type(Unexpected::Seq, &self))
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {

@@ -1,41 +1,40 @@
-//! Reading JSON from outside into structs, with errors that name the offending field.
+//! Deserialization of untrusted JSON objects with errors that name the invalid field.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::field_types::{MAX_SHOWN, Root, shown};
+use super::field_types::{MAX_ECHO_CHARS, Root, truncate};
 
-/// Why a JSON text did not fit; the sentence names the field.
+/// An invalid field of a JSON object, or text that is not a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FieldError {
-    /// The path of the field, such as `attachments[0].size`; empty when the text as a whole is at fault.
+    /// The path of the field, such as `attachments[0].size`; empty when the error is not about a field.
     pub field: String,
-    /// The sentence for a person.
+    /// A sentence that names the field.
     pub message: String,
 }
 
 impl FieldError {
-    /// An error on a field that was well-formed JSON but broke a rule.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self { field: field.to_owned(), message: message.into() }
     }
 }
 
-/// Reads an object. Unknown fields are ignored, missing or ill-typed ones are errors.
+/// Deserializes an object. Unknown fields are ignored.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
     if !text.trim_start().starts_with('{') {
-        return Err(FieldError::new("", no_object(text)));
+        return Err(FieldError::new("", not_an_object(text)));
     }
-    // A struct read by itself would be compiled for arrays as well, at twice the size.
+    // Without `Root` the struct would be compiled for arrays as well, at twice the size.
     let Root(value) = serde_json::from_str(text).map_err(|cause| field_error(text, &cause))?;
     Ok(value)
 }
 
-/// The sentence for a text that did not fit. Not generic, as [`read_object`] is compiled once per type.
+/// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.
 #[cold]
 fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
-    // A number that is out of range, or half a surrogate pair, is told as a syntax error, though the text is JSON.
+    // A number out of range and an unpaired surrogate are reported as syntax errors although the text is valid JSON.
     if !cause.is_data() && serde_json::from_str::<IgnoredAny>(text).is_err() {
         return invalid_json(cause);
     }
@@ -43,13 +42,13 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
     let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
     let name = name.and_then(|rest| rest.split('`').next());
-    let mut read = up_to(text, cause.line(), cause.column());
-    // Missing and duplicate fields are errors of the object, at its end or after a key; other errors are about a value.
+    let mut prefix = prefix_up_to(text, cause.line(), cause.column());
+    // The position of a missing or duplicate field is in or at the end of its object; that of other errors is after a value.
     let is_about_object = name.is_some();
     if is_about_object {
-        read = read.strip_suffix('}').unwrap_or(read);
+        prefix = prefix.strip_suffix('}').unwrap_or(prefix);
     }
-    let path = shown(&path_at_end(read, is_about_object), MAX_SHOWN).into_owned();
+    let path = truncate(&path_at_end(prefix, is_about_object), MAX_ECHO_CHARS).into_owned();
     let field = match name {
         Some(name) if path.is_empty() => name.to_owned(),
         Some(name) => format!("{path}.{name}"),
@@ -58,39 +57,40 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     FieldError { message: sentence(&field, reason), field }
 }
 
-/// The beginning of a text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in it.
-fn up_to(text: &str, line: usize, column: usize) -> &str {
+/// Returns the text up to a position of `serde_json`: a line, counted from 1, and a number of bytes in it.
+fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
     let lines_before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-    // After half a surrogate pair the position can be inside a character.
+    // After an unpaired surrogate the position can be inside a character.
     text.get(..text.floor_char_boundary(lines_before + column)).unwrap_or(text)
 }
 
-/// The most open objects and lists that are tracked: the recursion limit of `serde_json` for typed values.
+/// The deepest nesting that is tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// The path of the value at the end of `read`, the beginning of a JSON text; or of the object around that value.
+/// Returns the path of the value at the end of `prefix`, the beginning of a JSON text, or of the object around that value.
 ///
-/// It is computed only after an error: tracking it during every read would cost CPU and double the code of each type.
-fn path_at_end(read: &str, of_object: bool) -> String {
-    enum Open<'a> {
+/// It is computed only after an error: `serde_path_to_error` tracks it while reading, which costs CPU and doubles the code of
+/// each type.
+fn path_at_end(prefix: &str, of_object: bool) -> String {
+    enum Container<'a> {
         Object { key: Option<&'a str> },
-        List { index: usize },
+        Array { index: usize },
     }
     let mut open = Vec::new();
     // Ignored values have no recursion limit.
-    let mut deeper: usize = 0;
-    let mut bytes = read.bytes().enumerate();
+    let mut untracked: usize = 0;
+    let mut bytes = prefix.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
         let is_full = open.len() == MAX_DEPTH;
         match (byte, open.last_mut()) {
-            (b'{' | b'[', _) if is_full => deeper += 1,
-            (b'}' | b']', _) if deeper > 0 => deeper -= 1,
-            (b',', _) if deeper > 0 => {}
-            (b'{', _) => open.push(Open::Object { key: None }),
-            (b'[', _) => open.push(Open::List { index: 0 }),
+            (b'{' | b'[', _) if is_full => untracked += 1,
+            (b'}' | b']', _) if untracked > 0 => untracked -= 1,
+            (b',', _) if untracked > 0 => {}
+            (b'{', _) => open.push(Container::Object { key: None }),
+            (b'[', _) => open.push(Container::Array { index: 0 }),
             (b'}' | b']', _) => drop(open.pop()),
-            (b',', Some(Open::Object { key })) => *key = None,
-            (b',', Some(Open::List { index })) => *index += 1,
+            (b',', Some(Container::Object { key })) => *key = None,
+            (b',', Some(Container::Array { index })) => *index += 1,
             (b'"', innermost) => {
                 let mut is_escaped = false;
                 let end = bytes.find(|(_, byte)| {
@@ -98,8 +98,8 @@ fn path_at_end(read: &str, of_object: bool) -> String {
                     is_escaped = *byte == b'\\' && !is_escaped;
                     is_end
                 });
-                if let Some(Open::Object { key: key @ None }) = innermost {
-                    *key = end.and_then(|(end, _)| read.get(at..=end));
+                if let Some(Container::Object { key: key @ None }) = innermost {
+                    *key = end.and_then(|(end, _)| prefix.get(at..=end));
                 }
             }
             _ => {}
@@ -109,13 +109,13 @@ fn path_at_end(read: &str, of_object: bool) -> String {
         open.pop();
     }
     let mut path = String::new();
-    for part in open {
-        match part {
-            Open::Object { key } => {
+    for container in open {
+        match container {
+            Container::Object { key } => {
                 path.push_str(if path.is_empty() { "" } else { "." });
                 path.push_str(&key.and_then(|key| serde_json::from_str::<String>(key).ok()).unwrap_or_default());
             }
-            Open::List { index } => path.push_str(&format!("[{index}]")),
+            Container::Array { index } => path.push_str(&format!("[{index}]")),
         }
     }
     path
@@ -126,51 +126,50 @@ fn invalid_json(cause: &serde_json::Error) -> FieldError {
     FieldError::new("", format!("It is not valid JSON: {cause}."))
 }
 
-/// What stands where an object should, as a sentence that follows one about the whole ("The request body must be ...").
-fn no_object(text: &str) -> String {
+/// Returns the message for a text that does not begin with `{`. It follows the sentence "The request body must be a JSON
+/// object.".
+fn not_an_object(text: &str) -> String {
     let start = text.trim_start().bytes().next();
-    let broken = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());
-    if let Some(cause) = broken {
+    let syntax_error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());
+    if let Some(cause) = syntax_error {
         return format!("It is not valid JSON: {cause}.");
     }
-    let what = match start {
+    let found = match start {
         None => "empty",
-        Some(b'[') => "a list",
-        Some(b'"') => "a text",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
         Some(b'n') => "null",
-        Some(b't' | b'f') => "a truth value",
+        Some(b't' | b'f') => "a boolean",
         _ => "a number",
     };
-    format!("It is {what}, not an object.")
+    format!("It is {found}, not an object.")
 }
 
-/// Serde's reason as a sentence about the field.
+/// Converts the reason of a serde error into a sentence about the field.
 fn sentence(field: &str, reason: &str) -> String {
     if reason.starts_with("missing field") {
         return format!("Field `{field}` is required.");
     }
     if reason.starts_with("duplicate field") {
-        return format!("Field `{field}` stands more than once.");
+        return format!("Field `{field}` appears more than once.");
     }
-    let told = ["invalid type: ", "invalid value: ", "unknown variant "].iter().find_map(|start| {
+    let sentence = ["invalid type: ", "invalid value: ", "unknown variant "].iter().find_map(|start| {
         let (found, expected) = reason.strip_prefix(start)?.rsplit_once(", expected ")?;
         let expected = match expected {
-            "a string" => "a text",
-            "a sequence" => "a list",
+            "a sequence" => "an array",
             "a map" => "an object",
-            "a boolean" => "true or false",
-            "u64" => "a whole number that is not negative",
+            "u64" => "a non-negative integer",
             "f64" => "a number",
             other => other,
         };
         let found = match found {
-            "sequence" => "a list",
+            "sequence" => "an array",
             "map" => "an object",
             other => other,
         };
-        Some(format!("Field `{field}` must be {expected}, not {}.", shown(found, MAX_SHOWN)))
+        Some(format!("Field `{field}` must be {expected}, not {}.", truncate(found, MAX_ECHO_CHARS)))
     });
-    told.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
+    sentence.unwrap_or_else(|| format!("Field `{field}`: {reason}."))
 }
 
 #[cfg(test)]
@@ -179,7 +178,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::value::RawValue;
 
-    use super::super::field_types::{List, Object, optional_word, scalar};
+    use super::super::field_types::{List, Object, optional_keyword, scalar};
     use super::*;
 
     #[derive(Debug, Deserialize, PartialEq)]
@@ -200,7 +199,7 @@ mod tests {
         name: String,
         #[serde(default)]
         list: Option<List<Object<Inner>>>,
-        #[serde(default, deserialize_with = "optional_word")]
+        #[serde(default, deserialize_with = "optional_keyword")]
         side: Option<Side>,
         #[serde(borrow)]
         opaque: Option<&'a RawValue>,
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_field_wherever_it_stands() {
+    fn an_error_has_the_path_of_the_field() {
         assert_eq!(field(r#"{"list":[]}"#), "name");
         assert_eq!(field(r#"{"name":5}"#), "name");
         assert_eq!(field(r#"{"name":"a","list":[{"size":1},{"size":"x"}]}"#), "list[1].size");
@@ -253,27 +252,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_path_of_an_error_is_the_one_that_following_it_while_reading_gives(text in json_object()) {
-            let followed = serde_path_to_error::deserialize::<_, Object<Outer<'_>>>(&mut serde_json::Deserializer::from_str(&text));
-            match (read_object::<Outer<'_>>(&text), followed) {
+        fn the_path_of_an_error_agrees_with_serde_path_to_error(text in json_object()) {
+            let expected = serde_path_to_error::deserialize::<_, Object<Outer<'_>>>(&mut serde_json::Deserializer::from_str(&text));
+            match (read_object::<Outer<'_>>(&text), expected) {
                 (Ok(_), Ok(_)) => {}
-                (Err(told), Err(followed)) => {
-                    let path = followed.path().to_string();
-                    let is_about_object = told.message.ends_with("is required.") || told.message.contains("more than once");
-                    let told_path = match told.field.rsplit_once('.') {
+                (Err(error), Err(expected)) => {
+                    let path = expected.path().to_string();
+                    let is_about_object = error.message.ends_with("is required.") || error.message.contains("more than once");
+                    let error_path = match error.field.rsplit_once('.') {
                         Some((parent, _)) if is_about_object => parent,
                         None if is_about_object => ".",
-                        _ => told.field.as_str(),
+                        _ => error.field.as_str(),
                     };
-                    prop_assert_eq!(told_path, path, "{}: {:?}", text, told);
+                    prop_assert_eq!(error_path, path, "{}: {:?}", text, error);
                 }
-                (told, _) => prop_assert!(false, "{text}: {:?}", told.err()),
+                (result, _) => prop_assert!(false, "{text}: {:?}", result.err()),
             }
         }
     }
 
     #[test]
-    fn a_word_is_a_text_and_a_struct_an_object_and_nothing_that_serde_would_take_for_them() {
+    fn a_keyword_must_be_a_string_and_a_struct_an_object() {
         for side in [r#"{"left":null}"#, "[]", r#"["left"]"#, "0", "true", r#""Left""#, r#""""#] {
             assert_eq!(field(&format!(r#"{{"name":"a","side":{side}}}"#)), "side", "{side}");
         }
@@ -295,29 +294,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_refused_as_a_whole() {
+    fn an_error_without_a_field_has_an_empty_path() {
         for text in ["", "[]", "null", "{", "{\"name\":\"a\"} x", "\u{feff}{}"] {
             assert_eq!(field(text), "", "{text}");
         }
     }
 
     #[test]
-    fn what_is_not_an_object_is_called_by_its_name() {
-        let told = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
-        assert_eq!(told("[1]"), "It is a list, not an object.");
-        assert_eq!(told(" \"text\""), "It is a text, not an object.");
-        assert_eq!(told("null"), "It is null, not an object.");
-        assert_eq!(told("false"), "It is a truth value, not an object.");
-        assert_eq!(told("-1.5"), "It is a number, not an object.");
-        assert_eq!(told(" \n"), "It is empty, not an object.");
-        for broken in ["name=a", "[1", "{", "\u{feff}{}", r#"{"name":"a"} x"#, r#"{"name":"a",}"#] {
-            let told = told(broken);
-            assert!(told.starts_with("It is not valid JSON: ") && told.ends_with('.'), "{broken}: {told}");
+    fn the_error_for_another_json_type_names_the_type() {
+        let message = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(message("[1]"), "It is an array, not an object.");
+        assert_eq!(message(" \"text\""), "It is a string, not an object.");
+        assert_eq!(message("null"), "It is null, not an object.");
+        assert_eq!(message("false"), "It is a boolean, not an object.");
+        assert_eq!(message("-1.5"), "It is a number, not an object.");
+        assert_eq!(message(" \n"), "It is empty, not an object.");
+        for malformed in ["name=a", "[1", "{", "\u{feff}{}", r#"{"name":"a"} x"#, r#"{"name":"a",}"#] {
+            let message = message(malformed);
+            assert!(message.starts_with("It is not valid JSON: ") && message.ends_with('.'), "{malformed}: {message}");
         }
     }
 
     #[test]
-    fn a_sentence_says_once_what_a_field_must_be_and_what_it_is() {
+    fn an_error_names_the_expected_and_the_found_type() {
         #[derive(Default, Debug, Deserialize, PartialEq)]
         #[serde(default)]
         struct Fields {
@@ -326,32 +325,29 @@ mod tests {
             number: f64,
             side: Option<Side>,
         }
-        let told = |text: &str| read_object::<Fields>(text).map(|_| ()).unwrap_err().to_string();
-        assert_eq!(told(r#"{"list":"a"}"#), r#"Field `list` must be a list, not string "a"."#);
-        assert_eq!(
-            told(r#"{"list":[1,-2]}"#),
-            "Field `list[1]` must be a whole number that is not negative, not integer `-2`."
-        );
-        let long = told(&format!(r#"{{"list":"{}"}}"#, "ä, expected ".repeat(1000)));
+        let message = |text: &str| read_object::<Fields>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(message(r#"{"list":"a"}"#), r#"Field `list` must be an array, not string "a"."#);
+        assert_eq!(message(r#"{"list":[1,-2]}"#), "Field `list[1]` must be a non-negative integer, not integer `-2`.");
+        let long = message(&format!(r#"{{"list":"{}"}}"#, "ä, expected ".repeat(1000)));
         assert!(
-            long.len() < 300 && long.starts_with("Field `list` must be a list, not string") && long.ends_with("…."),
+            long.len() < 300 && long.starts_with("Field `list` must be an array, not string") && long.ends_with("…."),
             "{long}"
         );
-        assert_eq!(told(r#"{"flag":" at line 1"}"#), r#"Field `flag` must be true or false, not string " at line 1"."#);
-        assert_eq!(told(r#"{"flag":1}"#), "Field `flag` must be true or false, not integer `1`.");
-        assert_eq!(told(r#"{"number":null}"#), "Field `number` must be a number, not null.");
-        assert_eq!(told(r#"{"side":"up"}"#), "Field `side` must be `left` or `right`, not `up`.");
-        assert_eq!(told(r#"{"flag":true,"flag":true}"#), "Field `flag` stands more than once.");
+        assert_eq!(message(r#"{"flag":" at line 1"}"#), r#"Field `flag` must be a boolean, not string " at line 1"."#);
+        assert_eq!(message(r#"{"flag":1}"#), "Field `flag` must be a boolean, not integer `1`.");
+        assert_eq!(message(r#"{"number":null}"#), "Field `number` must be a number, not null.");
+        assert_eq!(message(r#"{"side":"up"}"#), "Field `side` must be `left` or `right`, not `up`.");
+        assert_eq!(message(r#"{"flag":true,"flag":true}"#), "Field `flag` appears more than once.");
         let fields = read_object::<Fields>(r#"{"list":[1],"flag":true,"number":1.5,"side":"left"}"#).unwrap();
         assert_eq!(fields, Fields { list: vec![1], flag: true, number: 1.5, side: Some(Side::Left) });
-        let told = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
-        assert_eq!(told("{}"), "Field `name` is required.");
-        assert_eq!(told(r#"{"name":[]}"#), "Field `name` must be a text, not a list.");
-        assert_eq!(told(r#"{"name":"a","list":[{}]}"#), "Field `list[0].size` is required.");
+        let message = |text: &str| read_object::<Outer<'_>>(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(message("{}"), "Field `name` is required.");
+        assert_eq!(message(r#"{"name":[]}"#), "Field `name` must be a string, not an array.");
+        assert_eq!(message(r#"{"name":"a","list":[{}]}"#), "Field `list[0].size` is required.");
     }
 
     #[test]
-    fn opaque_parts_keep_their_text() {
+    fn the_text_of_opaque_values_is_preserved() {
         let text = r#"{"name":"a","opaque":{"b":1.0,"a":12345678901234567890}}"#;
         let outer: Outer<'_> = read_object(text).unwrap();
         assert_eq!(outer.name, "a");

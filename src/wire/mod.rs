@@ -1,4 +1,8 @@
-//! What travels: Engine.IO and Socket.IO packets, the CLI's events, and JSON read with errors that name the field.
+//! The wire formats: Engine.IO and Socket.IO packets, the events between a CLI and the hub, and JSON deserialization.
+//!
+//! Input comes from untrusted clients. Every malformed input is an error value with a text for the client; none panics, and
+//! no error repeats more than the beginning of what the client sent.
+//! Source: Engine.IO protocol 4, Socket.IO protocol 5, PROTOCOL.md "Events from a CLI" and "Events to a CLI".
 
 pub mod cli;
 pub mod engineio;

@@ -1,9 +1,9 @@
-//! Socket.IO protocol 5: the packets inside Engine.IO messages.
+//! Socket.IO protocol 5, the packets inside Engine.IO messages.
 //!
-//! A packet's text is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Reading borrows from the
-//! frame and leaves payload items as raw JSON text, so that a large argument is neither copied nor rewritten. Reading
-//! is strict: a packet is whole, or it is an error. Writing gives the complete Engine.IO frame, its `4` included.
-//! Source: the Socket.IO protocol, revision 5.
+//! A packet is `<type>[<attachments>-][<namespace>,][<ack id>][<JSON payload>]`. Decoding is strict; it borrows from the frame
+//! and leaves arguments as raw JSON, so that a large argument is not copied. Encoding returns a complete Engine.IO frame,
+//! including its `4`. Binary packets are not supported.
+//! Source: Socket.IO protocol, revision 5.
 
 use std::borrow::Cow;
 
@@ -13,58 +13,43 @@ use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 
-/// The number that joins an event to its acknowledgement: chosen by the event's sender, at most [`MAX_ACK_ID`].
+/// Correlates an acknowledgement with its event. Chosen by the sender of the event, at most [`MAX_ACK_ID`].
 pub type AckId = u64;
 
-/// The largest ack id: JavaScript peers read the id as a number.
+/// JavaScript peers parse the id as a number.
 pub const MAX_ACK_ID: AckId = MAX_SAFE_INTEGER;
 
-/// One Socket.IO packet; it borrows from the text that it was read from.
+/// A packet that borrows from the frame. Namespaces have their leading `/`.
 #[derive(Debug, Clone)]
 pub enum Packet<'a> {
-    /// A client asks to join a namespace.
     Connect {
-        /// The namespace, with its leading `/`.
         namespace: &'a str,
-        /// The credentials, a JSON object, when the client sent some.
+        /// The credentials, a JSON object.
         auth: Option<&'a RawValue>,
     },
-    /// A client leaves a namespace.
     Disconnect {
-        /// The namespace, with its leading `/`.
         namespace: &'a str,
     },
-    /// A named event with its arguments.
     Event {
-        /// The namespace, with its leading `/`.
         namespace: &'a str,
-        /// The id to answer under, when the sender wants an acknowledgement.
+        /// `None` when the sender wants no acknowledgement.
         ack: Option<AckId>,
-        /// The event's name.
         name: Cow<'a, str>,
-        /// The arguments, each a JSON text.
         args: Vec<&'a RawValue>,
     },
-    /// The answer to an event.
     Ack {
-        /// The namespace, with its leading `/`.
         namespace: &'a str,
-        /// The id that the event carried.
         id: AckId,
-        /// The arguments, each a JSON text.
         args: Vec<&'a RawValue>,
     },
-    /// A server refuses a connection to a namespace.
     ConnectError {
-        /// The namespace, with its leading `/`.
         namespace: &'a str,
-        /// The reason: a JSON object with a `message`, or a bare JSON string from old servers.
+        /// A JSON object with a `message`, or a JSON string from old servers.
         data: &'a RawValue,
     },
 }
 
 impl<'a> Packet<'a> {
-    /// The namespace that the packet is for.
     pub fn namespace(&self) -> &'a str {
         match self {
             Self::Connect { namespace, .. }
@@ -76,84 +61,53 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The types of packet, as the first character of a packet tells them.
+/// The packet types 0 to 6 in the order of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Type 0.
+pub enum PacketType {
     Connect,
-    /// Type 1.
     Disconnect,
-    /// Type 2.
     Event,
-    /// Type 3.
     Ack,
-    /// Type 4.
     ConnectError,
-    /// Type 5.
     BinaryEvent,
-    /// Type 6.
     BinaryAck,
 }
 
-/// Why a text is no packet that this hub takes. The texts of the errors are fit to be sent to the peer.
+/// A malformed or unsupported packet. Its message is sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The text has no characters.
     #[error("empty Socket.IO packet: a packet starts with a type from 0 to 6")]
     Empty,
-    /// The first character names no packet type of protocol 5.
     #[error("unknown Socket.IO packet type {0:?}: expected a digit from 0 to 6")]
     UnknownType(char),
-    /// A binary packet does not say how many attachments follow it.
     #[error("invalid attachment count: a binary packet starts with its number of attachments and a '-'")]
     InvalidAttachments,
-    /// A well-formed head of a binary event or acknowledgement, which this hub does not speak.
-    /// `attachments` binary frames follow it and mean nothing without it.
+    /// A binary event or acknowledgement. `attachments` binary frames follow it.
     #[error("binary data is not supported: send it as base64 text")]
-    BinaryUnsupported {
-        /// [`Kind::BinaryEvent`] or [`Kind::BinaryAck`].
-        kind: Kind,
-        /// The namespace that the packet was sent in.
-        namespace: String,
-        /// The packet's ack id: the one to answer (event), or the one that is answered (acknowledgement).
-        ack: Option<AckId>,
-        /// How many binary frames follow.
-        attachments: usize,
-    },
-    /// The ack id has a leading zero or is larger than [`MAX_ACK_ID`].
+    BinaryUnsupported { kind: PacketType, namespace: String, ack: Option<AckId>, attachments: usize },
     #[error("invalid acknowledgement id: expected a number from 0 to 9007199254740991 without leading zeros")]
     InvalidAckId,
-    /// An acknowledgement that does not say which event it answers.
-    #[error("an acknowledgement needs the id of the event that it answers")]
+    #[error("missing acknowledgement id: expected the id of the acknowledged event")]
     MissingAckId,
-    /// An ack id on a packet that cannot be acknowledged.
-    #[error("an acknowledgement id has no place on a {0:?} packet")]
-    UnexpectedAckId(Kind),
-    /// The payload is missing, is not JSON, has text after it, or has the wrong type for the packet.
-    #[error("invalid payload: a Socket.IO packet of type {kind:?} carries {}", expected_payload(*.kind))]
-    InvalidPayload {
-        /// The type of the packet.
-        kind: Kind,
-        /// The namespace that the packet was sent in.
-        namespace: String,
-        /// The packet's ack id: the one to answer (event), or the one that is answered (acknowledgement).
-        ack: Option<AckId>,
-    },
+    #[error("unexpected acknowledgement id on a packet of type {0:?}")]
+    UnexpectedAckId(PacketType),
+    /// The payload is missing, malformed, or of the wrong JSON type.
+    #[error("invalid payload: a Socket.IO packet of type {kind:?} has {}", expected_payload(*.kind))]
+    InvalidPayload { kind: PacketType, namespace: String, ack: Option<AckId> },
 }
 
 impl DecodeError {
-    /// The id under which the peer awaits an answer to the event that could not be read, if it can be told.
+    /// The id under which the client waits for an acknowledgement of the malformed event.
     pub fn ack_id(&self) -> Option<AckId> {
-        self.id_of(&[Kind::Event, Kind::BinaryEvent])
+        self.id_of(&[PacketType::Event, PacketType::BinaryEvent])
     }
 
-    /// The id of this side's own event that the peer meant to answer with an acknowledgement that could not be read.
-    /// The call behind it can be failed at once, instead of when its time runs out.
-    pub fn answered_id(&self) -> Option<AckId> {
-        self.id_of(&[Kind::Ack, Kind::BinaryAck])
+    /// The id of the hub's event that the malformed acknowledgement answers. Its RPC call can fail now instead of timing out.
+    pub fn acknowledged_id(&self) -> Option<AckId> {
+        self.id_of(&[PacketType::Ack, PacketType::BinaryAck])
     }
 
-    /// The namespace of the packet, where it could be read.
+    /// The namespace of the packet, if it could be decoded.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::BinaryUnsupported { namespace, .. } | Self::InvalidPayload { namespace, .. } => Some(namespace),
@@ -161,7 +115,7 @@ impl DecodeError {
         }
     }
 
-    fn id_of(&self, kinds: &[Kind]) -> Option<AckId> {
+    fn id_of(&self, kinds: &[PacketType]) -> Option<AckId> {
         match self {
             Self::BinaryUnsupported { kind, ack, .. } | Self::InvalidPayload { kind, ack, .. }
                 if kinds.contains(kind) =>
@@ -173,66 +127,66 @@ impl DecodeError {
     }
 }
 
-fn expected_payload(kind: Kind) -> &'static str {
+fn expected_payload(kind: PacketType) -> &'static str {
     match kind {
-        Kind::Connect => "a JSON object or nothing",
-        Kind::Disconnect => "nothing",
-        Kind::Event | Kind::BinaryEvent => "a JSON array that starts with the event's name",
-        Kind::Ack | Kind::BinaryAck => "a JSON array",
-        Kind::ConnectError => "a JSON object or string",
+        PacketType::Connect => "a JSON object or nothing",
+        PacketType::Disconnect => "nothing",
+        PacketType::Event | PacketType::BinaryEvent => "a JSON array that starts with the event's name",
+        PacketType::Ack | PacketType::BinaryAck => "a JSON array",
+        PacketType::ConnectError => "a JSON object or string",
     }
 }
 
-/// Reads the packet inside an Engine.IO message (without the Engine.IO `4`).
+/// Decodes the packet in an Engine.IO message (without the Engine.IO `4`).
 ///
-/// The namespace ends at the first `,`; a query string in it (`/cli?a=b`) is cut off. A payload may be nested at any
-/// depth: it is checked without recursion.
+/// The namespace ends at the first `,`; a query string in it (`/cli?a=b`) is removed. A payload may be nested at any depth: it
+/// is parsed without recursion.
 pub fn decode(text: &str) -> Result<Packet<'_>, DecodeError> {
     let mut chars = text.chars();
     let digit = chars.next().ok_or(DecodeError::Empty)?;
     let rest = chars.as_str();
     let kind = match digit {
-        '0' => Kind::Connect,
-        '1' => Kind::Disconnect,
-        '2' => Kind::Event,
-        '3' => Kind::Ack,
-        '4' => Kind::ConnectError,
-        '5' | '6' => return Err(refuse_binary(digit, rest)),
+        '0' => PacketType::Connect,
+        '1' => PacketType::Disconnect,
+        '2' => PacketType::Event,
+        '3' => PacketType::Ack,
+        '4' => PacketType::ConnectError,
+        '5' | '6' => return Err(reject_binary(digit, rest)),
         other => return Err(DecodeError::UnknownType(other)),
     };
     let (namespace, rest) = split_namespace(rest);
     let (ack, payload) = split_ack(rest)?;
     let invalid_payload = || DecodeError::InvalidPayload { kind, namespace: namespace.to_owned(), ack };
     match (kind, ack) {
-        (Kind::Event, _) => {
-            let mut items = array(payload).ok_or_else(invalid_payload)?.into_iter();
-            let name = items.next().and_then(string).ok_or_else(invalid_payload)?;
+        (PacketType::Event, _) => {
+            let mut items = parse_array(payload).ok_or_else(invalid_payload)?.into_iter();
+            let name = items.next().and_then(parse_string).ok_or_else(invalid_payload)?;
             Ok(Packet::Event { namespace, ack, name, args: items.collect() })
         }
-        (Kind::Ack, Some(id)) => {
-            let args = array(payload).ok_or_else(invalid_payload)?;
+        (PacketType::Ack, Some(id)) => {
+            let args = parse_array(payload).ok_or_else(invalid_payload)?;
             Ok(Packet::Ack { namespace, id, args })
         }
-        (Kind::Ack, None) => Err(DecodeError::MissingAckId),
+        (PacketType::Ack, None) => Err(DecodeError::MissingAckId),
         (_, Some(_)) => Err(DecodeError::UnexpectedAckId(kind)),
-        (Kind::Connect, None) => {
+        (PacketType::Connect, None) => {
             let auth = match payload {
                 "" => None,
-                text => Some(value(text, &['{']).ok_or_else(invalid_payload)?),
+                text => Some(parse_value(text, &['{']).ok_or_else(invalid_payload)?),
             };
             Ok(Packet::Connect { namespace, auth })
         }
-        (Kind::ConnectError, None) => {
-            let data = value(payload, &['{', '"']).ok_or_else(invalid_payload)?;
+        (PacketType::ConnectError, None) => {
+            let data = parse_value(payload, &['{', '"']).ok_or_else(invalid_payload)?;
             Ok(Packet::ConnectError { namespace, data })
         }
-        (Kind::Disconnect, None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
-        (Kind::Disconnect | Kind::BinaryEvent | Kind::BinaryAck, None) => Err(invalid_payload()),
+        (PacketType::Disconnect, None) if payload.is_empty() => Ok(Packet::Disconnect { namespace }),
+        (PacketType::Disconnect | PacketType::BinaryEvent | PacketType::BinaryAck, None) => Err(invalid_payload()),
     }
 }
 
-/// Reads as much of a binary packet as it takes to answer it.
-fn refuse_binary(digit: char, rest: &str) -> DecodeError {
+/// Decodes what a reply to a binary packet needs.
+fn reject_binary(digit: char, rest: &str) -> DecodeError {
     let (count, rest) = split_digits(rest);
     let (Ok(attachments), Some(rest)) = (count.parse(), rest.strip_prefix('-')) else {
         return DecodeError::InvalidAttachments;
@@ -241,8 +195,8 @@ fn refuse_binary(digit: char, rest: &str) -> DecodeError {
     match split_ack(rest) {
         Ok((ack, _)) => DecodeError::BinaryUnsupported {
             kind: match digit {
-                '5' => Kind::BinaryEvent,
-                _ => Kind::BinaryAck,
+                '5' => PacketType::BinaryEvent,
+                _ => PacketType::BinaryAck,
             },
             namespace: namespace.to_owned(),
             ack,
@@ -252,7 +206,7 @@ fn refuse_binary(digit: char, rest: &str) -> DecodeError {
     }
 }
 
-/// Splits off the namespace and its comma. Without either, the packet is in the main namespace, `/`.
+/// Splits the namespace and its comma from the rest. The default is the main namespace, `/`.
 fn split_namespace(text: &str) -> (&str, &str) {
     if !text.starts_with('/') {
         return ("/", text);
@@ -281,11 +235,11 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(digits).unwrap_or((text, ""))
 }
 
-/// How many items of an array are kept: an event's name and its argument, and some that clients add.
+/// The number of array items that are kept, of possibly millions: the name of an event, its argument, and a few unused ones.
 const MAX_ITEMS: usize = 8;
 
-/// The first items of an array. A frame may have millions.
-fn array(payload: &str) -> Option<Vec<&RawValue>> {
+/// Parses the first [`MAX_ITEMS`] items of an array.
+fn parse_array(payload: &str) -> Option<Vec<&RawValue>> {
     struct FirstItems<'a>(Vec<&'a RawValue>);
     impl<'de: 'a, 'a> Deserialize<'de> for FirstItems<'a> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -307,19 +261,19 @@ fn array(payload: &str) -> Option<Vec<&RawValue>> {
             Ok(self)
         }
     }
-    // Of a text serde would make an error that contains all of it.
+    // The error for a string would contain all of it.
     let items = payload.trim_ascii_start().starts_with('[').then(|| serde_json::from_str(payload).ok()).flatten();
     items.map(|FirstItems(items)| items)
 }
 
-/// The payload as one JSON value that starts with one of the given characters, which tell its JSON type.
-fn value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
+/// Parses a JSON value whose first character, which determines its type, is one of `starts`.
+fn parse_value<'a>(payload: &'a str, starts: &[char]) -> Option<&'a RawValue> {
     let value: &RawValue = serde_json::from_str(payload).ok()?;
     value.get().starts_with(starts).then_some(value)
 }
 
-/// The text of a JSON string, borrowed when it holds no escapes.
-fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+/// Decodes a JSON string; borrows it when it has no escapes.
+fn parse_string(value: &RawValue) -> Option<Cow<'_, str>> {
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         serde_json::from_str(value.get()).ok().map(Cow::Owned)
@@ -328,28 +282,27 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Writes the frame by which the server accepts a client in a namespace; `sid` is the id of the client there.
-pub fn connect(namespace: &str, sid: &str) -> String {
-    let mut frame = head("40", namespace, None, sid.len() + 10);
+/// Encodes the acceptance of a CONNECT packet. `sid` is the id of the client in the namespace.
+pub fn connect_frame(namespace: &str, sid: &str) -> String {
+    let mut frame = begin_frame("40", namespace, None, sid.len() + 10);
     frame.push_str("{\"sid\":");
     push_string(&mut frame, sid);
     frame.push('}');
     frame
 }
 
-/// Writes the frame by which the server refuses a client in a namespace.
-pub fn connect_error(namespace: &str, message: &str) -> String {
-    let mut frame = head("44", namespace, None, message.len() + 14);
+/// Encodes the rejection of a CONNECT packet.
+pub fn connect_error_frame(namespace: &str, message: &str) -> String {
+    let mut frame = begin_frame("44", namespace, None, message.len() + 14);
     frame.push_str("{\"message\":");
     push_string(&mut frame, message);
     frame.push('}');
     frame
 }
 
-/// Writes the frame of an event. `args` are JSON texts, put in as they are; `ack`, at most [`MAX_ACK_ID`], asks the
-/// peer for an acknowledgement.
-pub fn event(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> String {
-    let mut frame = head("42", namespace, ack, name.len() + 4 + joined_len(args));
+/// Encodes an event. `args` are JSON texts; `ack` requests an acknowledgement.
+pub fn event_frame(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> String {
+    let mut frame = begin_frame("42", namespace, ack, name.len() + 4 + joined_bytes(args));
     frame.push('[');
     push_string(&mut frame, name);
     for arg in args {
@@ -360,10 +313,10 @@ pub fn event(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str]) -> 
     frame
 }
 
-/// Writes the frame of an event with one argument, which is serialized where it stands, so that a large one is not in
-/// memory twice. `room` is about how many bytes it takes. The argument must be one that can't fail to serialize.
-pub fn event_of<T: Serialize>(namespace: &str, name: &str, arg: &T, room: usize) -> String {
-    let mut frame = head("42", namespace, None, name.len() + 5 + room);
+/// Encodes an event with one argument, which is serialized directly into the frame: a large one is in memory once.
+/// `size_hint` is its approximate size in bytes. Serializing `arg` must not fail.
+pub fn event_frame_with<T: Serialize>(namespace: &str, name: &str, arg: &T, size_hint: usize) -> String {
+    let mut frame = begin_frame("42", namespace, None, name.len() + 5 + size_hint);
     frame.push('[');
     push_string(&mut frame, name);
     frame.push(',');
@@ -374,9 +327,9 @@ pub fn event_of<T: Serialize>(namespace: &str, name: &str, arg: &T, room: usize)
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Writes the frame that acknowledges the peer's event `id`. `args` are JSON texts, put in as they are.
-pub fn ack(namespace: &str, id: AckId, args: &[&str]) -> String {
-    let mut frame = head("43", namespace, Some(id), 2 + joined_len(args));
+/// Encodes the acknowledgement of the event `id`. `args` are JSON texts.
+pub fn ack_frame(namespace: &str, id: AckId, args: &[&str]) -> String {
+    let mut frame = begin_frame("43", namespace, Some(id), 2 + joined_bytes(args));
     frame.push('[');
     for (position, arg) in args.iter().enumerate() {
         if position > 0 {
@@ -388,10 +341,10 @@ pub fn ack(namespace: &str, id: AckId, args: &[&str]) -> String {
     frame
 }
 
-/// Starts a frame and reserves room for `payload` bytes, so that writing a large payload allocates once.
-fn head(types: &str, namespace: &str, ack: Option<AckId>, payload: usize) -> String {
+/// Starts a frame with capacity for a payload of `payload_bytes`.
+fn begin_frame(types: &str, namespace: &str, ack: Option<AckId>, payload_bytes: usize) -> String {
     let id = ack.map(|id| id.to_string()).unwrap_or_default();
-    let mut frame = String::with_capacity(types.len() + namespace.len() + 1 + id.len() + payload);
+    let mut frame = String::with_capacity(types.len() + namespace.len() + 1 + id.len() + payload_bytes);
     frame.push_str(types);
     if namespace != "/" {
         frame.push_str(namespace);
@@ -401,7 +354,7 @@ fn head(types: &str, namespace: &str, ack: Option<AckId>, payload: usize) -> Str
     frame
 }
 
-fn joined_len(args: &[&str]) -> usize {
+fn joined_bytes(args: &[&str]) -> usize {
     args.iter().map(|arg| arg.len() + 1).sum()
 }
 

@@ -1,12 +1,12 @@
-//! Stories of the Socket.IO codec: every packet, every way to be malformed, and what holds for any text.
+//! Tests of the Socket.IO codec: each packet type, each error, and properties for arbitrary text.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::string_slice)]
 
 use super::*;
 use proptest::prelude::*;
 
-/// A packet as plain text, so that packets can be compared.
-fn show(packet: &Packet<'_>) -> String {
+/// Formats a packet, which is not `PartialEq`, for comparison.
+fn format_packet(packet: &Packet<'_>) -> String {
     let join = |args: &[&RawValue]| args.iter().map(|a| a.get()).collect::<Vec<_>>().join(" ");
     match packet {
         Packet::Connect { namespace, auth } => {
@@ -21,13 +21,13 @@ fn show(packet: &Packet<'_>) -> String {
     }
 }
 
-/// Takes the Engine.IO message type off a frame.
+/// Strips the Engine.IO message type from a frame.
 fn message(frame: &str) -> &str {
     frame.strip_prefix('4').expect("an Engine.IO message")
 }
 
 #[test]
-fn every_kind_of_packet_is_read_as_the_protocol_says() {
+fn every_packet_type_is_decoded() {
     let table = [
         ("0", "connect / -"),
         (r#"0{"token":"123"}"#, r#"connect / {"token":"123"}"#),
@@ -52,24 +52,24 @@ fn every_kind_of_packet_is_read_as_the_protocol_says() {
     ];
     for (text, expected) in table {
         match decode(text) {
-            Ok(packet) => assert_eq!(show(&packet), expected, "reading {text}"),
+            Ok(packet) => assert_eq!(format_packet(&packet), expected, "reading {text}"),
             Err(error) => panic!("reading {text}: {error}"),
         }
     }
 }
 
 #[test]
-fn a_query_string_is_cut_off_the_namespace_and_commas_in_the_payload_are_left_alone() {
+fn a_query_string_is_removed_from_the_namespace_and_commas_in_the_payload_are_not_separators() {
     let packet = decode(r#"0/cli?a=b&c=/d?e,{"x":"1,2"}"#).unwrap();
-    assert_eq!(show(&packet), r#"connect /cli {"x":"1,2"}"#);
+    assert_eq!(format_packet(&packet), r#"connect /cli {"x":"1,2"}"#);
     let packet = decode(r#"2/?a,7["x","a,b"]"#).unwrap();
-    assert_eq!(show(&packet), r#"event / Some(7) x <"a,b">"#);
+    assert_eq!(format_packet(&packet), r#"event / Some(7) x <"a,b">"#);
 }
 
 #[test]
-fn the_largest_ack_id_is_the_largest_exact_number_of_a_javascript_peer() {
+fn the_largest_ack_id_is_the_largest_safe_integer_of_javascript() {
     let packet = decode(r#"29007199254740991["x"]"#).unwrap();
-    assert_eq!(show(&packet), "event / Some(9007199254740991) x <>");
+    assert_eq!(format_packet(&packet), "event / Some(9007199254740991) x <>");
     let above = [r#"29007199254740992["x"]"#, r#"2123456789012345678901234567890["x"]"#];
     for text in above {
         assert_eq!(decode(text).unwrap_err(), DecodeError::InvalidAckId, "{text}");
@@ -77,7 +77,7 @@ fn the_largest_ack_id_is_the_largest_exact_number_of_a_javascript_peer() {
 }
 
 #[test]
-fn arguments_keep_the_text_that_the_peer_wrote() {
+fn the_text_of_arguments_is_preserved() {
     let text = "2[\"x\", {\"b\":1, \"a\" : 12345678901234567890123 } ,1.50,\"\\u00e9\\ud800\"]";
     let Ok(Packet::Event { args, .. }) = decode(text) else { panic!("not an event") };
     let args: Vec<&str> = args.iter().map(|arg| arg.get()).collect();
@@ -85,7 +85,7 @@ fn arguments_keep_the_text_that_the_peer_wrote() {
 }
 
 #[test]
-fn an_event_name_is_borrowed_unless_it_holds_escapes() {
+fn an_event_name_is_borrowed_unless_it_has_escapes() {
     let Ok(Packet::Event { name, .. }) = decode("2[\"\u{e9}t\u{e9}\"]") else { panic!() };
     assert!(matches!(name, Cow::Borrowed("\u{e9}t\u{e9}")));
     let Ok(Packet::Event { name, .. }) = decode(r#"2["a\"\u00e9\\"]"#) else { panic!() };
@@ -94,7 +94,7 @@ fn an_event_name_is_borrowed_unless_it_holds_escapes() {
 }
 
 #[test]
-fn malformed_packets_are_refused_and_never_half_accepted() {
+fn malformed_packets_are_rejected() {
     let invalid =
         |kind, namespace: &str, ack| DecodeError::InvalidPayload { kind, namespace: namespace.to_owned(), ack };
     let table = [
@@ -104,49 +104,49 @@ fn malformed_packets_are_refused_and_never_half_accepted() {
         (" 2[\"x\"]", DecodeError::UnknownType(' ')),
         ("\u{1F980}", DecodeError::UnknownType('\u{1F980}')),
         // A payload of the wrong type, or none where one is due.
-        ("0[]", invalid(Kind::Connect, "/", None)),
-        ("0null", invalid(Kind::Connect, "/", None)),
-        (r#"0/cli,"token""#, invalid(Kind::Connect, "/cli", None)),
-        ("1{}", invalid(Kind::Disconnect, "/", None)),
-        ("1/cli,[]", invalid(Kind::Disconnect, "/cli", None)),
-        ("2", invalid(Kind::Event, "/", None)),
-        ("2[]", invalid(Kind::Event, "/", None)),
-        ("2{}", invalid(Kind::Event, "/", None)),
-        (r#"2"x""#, invalid(Kind::Event, "/", None)),
-        ("2[1]", invalid(Kind::Event, "/", None)),
-        (r#"2[{"toString":"x"}]"#, invalid(Kind::Event, "/", None)),
-        (r#"2["\ud800"]"#, invalid(Kind::Event, "/", None)),
-        ("25", invalid(Kind::Event, "/", Some(5))),
-        ("25[null]", invalid(Kind::Event, "/", Some(5))),
-        ("31", invalid(Kind::Ack, "/", Some(1))),
-        ("31{}", invalid(Kind::Ack, "/", Some(1))),
-        ("4", invalid(Kind::ConnectError, "/", None)),
-        ("4[]", invalid(Kind::ConnectError, "/", None)),
+        ("0[]", invalid(PacketType::Connect, "/", None)),
+        ("0null", invalid(PacketType::Connect, "/", None)),
+        (r#"0/cli,"token""#, invalid(PacketType::Connect, "/cli", None)),
+        ("1{}", invalid(PacketType::Disconnect, "/", None)),
+        ("1/cli,[]", invalid(PacketType::Disconnect, "/cli", None)),
+        ("2", invalid(PacketType::Event, "/", None)),
+        ("2[]", invalid(PacketType::Event, "/", None)),
+        ("2{}", invalid(PacketType::Event, "/", None)),
+        (r#"2"x""#, invalid(PacketType::Event, "/", None)),
+        ("2[1]", invalid(PacketType::Event, "/", None)),
+        (r#"2[{"toString":"x"}]"#, invalid(PacketType::Event, "/", None)),
+        (r#"2["\ud800"]"#, invalid(PacketType::Event, "/", None)),
+        ("25", invalid(PacketType::Event, "/", Some(5))),
+        ("25[null]", invalid(PacketType::Event, "/", Some(5))),
+        ("31", invalid(PacketType::Ack, "/", Some(1))),
+        ("31{}", invalid(PacketType::Ack, "/", Some(1))),
+        ("4", invalid(PacketType::ConnectError, "/", None)),
+        ("4[]", invalid(PacketType::ConnectError, "/", None)),
         // Broken JSON, or something before or behind it.
-        (r#"2["x""#, invalid(Kind::Event, "/", None)),
-        (r#"2["x",]"#, invalid(Kind::Event, "/", None)),
-        (r#"2["x"]]"#, invalid(Kind::Event, "/", None)),
-        (r#"2["x"]2["y"]"#, invalid(Kind::Event, "/", None)),
-        (r#"2x["x"]"#, invalid(Kind::Event, "/", None)),
-        (r#"2-1["x"]"#, invalid(Kind::Event, "/", None)),
-        (r#"21.5["x"]"#, invalid(Kind::Event, "/", Some(1))),
-        (r#"2["x",NaN]"#, invalid(Kind::Event, "/", None)),
-        ("2[\"x\ny\"]", invalid(Kind::Event, "/", None)),
-        (r#"0{"a":1}x"#, invalid(Kind::Connect, "/", None)),
-        (r#"0{"a"}"#, invalid(Kind::Connect, "/", None)),
+        (r#"2["x""#, invalid(PacketType::Event, "/", None)),
+        (r#"2["x",]"#, invalid(PacketType::Event, "/", None)),
+        (r#"2["x"]]"#, invalid(PacketType::Event, "/", None)),
+        (r#"2["x"]2["y"]"#, invalid(PacketType::Event, "/", None)),
+        (r#"2x["x"]"#, invalid(PacketType::Event, "/", None)),
+        (r#"2-1["x"]"#, invalid(PacketType::Event, "/", None)),
+        (r#"21.5["x"]"#, invalid(PacketType::Event, "/", Some(1))),
+        (r#"2["x",NaN]"#, invalid(PacketType::Event, "/", None)),
+        ("2[\"x\ny\"]", invalid(PacketType::Event, "/", None)),
+        (r#"0{"a":1}x"#, invalid(PacketType::Connect, "/", None)),
+        (r#"0{"a"}"#, invalid(PacketType::Connect, "/", None)),
         // A namespace without its comma swallows what follows it.
-        (r#"2/cli["x"]"#, invalid(Kind::Event, "/cli[\"x\"]", None)),
-        (r#"2cli,["x"]"#, invalid(Kind::Event, "/", None)),
+        (r#"2/cli["x"]"#, invalid(PacketType::Event, "/cli[\"x\"]", None)),
+        (r#"2cli,["x"]"#, invalid(PacketType::Event, "/", None)),
         // Ack ids.
         (r#"2007["x"]"#, DecodeError::InvalidAckId),
         (r#"200["x"]"#, DecodeError::InvalidAckId),
         ("3[]", DecodeError::MissingAckId),
         ("3/cli,[]", DecodeError::MissingAckId),
-        ("012{}", DecodeError::UnexpectedAckId(Kind::Connect)),
-        ("1/cli,3", DecodeError::UnexpectedAckId(Kind::Disconnect)),
-        (r#"41{"message":"x"}"#, DecodeError::UnexpectedAckId(Kind::ConnectError)),
+        ("012{}", DecodeError::UnexpectedAckId(PacketType::Connect)),
+        ("1/cli,3", DecodeError::UnexpectedAckId(PacketType::Disconnect)),
+        (r#"41{"message":"x"}"#, DecodeError::UnexpectedAckId(PacketType::ConnectError)),
         // Digits of other scripts are not digits of the protocol.
-        ("2\u{0661}[\"x\"]", invalid(Kind::Event, "/", None)),
+        ("2\u{0661}[\"x\"]", invalid(PacketType::Event, "/", None)),
         // Binary packets with a broken head.
         ("5", DecodeError::InvalidAttachments),
         (r#"5["x"]"#, DecodeError::InvalidAttachments),
@@ -158,46 +158,46 @@ fn malformed_packets_are_refused_and_never_half_accepted() {
     ];
     for (text, expected) in table {
         match decode(text) {
-            Ok(packet) => panic!("{text:?} was accepted: {}", show(&packet)),
+            Ok(packet) => panic!("{text:?} was accepted: {}", format_packet(&packet)),
             Err(error) => assert_eq!(error, expected, "reading {text:?}"),
         }
     }
 }
 
 #[test]
-fn a_binary_event_is_refused_with_all_that_it_takes_to_answer_its_sender() {
+fn the_error_for_a_binary_event_has_the_data_for_a_reply() {
     let error = decode(r#"52-/cli,13["upload",{"_placeholder":true,"num":0}]"#).unwrap_err();
     assert_eq!(
         error,
         DecodeError::BinaryUnsupported {
-            kind: Kind::BinaryEvent,
+            kind: PacketType::BinaryEvent,
             namespace: "/cli".to_owned(),
             ack: Some(13),
             attachments: 2,
         }
     );
-    assert_eq!((error.ack_id(), error.answered_id()), (Some(13), None));
+    assert_eq!((error.ack_id(), error.acknowledged_id()), (Some(13), None));
     assert_eq!(error.namespace(), Some("/cli"));
     assert!(error.to_string().contains("base64"), "{error}");
 }
 
 #[test]
-fn a_binary_acknowledgement_names_the_call_that_it_answers() {
+fn the_error_for_a_binary_acknowledgement_has_the_id_of_the_call() {
     let error = decode(r#"61-15["bar",{"_placeholder":true,"num":0}]"#).unwrap_err();
-    assert_eq!((error.ack_id(), error.answered_id()), (None, Some(15)));
+    assert_eq!((error.ack_id(), error.acknowledged_id()), (None, Some(15)));
     assert_eq!(error.namespace(), Some("/"));
 }
 
 #[test]
-fn a_broken_event_still_tells_its_ack_id_and_what_was_expected() {
+fn the_error_for_a_malformed_event_has_its_ack_id_and_the_expected_payload() {
     let error = decode("2/cli,8{}").unwrap_err();
-    assert_eq!((error.ack_id(), error.answered_id()), (Some(8), None));
+    assert_eq!((error.ack_id(), error.acknowledged_id()), (Some(8), None));
     assert_eq!(
         error.to_string(),
-        "invalid payload: a Socket.IO packet of type Event carries a JSON array that starts with the event's name"
+        "invalid payload: a Socket.IO packet of type Event has a JSON array that starts with the event's name"
     );
     let error = decode("3/cli,8{}").unwrap_err();
-    assert_eq!((error.ack_id(), error.answered_id()), (None, Some(8)));
+    assert_eq!((error.ack_id(), error.acknowledged_id()), (None, Some(8)));
     assert_eq!(DecodeError::Empty.ack_id(), None);
 }
 
@@ -214,18 +214,18 @@ fn deep_nesting_does_not_exhaust_the_stack() {
 }
 
 #[test]
-fn frames_are_written_as_the_official_client_reads_them() {
-    assert_eq!(connect("/", "a"), r#"40{"sid":"a"}"#);
-    assert_eq!(connect("/cli", "a"), r#"40/cli,{"sid":"a"}"#);
-    assert_eq!(connect_error("/random", "Invalid namespace"), r#"44/random,{"message":"Invalid namespace"}"#);
-    assert_eq!(event("/", None, "foo", &[]), r#"42["foo"]"#);
-    assert_eq!(event("/cli", Some(7), "foo", &["1", "{}"]), r#"42/cli,7["foo",1,{}]"#);
-    assert_eq!(ack("/", 0, &[]), "430[]");
-    assert_eq!(ack("/cli", 12, &["null", r#""x""#]), r#"43/cli,12[null,"x"]"#);
+fn frames_are_encoded_as_the_official_client_expects() {
+    assert_eq!(connect_frame("/", "a"), r#"40{"sid":"a"}"#);
+    assert_eq!(connect_frame("/cli", "a"), r#"40/cli,{"sid":"a"}"#);
+    assert_eq!(connect_error_frame("/random", "Invalid namespace"), r#"44/random,{"message":"Invalid namespace"}"#);
+    assert_eq!(event_frame("/", None, "foo", &[]), r#"42["foo"]"#);
+    assert_eq!(event_frame("/cli", Some(7), "foo", &["1", "{}"]), r#"42/cli,7["foo",1,{}]"#);
+    assert_eq!(ack_frame("/", 0, &[]), "430[]");
+    assert_eq!(ack_frame("/cli", 12, &["null", r#""x""#]), r#"43/cli,12[null,"x"]"#);
 }
 
 #[test]
-fn a_packet_cut_short_anywhere_is_refused() {
+fn a_truncated_packet_is_rejected() {
     let text = r#"2/cli,42["message",{"sid":"\u00e9🦀","message":"é"}]"#;
     for (cut, _) in text.char_indices() {
         assert!(decode(&text[..cut]).is_err(), "{}", &text[..cut]);
@@ -234,24 +234,24 @@ fn a_packet_cut_short_anywhere_is_refused() {
 }
 
 #[test]
-fn text_that_json_must_escape_is_escaped() {
+fn strings_are_escaped() {
     let odd = "a\"b\\c\n\u{0}\u{1f}\u{7f}\u{2028}\u{1F980}";
-    let frame = event("/", None, odd, &[]);
+    let frame = event_frame("/", None, odd, &[]);
     let Ok(Packet::Event { name, .. }) = decode(message(&frame)) else { panic!("{frame:?}") };
     assert_eq!(name, odd);
     for control in ["\u{0}", "\n", "\u{1f}"] {
-        let frame = connect_error("/", control);
+        let frame = connect_error_frame("/", control);
         assert!(!frame.contains(control), "{frame:?}");
         assert!(decode(message(&frame)).is_ok(), "{frame:?}");
     }
 }
 
 #[test]
-fn a_frame_is_written_without_growing_its_buffer() {
+fn encoding_a_frame_allocates_once() {
     let big = format!("\"{}\"", "x".repeat(100_000));
-    let frame = event("/cli", Some(MAX_ACK_ID), "rpc-request", &[&big, &big]);
+    let frame = event_frame("/cli", Some(MAX_ACK_ID), "rpc-request", &[&big, &big]);
     assert!(frame.capacity() < frame.len() + 16, "{} for {}", frame.capacity(), frame.len());
-    let frame = ack("/cli", MAX_ACK_ID, &[&big]);
+    let frame = ack_frame("/cli", MAX_ACK_ID, &[&big]);
     assert!(frame.capacity() < frame.len() + 16, "{} for {}", frame.capacity(), frame.len());
 }
 
@@ -283,33 +283,33 @@ fn arguments() -> impl Strategy<Value = Vec<String>> {
 
 proptest! {
     #[test]
-    fn events_that_were_written_read_back_the_same(
+    fn decoding_an_encoded_event_returns_it(
         namespace in namespaces(),
         id in prop::option::of(0..=MAX_ACK_ID),
         name in any::<String>(),
         args in arguments(),
     ) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let frame = event(&namespace, id, &name, &args);
+        let frame = event_frame(&namespace, id, &name, &args);
         let expected = format!("event {namespace} {id:?} {name} <{}>", args.join(" "));
-        prop_assert_eq!(show(&decode(message(&frame)).unwrap()), expected);
+        prop_assert_eq!(format_packet(&decode(message(&frame)).unwrap()), expected);
     }
 
     #[test]
-    fn acknowledgements_that_were_written_read_back_the_same(
+    fn decoding_an_encoded_acknowledgement_returns_it(
         namespace in namespaces(),
         id in 0..=MAX_ACK_ID,
         args in arguments(),
     ) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let frame = ack(&namespace, id, &args);
+        let frame = ack_frame(&namespace, id, &args);
         let expected = format!("ack {namespace} {id} <{}>", args.join(" "));
-        prop_assert_eq!(show(&decode(message(&frame)).unwrap()), expected);
+        prop_assert_eq!(format_packet(&decode(message(&frame)).unwrap()), expected);
     }
 
     #[test]
-    fn answers_to_a_connect_read_back_the_same(namespace in namespaces(), text in any::<String>()) {
-        let frame = connect_error(&namespace, &text);
+    fn decoding_an_encoded_reply_to_connect_returns_it(namespace in namespaces(), text in any::<String>()) {
+        let frame = connect_error_frame(&namespace, &text);
         let Ok(Packet::ConnectError { namespace: read, data }) = decode(message(&frame)) else {
             panic!("{frame}")
         };
@@ -317,7 +317,7 @@ proptest! {
         let data: serde_json::Value = serde_json::from_str(data.get()).unwrap();
         prop_assert_eq!(data, serde_json::json!({ "message": &text }));
 
-        let frame = connect(&namespace, &text);
+        let frame = connect_frame(&namespace, &text);
         let Ok(Packet::Connect { namespace: read, auth: Some(auth) }) = decode(message(&frame)) else {
             panic!("{frame}")
         };
@@ -325,17 +325,17 @@ proptest! {
         let auth: serde_json::Value = serde_json::from_str(auth.get()).unwrap();
         prop_assert_eq!(auth, serde_json::json!({ "sid": text }));
 
-        let frame = head("41", &namespace, None, 0);
-        prop_assert_eq!(show(&decode(message(&frame)).unwrap()), format!("disconnect {namespace}"));
+        let frame = begin_frame("41", &namespace, None, 0);
+        prop_assert_eq!(format_packet(&decode(message(&frame)).unwrap()), format!("disconnect {namespace}"));
     }
 
     #[test]
-    fn no_text_is_a_panic(text in any::<String>()) {
+    fn arbitrary_text_does_not_panic(text in any::<String>()) {
         let _ = decode(&text);
     }
 
     #[test]
-    fn no_text_that_resembles_a_packet_is_a_panic_and_errors_have_words(
+    fn text_that_resembles_a_packet_does_not_panic_and_errors_have_a_message(
         text in r#"[0-6][0-9-]{0,3}(/[a-z?é]{0,4},?)?[0-9]{0,18}[\[{]?("[a-zé\\]{0,3}")?[,:\]}1🦀]{0,4}"#,
     ) {
         if let Err(error) = decode(&text) {

@@ -87,11 +87,11 @@ pub fn admission(tokens: &AccessTokens, upgrade: Option<&Namespace>, frame: &str
 
 /// The CONNECT_ERROR frame that answers a binary frame before CONNECT.
 pub fn binary_refusal() -> String {
-    socketio::connect_error(NAMESPACE, "Not connected, and binary is not supported: send a CONNECT packet first")
+    socketio::connect_error_frame(NAMESPACE, "Not connected, and binary is not supported: send a CONNECT packet first")
 }
 
 fn refused(namespace: &str, message: &str) -> Admission {
-    Admission::Refused(socketio::connect_error(namespace, message))
+    Admission::Refused(socketio::connect_error_frame(namespace, message))
 }
 
 fn admit(tokens: &AccessTokens, upgrade: Option<&Namespace>, namespace: &str, auth: Option<&RawValue>) -> Admission {
@@ -163,7 +163,7 @@ impl Hub {
             Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
             Admission::Granted { .. } => {
                 let message = "Invalid token: it is for another namespace";
-                self.refuse_connect(conn, opening, &socketio::connect_error(NAMESPACE, message));
+                self.refuse_connect(conn, opening, &socketio::connect_error_frame(NAMESPACE, message));
             }
             Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
             Admission::Pong(frame) => self.pass_over(conn, opening, Some(&frame)),
@@ -213,7 +213,7 @@ impl Hub {
             self.put_peer(&mut state, conn, Peer::Cli(cli));
             self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_INTERVAL_MS)));
         }
-        self.rt.send(&[conn], &socketio::connect(NAMESPACE, &self.new_id()));
+        self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
             if let Named::Refused(id, error) = named {
                 self.send_refusal(conn, kind, &id, &error);

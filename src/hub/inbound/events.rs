@@ -19,7 +19,7 @@ use crate::model::json::Json;
 use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::NAMESPACE;
 use crate::wire::cli::{
-    CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_refused,
+    CliEvent, MachineUpdate, NewMessage, SessionUpdate, UpdateAck, decode, message_ack, message_rejected,
 };
 use crate::wire::socketio::{self, AckId};
 
@@ -84,9 +84,9 @@ impl Hub {
         let sid = draft.session.clone();
         let result = self
             .append(draft, |message| {
-                let done = socketio::ack(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]).into();
-                let failed = message_refused("The hub could not store the message. Send it again.", "unavailable");
-                Some(Effect::Reply { conn, done, failed: socketio::ack(NAMESPACE, ack?, &[&failed]) })
+                let done = socketio::ack_frame(NAMESPACE, ack?, &[&message_ack(&message.id, message.seq)]).into();
+                let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable");
+                Some(Effect::Reply { conn, done, failed: socketio::ack_frame(NAMESPACE, ack?, &[&failed]) })
             })
             .await;
         if let Err(error) = result {
@@ -154,9 +154,9 @@ impl Hub {
             (Ok(AckTiming::Now), _) => self.acknowledge(conn, ack),
             (Ok(AckTiming::OnCommit), None) => {}
             (Ok(AckTiming::OnCommit), Some(ack)) => {
-                let failed = message_refused("The hub could not store the change. Try again.", "unavailable");
-                let done = socketio::ack(NAMESPACE, ack, &[OK]).into();
-                let failed = socketio::ack(NAMESPACE, ack, &[&failed]);
+                let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
+                let done = socketio::ack_frame(NAMESPACE, ack, &[OK]).into();
+                let failed = socketio::ack_frame(NAMESPACE, ack, &[&failed]);
                 self.state().journal.on_commit(Effect::Reply { conn, done, failed });
                 self.flush();
             }
@@ -186,7 +186,7 @@ impl Hub {
         if let Some(ack) = ack {
             let answer = match versioned {
                 true => UpdateAck::Error { reason: message, code }.encode(),
-                false => message_refused(message, code),
+                false => message_rejected(message, code),
             };
             self.send_ack(conn, ack, &answer);
         }
@@ -204,7 +204,7 @@ fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Opt
     let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Effect::Reply {
         conn,
-        done: value.clone().within(&socketio::ack(NAMESPACE, ack, &[&done.encode()]), "null"),
-        failed: socketio::ack(NAMESPACE, ack, &[&failed.encode()]),
+        done: value.clone().within(&socketio::ack_frame(NAMESPACE, ack, &[&done.encode()]), "null"),
+        failed: socketio::ack_frame(NAMESPACE, ack, &[&failed.encode()]),
     })
 }

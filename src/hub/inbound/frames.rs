@@ -9,7 +9,7 @@ use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State, note_key};
 use crate::model::owner::Owner;
-use crate::wire::cli::{ErrorEvent, NAMESPACE, message_refused};
+use crate::wire::cli::{ErrorEvent, NAMESPACE, message_rejected};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 
@@ -183,7 +183,7 @@ impl Hub {
         match socketio::decode(text) {
             Err(error) => self.refuse_packet(conn, &error),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
-                self.answer_frame(conn, &socketio::connect_error(namespace, "Invalid namespace"));
+                self.answer_frame(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
             }
             // What is said in a namespace that was not joined is said to nobody.
             Ok(packet) if packet.namespace() != NAMESPACE => {}
@@ -206,11 +206,11 @@ impl Hub {
             DecodeError::BinaryUnsupported { .. } => "binary-unsupported",
             _ => "bad-packet",
         };
-        if let Some(id) = error.answered_id() {
+        if let Some(id) = error.acknowledged_id() {
             self.state().rpc.unreadable(conn, id);
         }
         match error.ack_id() {
-            Some(ack) => self.send_ack(conn, ack, &message_refused(&message, code)),
+            Some(ack) => self.send_ack(conn, ack, &message_rejected(&message, code)),
             None => self.send_error(conn, &message, code, None),
         }
     }
@@ -222,11 +222,11 @@ impl Hub {
 
     pub(in crate::hub) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
         let event = ErrorEvent::new(message, code, about).encode();
-        self.answer_frame(conn, &socketio::event(NAMESPACE, None, "error", &[&event]));
+        self.answer_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
     }
 
     pub(in crate::hub) fn send_ack(&self, conn: ConnId, ack: AckId, answer: &str) {
-        self.answer_frame(conn, &socketio::ack(NAMESPACE, ack, &[answer]));
+        self.answer_frame(conn, &socketio::ack_frame(NAMESPACE, ack, &[answer]));
     }
 
     fn answer_frame(&self, conn: ConnId, frame: &str) {

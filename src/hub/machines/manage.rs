@@ -25,7 +25,7 @@ use crate::store::journal::Journal;
 use crate::store::machines as store;
 use crate::store::rows::MAX_CONTENT_BYTES;
 use crate::wire::cli::MachineAlive;
-use crate::wire::update::{UpdateBody, VALUE, Versioned, update_frame};
+use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// The longest machine id, in bytes.
 pub const MAX_MACHINE_ID: usize = 255;
@@ -334,7 +334,7 @@ impl Hub {
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        let frame = Text::kept(part.field(), value).within(&frame, VALUE);
+        let frame = Text::kept(part.field(), value).within(&frame, VALUE_PLACEHOLDER);
         state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }
 }

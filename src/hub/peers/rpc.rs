@@ -74,7 +74,7 @@ impl Call {
     /// The frame that makes the call, with its params as JSON text.
     pub fn frame(&self, params: &str) -> String {
         let request = rpc_request(&self.name, params);
-        socketio::event(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
+        socketio::event_frame(NAMESPACE, Some(self.ack), "rpc-request", &[&request])
     }
 
     /// The answer, once it is there.

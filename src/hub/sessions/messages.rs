@@ -99,7 +99,7 @@ impl Hub {
 
     /// Refuses a message for which there is no room before it is copied out of its frame: it is in memory already.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
-        match message.size() {
+        match message.payload_bytes() {
             size if size > LARGE_BYTES => self.state().check_room_for(size),
             _ => Ok(()),
         }

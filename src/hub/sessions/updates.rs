@@ -23,7 +23,7 @@ use crate::model::session::{ControlMode, Session, check_metadata};
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::store::sessions as store;
-use crate::wire::update::{UpdateBody, VALUE, Versioned, update_frame};
+use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// The parts of a session that changed, for `session-updated`.
 #[derive(Debug, Default, Serialize)]
@@ -288,7 +288,7 @@ impl Hub {
         let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE), event);
+        self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
 
@@ -327,7 +327,7 @@ impl Hub {
         let value = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(state, id, from, told.within(&frame, VALUE), event);
+        self.tell(state, id, from, told.within(&frame, VALUE_PLACEHOLDER), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)
     }
