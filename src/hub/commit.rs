@@ -196,7 +196,7 @@ impl Hub {
                 }
                 Effect::Notify(notification) => self.notify(&mut state, notification),
                 Effect::Departed(owner) => {
-                    if !state.liveness.runs(&owner) {
+                    if !state.liveness.is_running(&owner) {
                         self.rt.kv_delete(&note_key(&owner));
                     }
                     ended = true;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::error::{Error, Kind};
 use super::state::cache::Entry;
-use super::state::completed_requests::Record;
+use super::state::completed_requests::CompletedRequests;
 use super::state::effect::Effect;
 use super::{Hub, State};
 use crate::model::agent_state;
@@ -230,7 +230,8 @@ impl Entry {
     /// The whole session as clients see it; the completed requests must have been loaded.
     fn pieces(&self) -> Vec<Piece> {
         let s = &self.session;
-        let entries = self.completed.iter().filter(|_| s.agent_state_large.is_some()).flat_map(Record::in_order);
+        let entries =
+            self.completed.iter().filter(|_| s.agent_state_large.is_some()).flat_map(CompletedRequests::oldest_first);
         let entries = agent_state::completed_to_json(entries);
         let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, entries.text()));
         let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, entries)];

@@ -1,7 +1,7 @@
 //! The hub of one namespace: its sockets, its live state, its pending calls. One object runs one hub, in one thread.
 //!
 //! State machines without IO: [`connections`], [`rpc`] with [`grace`], [`liveness`], [`events`],
-//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`claims`], [`watches`], [`push_queue`], [`push_lanes`].
+//! [`schedule`], [`memory`] with [`local_ids`] and [`record`], [`in_flight`], [`activation_waiters`], [`push_queue`], [`push_lanes`].
 //! Use cases over the ports: [`sessions`], [`updates`], [`presence`], [`lifecycle`], [`resume`] with [`merge`], [`modes`],
 //! [`permissions`], [`messages`], [`machines`], [`workspace`], [`uploads`]; [`admission`], [`sockets`], [`cli`],
 //! [`registrations`] and [`pings`] for CLIs, [`subscribers`] and [`replay`] for web clients, [`push`] with
@@ -48,14 +48,14 @@ use peers::rpc::{Answer, Call, Rpc, RpcError};
 use ports::{ConnId, Runtime};
 use push::config::PushConfig;
 use push::state::PushState;
+use state::activation_waiters::ActivationWaiters;
 use state::cache::Cache;
-use state::claims::Claims;
 use state::effect::Effect;
+use state::in_flight::InFlight;
 use state::liveness::Liveness;
 use state::reminders::Reminders;
 use state::schedule::Schedule;
 use state::upload_slots::UploadSlots;
-use state::watches::Watches;
 
 /// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
 const ALARM_PAUSE_MS: u64 = 1_000;
@@ -109,8 +109,8 @@ struct State {
     journal: Journal<Effect>,
     /// Whether the notebook keeps the namespace: somebody with a good token was here.
     noted: bool,
-    watches: Watches,
-    claims: Claims,
+    activation_waiters: ActivationWaiters,
+    in_flight: InFlight,
     upload_slots: UploadSlots,
     reminders: Reminders,
     push: PushState,
@@ -136,12 +136,12 @@ impl Hub {
             liveness: Liveness::default(),
             event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
-            schedule: Schedule::beaten_until(beaten),
+            schedule: Schedule::new(beaten),
             cache: Cache::default(),
             journal: Journal::default(),
             noted: !rt.kv_list(NOTE_NAMESPACE).is_empty(),
-            watches: Watches::default(),
-            claims: Claims::default(),
+            activation_waiters: ActivationWaiters::default(),
+            in_flight: InFlight::default(),
             upload_slots: UploadSlots::default(),
             reminders: Reminders::default(),
             push: PushState::restore(rt.kv_list(push::state::KEY_PREFIX)),
@@ -254,7 +254,7 @@ impl Hub {
     fn want_alarm(&self, state: &mut State, at: Option<u64>) {
         // An alarm in the past, set while one is being handled, gets lost in the runtime (measured).
         let at = at.map(|at| at.max(self.rt.now() + 1));
-        let Some(at) = at.filter(|at| state.schedule.want(*at)) else { return };
+        let Some(at) = at.filter(|at| state.schedule.request_alarm(*at)) else { return };
         let (set, hub) = (self.rt.set_alarm(at), Weak::clone(&self.this));
         self.rt.spawn(Box::pin(async move {
             if !set.await
@@ -267,7 +267,7 @@ impl Hub {
 
     /// Without an alarm nothing that is due would be done: it is set again after a while, or with the next one wanted.
     async fn alarm_failed(&self, at: u64) {
-        self.state().schedule.failed(at);
+        self.state().schedule.alarm_failed(at);
         self.rt.sleep(ALARM_PAUSE_MS).await;
         self.arm();
     }
@@ -277,7 +277,7 @@ impl Hub {
         let now = self.rt.now();
         let (beats, heard) = {
             let mut state = self.state();
-            (state.schedule.ring(now), !state.is_alone())
+            (state.schedule.on_alarm(now), !state.is_alone())
         };
         if heard {
             self.rt.kv_put(NOTE_BEATEN, &now.to_string());
@@ -309,7 +309,7 @@ impl Hub {
     fn begin_beats(&self, state: &mut State) {
         if state.is_alone() {
             let now = self.rt.now();
-            state.schedule.begin(now);
+            state.schedule.skip_ticks(now);
             self.rt.kv_put(NOTE_BEATEN, &now.to_string());
         }
     }
@@ -363,7 +363,7 @@ impl Hub {
             return Ok(call);
         }
         // Whoever said goodbye does not come back.
-        let alive = state.liveness.runs(owner);
+        let alive = state.liveness.is_running(owner);
         let wait = |rpc: &mut Rpc| rpc.grace.wait(owner, method.as_str(), self.rt.now(), patience);
         let back = alive.then(|| wait(&mut state.rpc)).flatten();
         self.want_alarm(&mut state, back.is_some().then_some(patience));
@@ -390,12 +390,12 @@ impl State {
     /// When something active was last heard of, in Unix milliseconds; 0 when only the database knows. Signs of life are
     /// not written, so after a sleep this is newer than what was read.
     fn heard(&self, owner: &Owner) -> u64 {
-        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.heard(owner))
+        self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.active_at(owner))
     }
 
     fn next_deadline(&self) -> Option<u64> {
-        let clis = self.connections.clis().next().map(|_| self.schedule.next_beat(PING_INTERVAL_MS));
-        let web = self.connections.subscriptions().next().map(|_| self.schedule.next_beat(HEARTBEAT_INTERVAL_MS));
+        let clis = self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS));
+        let web = self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS));
         let opening = self.connections.silent().map(|(_, opening)| opening.since + OPENING_MS).min();
         let log = self.log.as_ref().and_then(EventLog::ends_at);
         let push = self.push.queue.next_deadline();
@@ -407,7 +407,7 @@ impl State {
             push,
             self.rpc.next_deadline(),
             self.liveness.next_deadline(),
-            self.watches.next_deadline(),
+            self.activation_waiters.next_deadline(),
         ]
         .into_iter()
         .flatten()

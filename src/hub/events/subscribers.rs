@@ -7,7 +7,7 @@ use crate::hub::limits::HEARTBEAT_INTERVAL_MS;
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::next_beat;
+use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::push::payload::Notification;
@@ -74,7 +74,7 @@ impl Hub {
         for frame in frames {
             self.send_to_web_clients(&mut state, &[conn], &frame);
         }
-        self.want_alarm(&mut state, Some(next_beat(now, HEARTBEAT_INTERVAL_MS)));
+        self.want_alarm(&mut state, Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }
 
     /// Sends an event to the web clients that subscribed to it.

@@ -9,7 +9,7 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
 use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
 use crate::hub::ports::ConnId;
-use crate::hub::state::schedule::next_beat;
+use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, NOTE_NAMESPACE};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
@@ -211,7 +211,7 @@ impl Hub {
             }
             self.begin_beats(&mut state);
             self.put_peer(&mut state, conn, Peer::Cli(cli));
-            self.want_alarm(&mut state, Some(next_beat(self.rt.now(), PING_INTERVAL_MS)));
+            self.want_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {

@@ -139,12 +139,14 @@ impl Hub {
             // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
             // remembers that; only when there is none the notebook has to.
             for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
-                if state.liveness.runs(&owner) {
+                if state.liveness.is_running(&owner) {
                     state.cache.heard(&owner, now);
                 }
                 match state.connections.of(&owner).last().copied() {
-                    Some(other) if state.liveness.runs(&owner) => self.sign(state, owner, Some(other)),
-                    None if state.liveness.depart(&owner, now) => self.rt.kv_put(&note_key(&owner), &now.to_string()),
+                    Some(other) if state.liveness.is_running(&owner) => self.sign(state, owner, Some(other)),
+                    None if state.liveness.record_disconnect(&owner, now) => {
+                        self.rt.kv_put(&note_key(&owner), &now.to_string())
+                    }
                     _ => {}
                 }
             }

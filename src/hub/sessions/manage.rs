@@ -50,7 +50,7 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_session_in_merge(id).await?;
-                let running_merge = self.state().claims.running_merge(id);
+                let running_merge = self.state().in_flight.running_merge(id);
                 match running_merge {
                     // Whoever merges lets go of all that wait, however it ended.
                     Some(running_merge) => running_merge.await.unwrap_or(()),
@@ -200,7 +200,7 @@ impl Hub {
         loop {
             let held = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = held {
-                let running_merge = self.state().claims.running_merge(&id);
+                let running_merge = self.state().in_flight.running_merge(&id);
                 match running_merge {
                     Some(running_merge) => running_merge.await.unwrap_or(()),
                     None => return Ok(()),
@@ -279,7 +279,7 @@ impl Hub {
                 return Err(Error::SessionActive);
             }
             state.cache.remove(id);
-            state.claims.expect_no_more(id);
+            state.in_flight.clear_reactivation(id);
             state.journal.delete_session(id);
             state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
             state.wait()
@@ -292,13 +292,13 @@ impl State {
     /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written; what
     /// is active or has a socket goes last.
     pub(in crate::hub) fn make_room(&mut self) {
-        let Self { cache, connections, liveness, ending, claims, watches, journal, .. } = self;
+        let Self { cache, connections, liveness, ending, in_flight, activation_waiters, journal, .. } = self;
         let is_free = |id: &str| {
             let ends = ending.contains_key(&Owner::Session(id.to_owned()));
-            !(ends || claims.any(id) || watches.any(id) || journal.notes_session(id))
+            !(ends || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.notes_session(id))
         };
         let is_in_use =
-            |id: &str| !connections.of_session(id).is_empty() || liveness.runs(&Owner::Session(id.to_owned()));
+            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
         cache.make_room(is_free, is_in_use);
     }
 }

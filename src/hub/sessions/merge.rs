@@ -23,11 +23,11 @@ impl Hub {
     /// Puts the history of `old` in front of `new`'s; `old` is gone then.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         for id in [old, new] {
-            self.state().claims.hold(id);
+            self.state().in_flight.begin_merge(id);
         }
         let merged = self.merge_exclusively(old, new).await;
         for id in [old, new] {
-            self.state().claims.let_go(id);
+            self.state().in_flight.end_merge(id);
         }
         self.flush();
         merged

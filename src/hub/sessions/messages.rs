@@ -107,7 +107,7 @@ impl Hub {
 
     fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
         let mut state = self.state();
-        if let Some(running_merge) = state.claims.running_merge(&draft.session) {
+        if let Some(running_merge) = state.in_flight.running_merge(&draft.session) {
             return Ok(Taken::MergeInProgress(running_merge));
         }
         let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
@@ -116,7 +116,7 @@ impl Hub {
             return Err(Error::SessionInactive);
         }
         if let Some(local_id) = &draft.local_id {
-            match entry.local_ids.as_ref().map(|ids| ids.seen(local_id)) {
+            match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
                 None => return Ok(Taken::NeedsLocalIds),
                 Some(Seen::Before(message)) => return Ok(Taken::Done(message)),
                 Some(Seen::Unknown) if !looked_up => return Ok(Taken::NeedsLookUp),
@@ -144,7 +144,7 @@ impl Hub {
         };
         let found = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
-            ids.remember(local_id.clone(), found.clone());
+            ids.insert(local_id.clone(), found.clone());
         }
         let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
         let todos = todos.map(|todos| Json::of(&todos));

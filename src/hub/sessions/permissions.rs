@@ -68,7 +68,7 @@ impl Hub {
             Ok(()) => self.change(id, &PENDING, |state, base| self.complete(state, id, base, request, &answer)).await,
             Err(error) => Err(error),
         };
-        self.state().claims.answered(id, request);
+        self.state().in_flight.end_answer(id, request);
         self.durable(completed?).await
     }
 
@@ -90,7 +90,7 @@ impl Hub {
         let completed = base.and_then(|base| agent_state::complete(base, request, &record));
         let (_, completed) = completed.ok_or(Error::Missing(Kind::Request))?;
         check_size("answer with its request", &completed, MAX_COMPLETED_BYTES)?;
-        if !state.claims.answer(id, request) {
+        if !state.in_flight.begin_answer(id, request) {
             return Err(Error::Missing(Kind::Request));
         }
         Ok(())

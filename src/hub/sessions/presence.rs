@@ -29,7 +29,7 @@ impl Hub {
     pub(in crate::hub) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
         let now = self.rt.now();
         let is_news = match from {
-            Some(_) => state.liveness.sign(owner.clone(), now),
+            Some(_) => state.liveness.record_keep_alive(owner.clone(), now),
             None => state.liveness.start(owner.clone(), now),
         };
         if is_news {
@@ -53,7 +53,7 @@ impl Hub {
 
     /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
     pub(in crate::hub) fn start_clock(&self, state: &mut State, owner: Owner) {
-        if !state.liveness.runs(&owner) && !state.ending.contains_key(&owner) {
+        if !state.liveness.is_running(&owner) && !state.ending.contains_key(&owner) {
             self.sign(state, owner, None);
         }
     }
@@ -95,8 +95,8 @@ impl Hub {
                 let web_clients = state.connections.subscriptions().count();
                 state.reminders.record(web_clients, now);
             }
-            state.claims.expect_no_more(&alive.sid);
-            state.watches.tell(&alive.sid, &Ok(alive.sid.clone()));
+            state.in_flight.clear_reactivation(&alive.sid);
+            state.activation_waiters.complete(&alive.sid, &Ok(alive.sid.clone()));
             (state.ack_timing(changed), tell)
         };
         if tell {
@@ -111,7 +111,7 @@ impl Hub {
         let comes_back = |state: &State| {
             let entry = state.cache.entry(id);
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
-                && state.claims.expected(id, self.rt.now())
+                && state.in_flight.expects_reactivation(id, self.rt.now())
         };
         if !comes_back(&self.state()) {
             return Ok(None);
@@ -134,7 +134,7 @@ impl Hub {
         self.change(id, &PENDING, |state, base| {
             let owner = Owner::Session(id.to_owned());
             state.liveness.stop(&owner);
-            state.claims.expect_no_more(id);
+            state.in_flight.clear_reactivation(id);
             let now = self.rt.now();
             let Some(entry) = state.cache.entry_mut(id) else { return Ok(()) };
             let s = &mut entry.session;
@@ -176,7 +176,7 @@ impl Hub {
             let back = {
                 let mut state = self.state();
                 state.ending.remove(&owner);
-                state.liveness.runs(&owner)
+                state.liveness.is_running(&owner)
             };
             let ended = match (&owner, loaded) {
                 (_, Ok(())) if back => Ok(()),

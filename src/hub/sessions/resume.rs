@@ -53,9 +53,9 @@ impl Hub {
             None => self.watch(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
                 let resumed = self.start_again(id, &machine, &params).await;
-                self.state().claims.resumed(id);
+                self.state().in_flight.end_resume(id);
                 if let Err(error) = &resumed {
-                    self.state().watches.tell(id, &Err(error.clone()));
+                    self.state().activation_waiters.complete(id, &Err(error.clone()));
                 }
                 resumed?
             }
@@ -70,7 +70,7 @@ impl Hub {
         let s = &state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
         let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
-        Ok(state.claims.resume(id).then_some((machine, params)))
+        Ok(state.in_flight.begin_resume(id).then_some((machine, params)))
     }
 
     async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
@@ -85,7 +85,7 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
-        self.state().claims.expect(id, self.rt.now() + EXPECTED_MS);
+        self.state().in_flight.expect_reactivation(id, self.rt.now() + EXPECTED_MS);
         let other = spawned.session_id.filter(|spawned| spawned != id);
         let ids = other.into_iter().chain([id.to_owned()]).collect();
         let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
@@ -93,8 +93,8 @@ impl Hub {
             self.merge(id, &active).await?;
         }
         let mut state = self.state();
-        state.claims.expect_no_more(id);
-        state.watches.tell(id, &Ok(active.clone()));
+        state.in_flight.clear_reactivation(id);
+        state.activation_waiters.complete(id, &Ok(active.clone()));
         drop(state);
         Ok(active)
     }
@@ -108,7 +108,7 @@ impl Hub {
                 return Ok(id.clone());
             }
             self.want_alarm(&mut state, deadline);
-            state.watches.watch(ids, deadline)
+            state.activation_waiters.wait(ids, deadline)
         };
         watched.await.unwrap_or(Err(Error::ResumeFailed))
     }
@@ -116,8 +116,8 @@ impl Hub {
     /// Gives up on sessions that did not come back in time.
     pub(in crate::hub) fn expire_watches(&self, now: u64) {
         let mut state = self.state();
-        state.claims.expire(now);
-        state.watches.expire(now);
+        state.in_flight.expire(now);
+        state.activation_waiters.expire(now);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::hub::large::{self, METADATA, Part};
 use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;
-use crate::hub::state::completed_requests::Record;
+use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState};
@@ -249,7 +249,7 @@ impl Hub {
             if let Some(entry) = state.cache.unlisted_mut(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
-                    entry.completed = Some(Record::loaded(completed.entries));
+                    entry.completed = Some(CompletedRequests::loaded(completed.entries));
                     if completed.is_overfull {
                         state.journal.trim_completed(id);
                     }
@@ -351,12 +351,12 @@ impl State {
         let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
         // A record that is not loaded is trimmed when it is: until then whatever comes counts as a change.
         if let Some(record) = self.cache.unlisted_mut(session).and_then(|entry| entry.completed.as_mut()) {
-            completed.retain(|(id, value)| record.differs(id, value));
+            completed.retain(|(id, value)| record.is_new_or_changed(id, value));
             for (id, value) in &completed {
                 record.insert(id.clone(), completed_at(value), value.clone());
             }
             if record.trim() {
-                completed.retain(|(id, _)| record.has(id));
+                completed.retain(|(id, _)| record.contains(id));
                 self.journal.trim_completed(session);
             }
         }
@@ -418,6 +418,6 @@ fn is_large_state(base: Option<&Json>) -> bool {
 impl Entry {
     /// The agent state with the newest completed requests.
     fn recent_state(&self, base: Option<Json>) -> Text {
-        told_state(base.as_ref(), self.completed.iter().flat_map(Record::recent))
+        told_state(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
     }
 }

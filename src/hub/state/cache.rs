@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
-use crate::hub::state::completed_requests::Record;
+use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
 use crate::model::agent_state;
 use crate::model::machine::Machine;
@@ -41,7 +41,7 @@ pub struct Entry {
     /// Loaded with the first message that carries a local id.
     pub local_ids: Option<LocalIds>,
     /// Its completed permission requests; loaded when they are needed.
-    pub completed: Option<Record>,
+    pub completed: Option<CompletedRequests>,
     /// Whether a session without todos was searched for some (docs/PROTOCOL.md, "What agents write").
     pub todos_sought: bool,
     /// When its presence (activity, times) was last told to web clients.
@@ -53,7 +53,7 @@ pub struct Entry {
 impl Entry {
     /// The whole session as clients see it; the completed requests must have been loaded.
     pub fn whole(&self) -> Session {
-        let entries = self.completed.iter().flat_map(Record::in_order);
+        let entries = self.completed.iter().flat_map(CompletedRequests::oldest_first);
         let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
         Session { agent_state, ..self.session.clone() }
     }
@@ -67,7 +67,7 @@ impl Entry {
     fn bytes(&self) -> usize {
         let s = &self.session;
         let texts = [&s.metadata, &s.agent_state, &s.todos].into_iter().flatten().map(|json| json.text().len());
-        let record = self.completed.as_ref().map_or(0, Record::bytes);
+        let record = self.completed.as_ref().map_or(0, CompletedRequests::bytes);
         let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
         ENTRY_BYTES + s.tag.len() + texts.sum::<usize>() + record + local_ids
     }
@@ -168,7 +168,7 @@ impl Cache {
         self.insert_loaded(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new()));
-            entry.completed = Some(Record::default());
+            entry.completed = Some(CompletedRequests::default());
             entry.todos_sought = true;
         }
     }

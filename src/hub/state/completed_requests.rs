@@ -1,4 +1,4 @@
-//! The completed permission requests of a session: an audit record that only grows, until its oldest entries go.
+//! The completed permission requests of a session: an audit record, limited in bytes by dropping its oldest entries.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,45 +8,46 @@ use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::rows::{COMPLETED_ROW_BYTES, KEPT_COMPLETED_BYTES, MAX_RECORD_BYTES};
 
-/// Completed requests by id, with the time of their completion in Unix milliseconds.
+/// The completed requests of a session.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct CompletedRequests {
+    /// By id, with the time of completion in Unix milliseconds.
     entries: BTreeMap<String, (u64, Json)>,
-    bytes: usize,
+    /// The bytes of all ids and entries.
+    text_bytes: usize,
 }
 
-/// An entry of the record by the order of completion.
-type Ordered<'a> = (u64, &'a str, &'a Json);
+/// Time of completion, id, entry.
+type Entry<'a> = (u64, &'a str, &'a Json);
 
-/// The sort key: the time of completion, then the id.
-fn age<'a>((at, id, _): &Ordered<'a>) -> (u64, &'a str) {
+fn sort_key<'a>((at, id, _): &Entry<'a>) -> (u64, &'a str) {
     (*at, *id)
 }
 
-fn by_age(a: &Ordered<'_>, b: &Ordered<'_>) -> Ordering {
-    age(a).cmp(&age(b))
+fn compare(a: &Entry<'_>, b: &Entry<'_>) -> Ordering {
+    sort_key(a).cmp(&sort_key(b))
 }
 
-impl Record {
-    /// The record as the database gave it: id, time, entry.
+impl CompletedRequests {
+    /// Creates the record from rows of the database: id, time of completion, entry.
     pub fn loaded(entries: Vec<(String, u64, Json)>) -> Self {
         let mut record = Self::default();
         entries.into_iter().for_each(|(id, at, entry)| record.insert(id, at, entry));
         record
     }
 
-    /// How much memory it takes, about.
+    /// Returns the size that counts against the limit: ids, entries, and [`COMPLETED_ROW_BYTES`] for each.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.entries.len() * COMPLETED_ROW_BYTES
+        self.text_bytes + self.entries.len() * COMPLETED_ROW_BYTES
     }
 
-    /// Whether an entry is in the record.
-    pub fn has(&self, id: &str) -> bool {
+    /// Whether the record contains a request.
+    pub fn contains(&self, id: &str) -> bool {
         self.entries.contains_key(id)
     }
 
-    /// Lets the oldest entries go when the record has grown too large; answers whether it had. A good many go at once, so
-    /// that the next ones find room.
+    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`KEPT_COMPLETED_BYTES`], so
+    /// that not every insertion has to. Returns whether it did.
     pub fn trim(&mut self) -> bool {
         if self.bytes() <= MAX_RECORD_BYTES {
             return false;
@@ -58,53 +59,52 @@ impl Record {
                 break;
             }
             if let Some((_, entry)) = self.entries.remove(&id) {
-                self.bytes -= id.len() + entry.text().len();
+                self.text_bytes -= id.len() + entry.text().len();
             }
         }
         true
     }
 
-    /// Takes up an entry, in the place of an older one of its id.
+    /// Inserts or replaces an entry.
     pub fn insert(&mut self, id: String, completed_at: u64, entry: Json) {
         let id_bytes = id.len();
-        self.bytes += id_bytes + entry.text().len();
+        self.text_bytes += id_bytes + entry.text().len();
         if let Some((_, old)) = self.entries.insert(id, (completed_at, entry)) {
-            self.bytes -= id_bytes + old.text().len();
+            self.text_bytes -= id_bytes + old.text().len();
         }
     }
 
-    /// Whether an entry is new or says something else than before.
-    pub fn differs(&self, id: &str, entry: &Json) -> bool {
+    /// Whether [`insert`](Self::insert) would change the record.
+    pub fn is_new_or_changed(&self, id: &str, entry: &Json) -> bool {
         self.entries.get(id).is_none_or(|(_, known)| known != entry)
     }
 
-    /// All entries, oldest first.
-    pub fn in_order(&self) -> impl Iterator<Item = (&str, &Json)> {
-        let mut entries = self.ordered();
-        sort_by(&mut entries, by_age);
+    /// Returns all entries, oldest first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = (&str, &Json)> {
+        let mut entries = self.unsorted();
+        sort_by(&mut entries, compare);
         entries.into_iter().map(|(_, id, entry)| (id, entry))
     }
 
-    /// The newest entries, oldest first: as many as a CLI is told.
-    pub fn recent(&self) -> Vec<(&str, &Json)> {
-        let mut entries = self.ordered();
-        // Most of a long record need not be sorted.
+    /// Returns the newest entries, oldest first, up to [`MAX_RECENT_COMPLETED`] and [`MAX_RECENT_COMPLETED_BYTES`].
+    pub fn most_recent(&self) -> Vec<(&str, &Json)> {
+        let mut entries = self.unsorted();
+        // A selection is cheaper than sorting a long record.
         if let Some(older) = entries.len().checked_sub(MAX_RECENT_COMPLETED + 1) {
-            entries.select_nth_unstable_by_key(older, age);
+            entries.select_nth_unstable_by_key(older, sort_key);
             entries.drain(..=older);
         }
-        sort_by(&mut entries, by_age);
-        let mut room = MAX_RECENT_COMPLETED_BYTES;
-        let fits = |(_, id, entry): &&Ordered<'_>| {
-            let left = room.checked_sub(id.len() + entry.text().len());
-            room = left.unwrap_or(0);
-            left.is_some()
+        sort_by(&mut entries, compare);
+        let mut bytes = 0;
+        let fits = |(_, id, entry): &&Entry<'_>| {
+            bytes += id.len() + entry.text().len();
+            bytes <= MAX_RECENT_COMPLETED_BYTES
         };
-        let told = entries.iter().rev().take_while(fits).count();
-        entries.split_off(entries.len() - told).into_iter().map(|(_, id, entry)| (id, entry)).collect()
+        let count = entries.iter().rev().take_while(fits).count();
+        entries.split_off(entries.len() - count).into_iter().map(|(_, id, entry)| (id, entry)).collect()
     }
 
-    fn ordered(&self) -> Vec<Ordered<'_>> {
+    fn unsorted(&self) -> Vec<Entry<'_>> {
         self.entries.iter().map(|(id, (at, entry))| (*at, id.as_str(), entry)).collect()
     }
 }
@@ -113,55 +113,55 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn record(sizes: &[usize]) -> Record {
+    fn record(sizes: &[usize]) -> CompletedRequests {
         let entry = |(at, size): (usize, &usize)| {
             let entry = Json::parse(&format!("\"{}\"", "x".repeat(*size))).unwrap();
             (format!("q{at:04}"), at as u64, entry)
         };
-        Record::loaded(sizes.iter().enumerate().map(entry).collect())
+        CompletedRequests::loaded(sizes.iter().enumerate().map(entry).collect())
     }
 
-    fn told(sizes: &[usize]) -> Vec<String> {
-        record(sizes).recent().into_iter().map(|(id, _)| id.to_owned()).collect()
+    fn recent_ids(sizes: &[usize]) -> Vec<String> {
+        record(sizes).most_recent().into_iter().map(|(id, _)| id.to_owned()).collect()
     }
 
     #[test]
-    fn a_cli_is_told_the_newest_hundred_oldest_first() {
-        let newest = told(&[1; 10_000]);
+    fn the_hundred_newest_requests_are_recent_oldest_first() {
+        let newest = recent_ids(&[1; 10_000]);
         assert_eq!((newest.len(), newest.first().unwrap().as_str()), (100, "q9900"));
         assert!(newest.is_sorted());
-        assert_eq!(told(&[1; 100]).len(), 100);
-        assert_eq!(told(&[1; 101]).first().unwrap(), "q0001");
-        assert!(told(&[]).is_empty());
+        assert_eq!(recent_ids(&[1; 100]).len(), 100);
+        assert_eq!(recent_ids(&[1; 101]).first().unwrap(), "q0001");
+        assert!(recent_ids(&[]).is_empty());
     }
 
     #[test]
-    fn a_cli_is_told_a_million_bytes_at_most_and_none_that_comes_after_a_gap() {
-        assert_eq!(told(&[1, 600_000, 300_000, 300_000]), ["q0002", "q0003"]);
-        assert_eq!(told(&[1, 2_000_000]), [""; 0], "what is older than one left out is left out, too");
+    fn recent_requests_have_a_million_bytes_at_most_without_gaps() {
+        assert_eq!(recent_ids(&[1, 600_000, 300_000, 300_000]), ["q0002", "q0003"]);
+        assert_eq!(recent_ids(&[1, 2_000_000]), [""; 0], "a request older than an excluded one is excluded, too");
     }
 
     #[test]
-    fn a_record_that_is_too_large_lets_its_oldest_entries_go() {
+    fn a_record_that_is_too_large_loses_its_oldest_entries() {
         let mut few = record(&[1_000_000; 9]);
-        assert!(!few.trim() && few.has("q0000"));
+        assert!(!few.trim() && few.contains("q0000"));
         let mut many = record(&[1_000_000; 12]);
         assert!(many.trim());
-        assert_eq!((many.in_order().count(), many.in_order().next().map(|(id, _)| id)), (8, Some("q0004")));
+        assert_eq!((many.oldest_first().count(), many.oldest_first().next().map(|(id, _)| id)), (8, Some("q0004")));
         assert!(many.bytes() <= KEPT_COMPLETED_BYTES && !many.trim());
         let mut small = record(&[1; 10_000]);
-        assert!(!small.trim(), "a long life of small requests stays whole");
+        assert!(!small.trim(), "many small requests fit");
     }
 
     #[test]
-    fn entries_are_in_the_order_of_their_completion() {
+    fn entries_are_sorted_by_completion_time_then_id() {
         let entry = Json::parse("{}").unwrap();
-        let mut record = Record::default();
+        let mut record = CompletedRequests::default();
         for (id, at) in [("c", 1), ("a", 2), ("b", 2), ("z", 0)] {
             record.insert(id.into(), at, entry.clone());
         }
-        assert_eq!(record.in_order().map(|(id, _)| id).collect::<Vec<_>>(), ["z", "c", "a", "b"]);
-        assert!(!record.differs("a", &entry) && record.differs("a", &Json::parse("1").unwrap()));
-        assert!(record.differs("new", &entry));
+        assert_eq!(record.oldest_first().map(|(id, _)| id).collect::<Vec<_>>(), ["z", "c", "a", "b"]);
+        assert!(!record.is_new_or_changed("a", &entry) && record.is_new_or_changed("a", &Json::parse("1").unwrap()));
+        assert!(record.is_new_or_changed("new", &entry));
     }
 }

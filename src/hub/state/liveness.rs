@@ -1,17 +1,16 @@
-//! Who is alive: the clocks of active sessions and machines. A state machine without IO.
+//! The inactivity timers of active sessions and machines (PROTOCOL.md "Liveness").
 //!
-//! A session is inactive 30 s, a machine 45 s after its last sign of life (PROTOCOL.md "Liveness"). A sign of life only
-//! moves a deadline: it writes neither to the database nor to the object's storage. The notebook knows which clocks run
-//! and when a socket left; the last sign itself stands in the attachment of the socket that gave it. After a sleep the
-//! clock goes on where it was; after a restart, which takes all sockets, it starts anew.
+//! A keep-alive moves a deadline in memory; it writes neither to the database nor to the object's storage. Storage holds
+//! which timers run and when the last socket of each closed. A socket's attachment holds the time of its last keep-alive. So
+//! timers continue after hibernation. They restart after a restart of the hub, which closes all sockets.
 
 use std::collections::BTreeMap;
 
 use crate::hub::limits::{MACHINE_TIMEOUT_MS, MAX_KEEP_ALIVE_AGE_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
-/// Whether the time that an alive event tells makes it a sign of life now: a message that lay somewhere for too long does
-/// not. The clock itself starts when the sign arrives, so that a CLI whose own clock is off is not taken for dead.
+/// Whether a keep-alive sent at `time` is recent enough to count. The timer starts when the keep-alive arrives, because the
+/// clock of the CLI may be wrong.
 pub fn is_fresh(time: f64, now: u64) -> bool {
     #[allow(clippy::cast_precision_loss)] // A time in milliseconds fits a JavaScript number.
     let oldest = now.saturating_sub(MAX_KEEP_ALIVE_AGE_MS) as f64;
@@ -19,94 +18,92 @@ pub fn is_fresh(time: f64, now: u64) -> bool {
 }
 
 #[derive(Debug)]
-struct Life {
-    last_sign: u64,
-    /// When it was last heard of, which is what clients are told: only real signs count.
-    heard: u64,
-    /// Whether the notebook says that its socket is gone.
-    departed: bool,
+struct Timer {
+    started_at: u64,
+    /// The `activeAt` of clients: the last keep-alive or disconnect. 0 if only the database knows it.
+    active_at: u64,
+    /// Whether storage holds the time of the disconnect.
+    is_disconnected: bool,
 }
 
-/// The clocks.
+/// The timers of a namespace.
 #[derive(Debug, Default)]
 pub struct Liveness {
-    lives: BTreeMap<Owner, Life>,
+    timers: BTreeMap<Owner, Timer>,
 }
 
 impl Liveness {
-    /// Starts or moves a clock. Answers whether the notebook has to hear of it: it does not know that the clock runs.
-    pub fn sign(&mut self, owner: Owner, at: u64) -> bool {
-        match self.lives.get_mut(&owner) {
-            Some(life) => {
-                life.last_sign = life.last_sign.max(at);
-                life.heard = life.heard.max(at);
-                std::mem::take(&mut life.departed)
+    /// Starts or restarts a timer. Returns whether storage must be updated: it holds no timer, or the time of a disconnect.
+    pub fn record_keep_alive(&mut self, owner: Owner, at: u64) -> bool {
+        match self.timers.get_mut(&owner) {
+            Some(timer) => {
+                timer.started_at = timer.started_at.max(at);
+                timer.active_at = timer.active_at.max(at);
+                std::mem::take(&mut timer.is_disconnected)
             }
             None => {
-                self.lives.insert(owner, Life { last_sign: at, heard: at, departed: false });
+                self.timers.insert(owner, Timer { started_at: at, active_at: at, is_disconnected: false });
                 true
             }
         }
     }
 
-    /// Starts the clock of what is said to be active, without a sign. Answers as [`sign`](Self::sign) does.
+    /// Starts or restarts a timer without a keep-alive. Returns the same as [`record_keep_alive`](Self::record_keep_alive).
     pub fn start(&mut self, owner: Owner, at: u64) -> bool {
-        if let Some(life) = self.lives.get_mut(&owner) {
-            life.last_sign = life.last_sign.max(at);
-            return std::mem::take(&mut life.departed);
+        if let Some(timer) = self.timers.get_mut(&owner) {
+            timer.started_at = timer.started_at.max(at);
+            return std::mem::take(&mut timer.is_disconnected);
         }
-        self.lives.insert(owner, Life { last_sign: at, heard: 0, departed: false });
+        self.timers.insert(owner, Timer { started_at: at, active_at: 0, is_disconnected: false });
         true
     }
 
-    /// Takes a clock up again after a sleep or a restart: since its last sign, or since now when that was lost.
-    /// `departed`: whether the notebook holds its time.
-    pub fn restore(&mut self, owner: Owner, last_sign: Option<u64>, now: u64, departed: bool) {
-        let life = Life { last_sign: last_sign.unwrap_or(now), heard: last_sign.unwrap_or(0), departed };
-        self.lives.insert(owner, life);
+    /// Restores a timer when the object wakes. `active_at` is `None` if the time was lost in a restart; the timer then
+    /// starts now. `is_disconnected`: whether storage holds the time of the disconnect.
+    pub fn restore(&mut self, owner: Owner, active_at: Option<u64>, now: u64, is_disconnected: bool) {
+        let timer = Timer { started_at: active_at.unwrap_or(now), active_at: active_at.unwrap_or(0), is_disconnected };
+        self.timers.insert(owner, timer);
     }
 
-    /// When what is active was last heard of, in Unix milliseconds; 0 when nobody knows.
-    pub fn heard(&self, owner: &Owner) -> u64 {
-        self.lives.get(owner).map_or(0, |life| life.heard)
+    /// Returns the time of the last keep-alive or disconnect in Unix milliseconds; 0 if only the database knows it.
+    pub fn active_at(&self, owner: &Owner) -> u64 {
+        self.timers.get(owner).map_or(0, |timer| timer.active_at)
     }
 
-    /// Starts a running clock anew because its socket is gone. Answers whether it runs.
-    pub fn depart(&mut self, owner: &Owner, at: u64) -> bool {
-        let life = self.lives.get_mut(owner);
-        if let Some(life) = life {
-            *life = Life { last_sign: at, heard: at, departed: true };
+    /// Restarts a running timer because the owner's last socket closed. Returns false if no timer runs.
+    pub fn record_disconnect(&mut self, owner: &Owner, at: u64) -> bool {
+        let timer = self.timers.get_mut(owner);
+        if let Some(timer) = timer {
+            *timer = Timer { started_at: at, active_at: at, is_disconnected: true };
             return true;
         }
         false
     }
 
-    /// Whether a clock runs.
-    pub fn runs(&self, owner: &Owner) -> bool {
-        self.lives.contains_key(owner)
+    /// Whether a timer runs.
+    pub fn is_running(&self, owner: &Owner) -> bool {
+        self.timers.contains_key(owner)
     }
 
-    /// Stops a clock.
+    /// Stops a timer.
     pub fn stop(&mut self, owner: &Owner) {
-        self.lives.remove(owner);
+        self.timers.remove(owner);
     }
 
-    /// Takes out the clocks that ran out. Answers whose they were, and when each was last heard of.
+    /// Removes the expired timers. Returns their owners with [`active_at`](Self::active_at).
     pub fn take_expired(&mut self, now: u64) -> Vec<(Owner, u64)> {
-        let over = self.lives.iter().filter(|(owner, life)| deadline(owner, life) <= now);
-        let expired: Vec<(Owner, u64)> = over.map(|(owner, life)| (owner.clone(), life.heard)).collect();
-        expired.iter().for_each(|(owner, _)| self.stop(owner));
-        expired
+        let expired = self.timers.extract_if(.., |owner, timer| deadline(owner, timer) <= now);
+        expired.map(|(owner, timer)| (owner, timer.active_at)).collect()
     }
 
-    /// When the next clock runs out.
+    /// Returns the time when the next timer expires.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.lives.iter().map(|(owner, life)| deadline(owner, life)).min()
+        self.timers.iter().map(|(owner, timer)| deadline(owner, timer)).min()
     }
 }
 
-fn deadline(owner: &Owner, life: &Life) -> u64 {
-    life.last_sign
+fn deadline(owner: &Owner, timer: &Timer) -> u64 {
+    timer.started_at
         + match owner {
             Owner::Session(_) => SESSION_TIMEOUT_MS,
             Owner::Machine(_) => MACHINE_TIMEOUT_MS,
@@ -118,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_ends_30_s_and_a_machine_45_s_after_the_last_sign() {
+    fn a_session_expires_30_s_and_a_machine_45_s_after_the_last_keep_alive() {
         let (session, machine) = (Owner::Session("s".into()), Owner::Machine("m".into()));
         let mut liveness = Liveness::default();
-        liveness.sign(session.clone(), 1_000);
-        liveness.sign(machine.clone(), 1_000);
-        liveness.sign(session.clone(), 2_000);
+        liveness.record_keep_alive(session.clone(), 1_000);
+        liveness.record_keep_alive(machine.clone(), 1_000);
+        liveness.record_keep_alive(session.clone(), 2_000);
         assert_eq!(liveness.next_deadline(), Some(32_000));
         assert!(liveness.take_expired(31_999).is_empty());
         assert_eq!(liveness.take_expired(32_000), vec![(session, 2_000)]);
@@ -133,38 +130,38 @@ mod tests {
     }
 
     #[test]
-    fn the_notebook_hears_when_a_clock_starts_and_when_a_socket_leaves_but_of_no_mere_sign() {
+    fn storage_is_updated_when_a_timer_starts_and_after_a_disconnect_but_not_for_each_keep_alive() {
         let session = Owner::Session("s".into());
         let mut liveness = Liveness::default();
-        assert!(!liveness.depart(&session, 500), "what does not run does not start by leaving");
-        assert!(liveness.sign(session.clone(), 1_000));
-        assert!(!liveness.sign(session.clone(), 9_000));
-        assert!(liveness.depart(&session, 10_000));
+        assert!(!liveness.record_disconnect(&session, 500), "a disconnect starts no timer");
+        assert!(liveness.record_keep_alive(session.clone(), 1_000));
+        assert!(!liveness.record_keep_alive(session.clone(), 9_000));
+        assert!(liveness.record_disconnect(&session, 10_000));
         assert_eq!(liveness.next_deadline(), Some(40_000));
-        assert!(liveness.sign(session.clone(), 11_000), "it is back");
-        assert!(!liveness.sign(session, 12_000));
+        assert!(liveness.record_keep_alive(session.clone(), 11_000));
+        assert!(!liveness.record_keep_alive(session, 12_000));
     }
 
     #[test]
-    fn a_clock_that_starts_without_a_sign_runs_as_long_but_is_no_sign() {
-        let (told, lost) = (Owner::Session("told".into()), Owner::Session("lost".into()));
+    fn a_timer_that_starts_without_a_keep_alive_does_not_change_active_at() {
+        let (started, restored) = (Owner::Session("started".into()), Owner::Session("restored".into()));
         let mut liveness = Liveness::default();
-        assert!(liveness.start(told.clone(), 1_000));
-        liveness.restore(lost.clone(), None, 1_000, false);
-        assert_eq!((liveness.heard(&told), liveness.heard(&lost)), (0, 0));
+        assert!(liveness.start(started.clone(), 1_000));
+        liveness.restore(restored.clone(), None, 1_000, false);
+        assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (0, 0));
         assert_eq!(liveness.next_deadline(), Some(31_000));
-        liveness.sign(told.clone(), 2_000);
-        liveness.depart(&lost, 3_000);
-        assert_eq!((liveness.heard(&told), liveness.heard(&lost)), (2_000, 3_000));
+        liveness.record_keep_alive(started.clone(), 2_000);
+        liveness.record_disconnect(&restored, 3_000);
+        assert_eq!((liveness.active_at(&started), liveness.active_at(&restored)), (2_000, 3_000));
     }
 
     #[test]
-    fn times_from_the_future_count_and_stale_ones_do_not() {
+    fn times_in_the_future_are_fresh_and_old_or_invalid_ones_are_not() {
         assert!(is_fresh(5e15, 1_000_000));
         assert!(is_fresh(400_000.0, 1_000_000));
         assert!(!is_fresh(399_999.0, 1_000_000));
-        for odd in [f64::NAN, f64::INFINITY, -1.0] {
-            assert!(!is_fresh(odd, 1_000_000), "{odd}");
+        for invalid in [f64::NAN, f64::INFINITY, -1.0] {
+            assert!(!is_fresh(invalid, 1_000_000), "{invalid}");
         }
     }
 }

@@ -1,60 +1,60 @@
-//! The local ids of a session's messages: by them a message that is sent again is recognized.
+//! The local ids of a session's messages. A message that a client sends again is recognized by its local id.
 
 use std::collections::HashMap;
 
 use crate::hub::limits::MAX_LOCAL_IDS;
 use crate::store::sessions::MessageRef;
 
-/// What a local id costs in memory with the message it stands for, in bytes: two ids of the usual length.
-const ID_BYTES: usize = 200;
+/// The estimated memory of an entry, in bytes: two ids of the usual length.
+const ENTRY_BYTES: usize = 200;
 
-/// The local ids of a session's messages.
+/// The newest local ids of a session, with their messages.
 #[derive(Debug, Default)]
 pub struct LocalIds {
-    known: HashMap<String, MessageRef>,
-    /// Whether an id that is not known is new for sure.
-    complete: bool,
+    messages: HashMap<String, MessageRef>,
+    /// Whether these are all local ids of the session.
+    is_complete: bool,
 }
 
-/// What is known of a local id.
+/// What memory knows about a local id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It stands for this message.
+    /// A message with this local id was stored before.
     Before(MessageRef),
-    /// It is new.
+    /// No message has this local id.
     Never,
-    /// The database has to be asked.
+    /// Only the database knows.
     Unknown,
 }
 
 impl LocalIds {
-    /// The ids that the database gave, at most [`MAX_LOCAL_IDS`]; fewer means that these are all.
+    /// Creates the set from the newest ids in the database, at most [`MAX_LOCAL_IDS`]. Fewer mean that these are all.
     pub fn loaded(ids: Vec<(String, MessageRef)>) -> Self {
-        let complete = ids.len() < MAX_LOCAL_IDS;
-        Self { known: ids.into_iter().collect(), complete }
+        let is_complete = ids.len() < MAX_LOCAL_IDS;
+        Self { messages: ids.into_iter().collect(), is_complete }
     }
 
-    /// How much memory they take, about.
+    /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.known.len() * ID_BYTES
+        self.messages.len() * ENTRY_BYTES
     }
 
-    /// What is known of an id.
-    pub fn seen(&self, id: &str) -> Seen {
-        match self.known.get(id) {
+    /// Looks up a local id.
+    pub fn look_up(&self, local_id: &str) -> Seen {
+        match self.messages.get(local_id) {
             Some(message) => Seen::Before(message.clone()),
-            None if self.complete => Seen::Never,
+            None if self.is_complete => Seen::Never,
             None => Seen::Unknown,
         }
     }
 
-    /// Remembers an id. When too many are held, the oldest messages' ids are left to the database.
-    pub fn remember(&mut self, id: String, message: MessageRef) {
-        self.known.insert(id, message);
-        if self.known.len() > 2 * MAX_LOCAL_IDS {
-            let newest = self.known.values().map(|m| m.seq).max().unwrap_or(0);
-            self.known.retain(|_, m| m.seq + MAX_LOCAL_IDS as u64 > newest);
-            self.complete = false;
+    /// Adds a local id. Beyond twice [`MAX_LOCAL_IDS`], the ids of the oldest messages are evicted.
+    pub fn insert(&mut self, local_id: String, message: MessageRef) {
+        self.messages.insert(local_id, message);
+        if self.messages.len() > 2 * MAX_LOCAL_IDS {
+            let newest = self.messages.values().map(|message| message.seq).max().unwrap_or(0);
+            self.messages.retain(|_, message| message.seq + MAX_LOCAL_IDS as u64 > newest);
+            self.is_complete = false;
         }
     }
 }
@@ -68,14 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_local_id_is_new_only_while_all_are_held() {
+    fn a_missing_local_id_is_new_only_if_none_was_evicted() {
         let mut ids = LocalIds::loaded(vec![("a".into(), message(1))]);
-        assert_eq!(ids.seen("a"), Seen::Before(message(1)));
-        assert_eq!(ids.seen("b"), Seen::Never);
+        assert_eq!(ids.look_up("a"), Seen::Before(message(1)));
+        assert_eq!(ids.look_up("b"), Seen::Never);
         for seq in 2..=(2 * MAX_LOCAL_IDS as u64 + 1) {
-            ids.remember(format!("l{seq}"), message(seq));
+            ids.insert(format!("l{seq}"), message(seq));
         }
-        assert_eq!(ids.seen("a"), Seen::Unknown);
-        assert_eq!(ids.seen("l10000"), Seen::Before(message(10_000)));
+        assert_eq!(ids.look_up("a"), Seen::Unknown);
+        assert_eq!(ids.look_up("l10000"), Seen::Before(message(10_000)));
     }
 }

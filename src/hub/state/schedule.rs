@@ -1,70 +1,70 @@
-//! The object's one alarm: set to the earliest of all deadlines, moved only when an earlier one comes up.
+//! The object's one alarm, and the ticks of heartbeats and pings.
 //!
-//! Heartbeats and pings beat on the wall clock (at its whole half minutes and minutes), so that a wake in between does
-//! not put them off.
+//! The alarm is moved only to an earlier time, because each setting is a write. Ticks fall on the wall clock, at multiples of
+//! their interval: waking in between does not delay them.
 
 use crate::hub::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 
-/// The next beat after a moment.
-pub fn next_beat(now: u64, every: u64) -> u64 {
-    (now / every + 1) * every
+/// Returns the first tick after a time.
+pub fn next_tick(after: u64, interval_ms: u64) -> u64 {
+    (after / interval_ms + 1) * interval_ms
 }
 
-/// What the alarm is set to.
+/// What the alarm is set to, and which ticks are done.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    armed: Option<u64>,
-    /// Beats up to this moment have been sounded, or nobody was there to hear them.
-    beaten: u64,
+    alarm_at: Option<u64>,
+    /// Ticks up to this time are done, or were skipped.
+    last_tick_at: u64,
 }
 
 impl Schedule {
-    /// A schedule that takes up beats after this moment.
-    pub fn beaten_until(beaten: u64) -> Self {
-        Self { armed: None, beaten }
+    /// Creates a schedule without an alarm, in which ticks up to `last_tick_at` are done.
+    pub fn new(last_tick_at: u64) -> Self {
+        Self { alarm_at: None, last_tick_at }
     }
 
-    /// Beats up to now count as sounded.
-    pub fn begin(&mut self, now: u64) {
-        self.beaten = now;
+    /// Skips the ticks up to now.
+    pub fn skip_ticks(&mut self, now: u64) {
+        self.last_tick_at = now;
     }
 
-    /// When the next beat of an interval is due; in the past when it was missed.
-    pub fn next_beat(&self, every: u64) -> u64 {
-        next_beat(self.beaten, every)
+    /// Returns the time of the next tick; a time in the past if the tick was missed.
+    pub fn next_tick(&self, interval_ms: u64) -> u64 {
+        next_tick(self.last_tick_at, interval_ms)
     }
 
-    /// Asks for an alarm at a moment; `true` when it has to be set because none comes as early.
-    pub fn want(&mut self, at: u64) -> bool {
-        let earlier = self.armed.is_none_or(|armed| at < armed);
-        if earlier {
-            self.armed = Some(at);
+    /// Requests an alarm. Returns whether the caller must set it, because none is set to `at` or earlier.
+    pub fn request_alarm(&mut self, at: u64) -> bool {
+        let is_earlier = self.alarm_at.is_none_or(|alarm_at| at < alarm_at);
+        if is_earlier {
+            self.alarm_at = Some(at);
         }
-        earlier
+        is_earlier
     }
 
-    /// The alarm could not be set to this moment: unless another one was wanted since, none is.
-    pub fn failed(&mut self, at: u64) {
-        if self.armed == Some(at) {
-            self.armed = None;
+    /// Records that the alarm could not be set to `at`. A later request is not affected.
+    pub fn alarm_failed(&mut self, at: u64) {
+        if self.alarm_at == Some(at) {
+            self.alarm_at = None;
         }
     }
 
-    /// The alarm went off: nothing is set any more. Answers whether beats of the two intervals are due.
-    pub fn ring(&mut self, now: u64) -> Beats {
-        let since = std::mem::replace(&mut self.beaten, now);
-        self.armed = None;
-        let due = |every: u64| next_beat(since, every) <= now;
-        Beats { heartbeat: due(HEARTBEAT_INTERVAL_MS), ping: due(PING_INTERVAL_MS) }
+    /// Records that the alarm rang, and returns the ticks that are due.
+    pub fn on_alarm(&mut self, now: u64) -> DueTicks {
+        let last_tick_at = std::mem::replace(&mut self.last_tick_at, now);
+        self.alarm_at = None;
+        let is_due = |interval_ms: u64| next_tick(last_tick_at, interval_ms) <= now;
+        DueTicks { heartbeat: is_due(HEARTBEAT_INTERVAL_MS), ping: is_due(PING_INTERVAL_MS) }
     }
 }
 
-/// Which beats are due.
+/// Which ticks are due.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Beats {
-    /// That of web clients.
+pub struct DueTicks {
+    /// Heartbeats to web clients.
     pub heartbeat: bool,
-    /// That of CLIs.
+    /// Pings to CLIs.
     pub ping: bool,
 }
 
@@ -75,42 +75,42 @@ mod tests {
     #[test]
     fn only_an_earlier_deadline_moves_the_alarm() {
         let mut schedule = Schedule::default();
-        assert!(schedule.want(100));
-        assert!(!schedule.want(100));
-        assert!(!schedule.want(200));
-        assert!(schedule.want(50));
-        schedule.ring(50);
-        assert!(schedule.want(200));
+        assert!(schedule.request_alarm(100));
+        assert!(!schedule.request_alarm(100));
+        assert!(!schedule.request_alarm(200));
+        assert!(schedule.request_alarm(50));
+        schedule.on_alarm(50);
+        assert!(schedule.request_alarm(200));
     }
 
     #[test]
-    fn an_alarm_that_could_not_be_set_is_wanted_anew() {
+    fn an_alarm_that_could_not_be_set_can_be_requested_again() {
         let mut schedule = Schedule::default();
-        assert!(schedule.want(100));
-        schedule.failed(100);
-        assert!(schedule.want(200));
-        assert!(schedule.want(50));
-        schedule.failed(200);
-        assert!(!schedule.want(60), "the one at 50 stands");
+        assert!(schedule.request_alarm(100));
+        schedule.alarm_failed(100);
+        assert!(schedule.request_alarm(200));
+        assert!(schedule.request_alarm(50));
+        schedule.alarm_failed(200);
+        assert!(!schedule.request_alarm(60), "the alarm at 50 is still set");
     }
 
     #[test]
-    fn each_beat_sounds_once_wherever_the_alarm_falls() {
-        let mut schedule = Schedule::beaten_until(60_500);
-        let none = Beats { heartbeat: false, ping: false };
-        assert_eq!(schedule.ring(89_999), none);
-        assert_eq!(schedule.ring(90_000), Beats { heartbeat: true, ping: false });
-        assert_eq!(schedule.ring(90_001), none);
-        assert_eq!(schedule.ring(125_000), Beats { heartbeat: true, ping: true });
+    fn each_tick_is_due_once() {
+        let mut schedule = Schedule::new(60_500);
+        let none = DueTicks { heartbeat: false, ping: false };
+        assert_eq!(schedule.on_alarm(89_999), none);
+        assert_eq!(schedule.on_alarm(90_000), DueTicks { heartbeat: true, ping: false });
+        assert_eq!(schedule.on_alarm(90_001), none);
+        assert_eq!(schedule.on_alarm(125_000), DueTicks { heartbeat: true, ping: true });
     }
 
     #[test]
-    fn a_beat_that_was_missed_is_still_due() {
-        let mut schedule = Schedule::beaten_until(60_500);
-        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 120_000);
-        assert_eq!(schedule.ring(135_000), Beats { heartbeat: true, ping: true });
-        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 180_000);
-        schedule.begin(200_000);
-        assert_eq!(schedule.next_beat(PING_INTERVAL_MS), 240_000);
+    fn a_missed_tick_is_still_due() {
+        let mut schedule = Schedule::new(60_500);
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 120_000);
+        assert_eq!(schedule.on_alarm(135_000), DueTicks { heartbeat: true, ping: true });
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 180_000);
+        schedule.skip_ticks(200_000);
+        assert_eq!(schedule.next_tick(PING_INTERVAL_MS), 240_000);
     }
 }

@@ -1,0 +1,90 @@
+//! Requests that wait for a session to become active: the one that resumes it, and others that resume it meanwhile.
+
+use futures::channel::oneshot;
+
+use crate::hub::error::Error;
+
+/// The id of the session that became active, or why none did.
+pub type Activation = Result<String, Error>;
+
+#[derive(Debug)]
+struct Waiter {
+    /// The sessions of which any one may become active.
+    ids: Vec<String>,
+    /// In Unix milliseconds. `None`: the waiter shares another request's resume, which has a deadline.
+    deadline: Option<u64>,
+    sender: oneshot::Sender<Activation>,
+}
+
+impl Waiter {
+    fn waits_for(&self, id: &str) -> bool {
+        self.ids.iter().any(|waited| waited == id)
+    }
+}
+
+/// The waiters of a namespace.
+#[derive(Debug, Default)]
+pub struct ActivationWaiters(Vec<Waiter>);
+
+impl ActivationWaiters {
+    /// Waits until one of the sessions is active. The receiver is canceled at the deadline.
+    pub fn wait(&mut self, ids: Vec<String>, deadline: Option<u64>) -> oneshot::Receiver<Activation> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.push(Waiter { ids, deadline, sender });
+        receiver
+    }
+
+    /// Whether any request waits for a session.
+    pub fn has_waiter(&self, id: &str) -> bool {
+        self.0.iter().any(|waiter| waiter.waits_for(id))
+    }
+
+    /// Completes all requests that wait for the session `id`.
+    pub fn complete(&mut self, id: &str, result: &Activation) {
+        for waiter in self.0.extract_if(.., |waiter| waiter.waits_for(id)) {
+            let _ = waiter.sender.send(result.clone());
+        }
+    }
+
+    /// Cancels the waiters whose deadline is over.
+    pub fn expire(&mut self, now: u64) {
+        self.0.retain(|waiter| waiter.deadline.is_none_or(|deadline| deadline > now));
+    }
+
+    /// Returns the earliest deadline.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.0.iter().filter_map(|waiter| waiter.deadline).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_waiters_of_a_session_are_completed() {
+        let mut waiters = ActivationWaiters::default();
+        let mut one = waiters.wait(vec!["s".into(), "t".into()], Some(10));
+        let mut other = waiters.wait(vec!["u".into()], None);
+        assert!(["s", "t", "u"].iter().all(|id| waiters.has_waiter(id)) && !waiters.has_waiter("v"));
+        waiters.complete("t", &Ok("t".into()));
+        assert_eq!(one.try_recv(), Ok(Some(Ok("t".into()))));
+        assert_eq!(other.try_recv(), Ok(None));
+        assert!(!waiters.has_waiter("s"));
+        waiters.complete("u", &Err(Error::ResumeFailed));
+        assert_eq!(other.try_recv(), Ok(Some(Err(Error::ResumeFailed))));
+    }
+
+    #[test]
+    fn a_waiter_with_a_deadline_expires_and_one_without_does_not() {
+        let mut waiters = ActivationWaiters::default();
+        let mut one = waiters.wait(vec!["s".into()], Some(10));
+        let mut other = waiters.wait(vec!["s".into()], None);
+        assert_eq!(waiters.next_deadline(), Some(10));
+        waiters.expire(9);
+        assert_eq!(one.try_recv(), Ok(None));
+        waiters.expire(10);
+        assert!(one.try_recv().is_err());
+        assert_eq!((other.try_recv(), waiters.next_deadline()), (Ok(None), None));
+    }
+}

@@ -1,0 +1,174 @@
+//! Operations in flight for a session that must not run twice or at the same time. They are not part of the
+//! [`cache`](crate::hub::state::cache): a failed write clears the cache, but the operations continue.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures::channel::oneshot;
+
+#[derive(Debug, Default)]
+struct Operations {
+    /// The permission requests whose answer is being sent to the CLI.
+    answering: BTreeSet<String>,
+    is_resuming: bool,
+    /// Until when a keep-alive may reactivate the session although it is archived, in Unix milliseconds: a machine has
+    /// confirmed that it starts an agent for it.
+    reactivation_until: Option<u64>,
+    running_merges: usize,
+    /// Senders of messages, which wait for the last merge to end.
+    merge_waiters: Vec<oneshot::Sender<()>>,
+}
+
+/// The operations in flight of a namespace, by session.
+#[derive(Debug, Default)]
+pub struct InFlight(HashMap<String, Operations>);
+
+impl InFlight {
+    fn of(&mut self, session: &str) -> &mut Operations {
+        self.0.entry(session.to_owned()).or_default()
+    }
+
+    /// Whether any operation is in flight for a session.
+    pub fn has_any(&self, session: &str) -> bool {
+        self.0.contains_key(session)
+    }
+
+    /// Begins answering a permission request. Returns false if another answer to it is in flight.
+    pub fn begin_answer(&mut self, session: &str, request: &str) -> bool {
+        self.of(session).answering.insert(request.to_owned())
+    }
+
+    /// Ends answering a permission request.
+    pub fn end_answer(&mut self, session: &str, request: &str) {
+        self.of(session).answering.remove(request);
+        self.remove_if_idle(session);
+    }
+
+    /// Begins a resume. Returns false if another one is in flight.
+    pub fn begin_resume(&mut self, session: &str) -> bool {
+        !std::mem::replace(&mut self.of(session).is_resuming, true)
+    }
+
+    /// Ends a resume.
+    pub fn end_resume(&mut self, session: &str) {
+        self.of(session).is_resuming = false;
+        self.remove_if_idle(session);
+    }
+
+    /// Allows the session to be reactivated until the given time.
+    pub fn expect_reactivation(&mut self, session: &str, until: u64) {
+        self.of(session).reactivation_until = Some(until);
+    }
+
+    /// Whether a keep-alive may reactivate the session although it is archived.
+    pub fn expects_reactivation(&self, session: &str, now: u64) -> bool {
+        let expects = |operations: &Operations| {
+            operations.is_resuming || operations.reactivation_until.is_some_and(|until| now < until)
+        };
+        self.0.get(session).is_some_and(expects)
+    }
+
+    /// Withdraws [`expect_reactivation`](Self::expect_reactivation): the session is active, has ended, or was deleted.
+    pub fn clear_reactivation(&mut self, session: &str) {
+        if let Some(operations) = self.0.get_mut(session) {
+            operations.reactivation_until = None;
+            self.remove_if_idle(session);
+        }
+    }
+
+    /// Withdraws the expected reactivations whose time is over.
+    pub fn expire(&mut self, now: u64) {
+        let is_over = |operations: &Operations| operations.reactivation_until.is_some_and(|until| until <= now);
+        let expired = self.0.iter().filter(|(_, operations)| is_over(operations));
+        let expired: Vec<String> = expired.map(|(session, _)| session.clone()).collect();
+        expired.iter().for_each(|session| self.clear_reactivation(session));
+    }
+
+    /// Begins a merge of the session with another one. Several merges of a session may run at the same time.
+    pub fn begin_merge(&mut self, session: &str) {
+        self.of(session).running_merges += 1;
+    }
+
+    /// Ends a merge. The last one wakes all waiters.
+    pub fn end_merge(&mut self, session: &str) {
+        let operations = self.of(session);
+        operations.running_merges -= 1;
+        if operations.running_merges == 0 {
+            for waiter in operations.merge_waiters.drain(..) {
+                let _ = waiter.send(());
+            }
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Returns a receiver that resolves when no merge of the session runs any more; `None` if none runs now.
+    pub fn running_merge(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
+        let operations = self.0.get_mut(session).filter(|operations| operations.running_merges > 0)?;
+        let (waiter, receiver) = oneshot::channel();
+        operations.merge_waiters.push(waiter);
+        Some(receiver)
+    }
+
+    fn remove_if_idle(&mut self, session: &str) {
+        let is_idle = |operations: &Operations| {
+            operations.answering.is_empty()
+                && !operations.is_resuming
+                && operations.reactivation_until.is_none()
+                && operations.running_merges == 0
+        };
+        if self.0.get(session).is_some_and(is_idle) {
+            self.0.remove(session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_one_answer_in_flight() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.begin_answer("s", "r"));
+        assert!(!in_flight.begin_answer("s", "r"));
+        assert!(in_flight.begin_answer("s", "other") && in_flight.begin_answer("t", "r"));
+        in_flight.end_answer("s", "r");
+        assert!(in_flight.begin_answer("s", "r"));
+    }
+
+    #[test]
+    fn a_reactivation_is_expected_until_it_is_cleared() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.begin_resume("s") && !in_flight.begin_resume("s"));
+        in_flight.expect_reactivation("s", 10);
+        in_flight.end_resume("s");
+        assert!(in_flight.expects_reactivation("s", 9));
+        in_flight.clear_reactivation("s");
+        in_flight.clear_reactivation("another");
+        assert!(!in_flight.expects_reactivation("s", 9) && in_flight.0.is_empty());
+    }
+
+    #[test]
+    fn an_expected_reactivation_expires() {
+        let mut in_flight = InFlight::default();
+        in_flight.expect_reactivation("s", 10);
+        assert!(!in_flight.expects_reactivation("s", 10));
+        in_flight.expire(9);
+        assert!(in_flight.has_any("s"));
+        in_flight.expire(10);
+        assert!(!in_flight.has_any("s"));
+    }
+
+    #[test]
+    fn waiters_resume_when_the_last_merge_ends() {
+        let mut in_flight = InFlight::default();
+        assert!(in_flight.running_merge("s").is_none());
+        in_flight.begin_merge("s");
+        in_flight.begin_merge("s");
+        let mut merge = in_flight.running_merge("s").unwrap();
+        in_flight.end_merge("s");
+        assert_eq!(merge.try_recv(), Ok(None), "the other merge still runs");
+        in_flight.end_merge("s");
+        assert_eq!(merge.try_recv(), Ok(Some(())));
+        assert!(in_flight.running_merge("s").is_none());
+    }
+}
