@@ -1,16 +1,16 @@
 #!/usr/bin/env node
-/** A shell as an agent: serves a directory and runs a session's messages as commands. See README.md. */
+/** The shell agent: serves a directory and runs a session's messages as shell commands. See README.md. */
 
 import { createInterface } from 'node:readline';
 import { HELP, UsageError, readArgs } from './src/args.mjs';
 import { makeLog } from './src/log.mjs';
 import { findToken } from './src/token.mjs';
 
-// Started by another process of this program, which waits for a word over the channel between the two.
+// A machine starts its sessions as child processes of this program, with an IPC channel.
 const startedByRunner = process.send !== undefined;
-const tellRunner = (message, then) => {
-  if (process.connected) process.send(message, then);
-  else then?.();
+const notifyRunner = (message, onSent) => {
+  if (process.connected) process.send(message, onSent);
+  else onSent?.();
 };
 
 async function main() {
@@ -27,41 +27,41 @@ async function main() {
     token,
     log,
     startedByRunner,
-    onEnding: () => tellRunner({ type: 'ending' }),
+    onEnding: () => notifyRunner({ type: 'ending' }),
     echo: (text) => process.stdout.write(text),
   });
 
-  let asked = false;
+  let isStopping = false;
   const onSignal = (signal) => {
-    if (asked) process.exit(130);
-    asked = true;
-    log.info(`${signal}: ending what runs here`);
+    if (isStopping) process.exit(130);
+    isStopping = true;
+    log.info(`${signal}: stopping`);
     app.stop();
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   process.on('disconnect', () => app.stop());
-  tellRunner({ type: 'session', sessionId: app.session.id });
+  notifyRunner({ type: 'session', sessionId: app.session.id });
 
   process.stdout.write(`session ${app.session.id}\n`);
   if (app.machine) process.stdout.write(`machine ${app.machine.id}\n`);
   log.info(`serving ${app.session.ownMetadata.path} through ${options.hub}; Ctrl-C ends the session`);
   if (options.local) {
-    log.info('The terminal is in control: type commands, or /remote to hand over to the web.');
-    createInterface({ input: process.stdin }).on('line', (line) => line.trim() !== '' && app.session.type(line.trim()));
+    log.info('The terminal is in control: type commands, or /remote to give control to the web.');
+    createInterface({ input: process.stdin }).on('line', (line) => line.trim() !== '' && app.session.typeLine(line.trim()));
   }
 
   const error = await app.ended;
   if (error) throw error;
 }
 
-/** The rest of the program needs packages, which are not there before set-up. */
+/** Imported late, so that a missing npm package gives an error that names the command to run. */
 async function loadApp() {
   try {
     return (await import('./src/app.mjs')).startApp;
   } catch (error) {
     if (error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.startsWith('Cannot find package')) throw error;
-    throw new Error("The project's packages are not installed yet. In its root, run: npm run setup");
+    throw new Error("The project's npm packages are not installed. In its root directory, run: npm run setup");
   }
 }
 
@@ -69,7 +69,7 @@ main().then(
   () => process.exit(0),
   (error) => {
     process.stderr.write(`shell-agent: ${error.message}\n`);
-    const leave = () => process.exit(error instanceof UsageError ? 2 : 1);
-    tellRunner({ type: 'failed', error: error.message }, leave);
+    const exit = () => process.exit(error instanceof UsageError ? 2 : 1);
+    notifyRunner({ type: 'failed', error: error.message }, exit);
   },
 );

@@ -73,7 +73,7 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   const attachment = { id: 'one', filename: 'more.txt', mimeType: 'text/plain', size: 6, path: upload.body.path };
   await work('cat "$ATTACHMENTS" >> notes.txt; cat notes.txt', [attachment]);
   before.push(
-    `Attached, in $ATTACHMENTS for a command:\n- more.txt (6 bytes): ${upload.body.path}`,
+    `Attachments ($ATTACHMENTS has their paths):\n- more.txt (6 bytes): ${upload.body.path}`,
     '> cat "$ATTACHMENTS" >> notes.txt; cat notes.txt',
     '= one\ntwo\nthree',
     'Exit code 0.',
@@ -101,8 +101,8 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.deepEqual((await web.history(id)).slice(0, history.length), history);
   const seqs = (await web.history(id)).map(({ seq }) => seq);
   assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
-  const back = `Resumed: this shell goes on in ${worktreePath}, with WHO as set before.`;
-  assert.deepEqual(await conversation(web, id), [...before, back, '> echo $WHO', '= me', 'Exit code 0.']);
+  const resumedText = `Resumed: the shell continues in ${worktreePath}, with WHO as set before.`;
+  assert.deepEqual(await conversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
 
   assert.equal((await web.delete(`/api/sessions/${id}`)).status, 409);
   assert.equal((await act(id, 'archive')).status, 200);
@@ -118,7 +118,7 @@ test('what a machine refuses to spawn or to resume comes back with its reason', 
   const { repository, act, session, spawn, listed } = await start(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
   for (const [body, reason] of [
-    [{ sessionType: 'worktree', worktreeName: 'taken' }, /There is a branch taken already/],
+    [{ sessionType: 'worktree', worktreeName: 'taken' }, /The branch taken already exists/],
     [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
     [{ directory: '/' }, /outside the directories this machine serves/],
   ]) {
@@ -145,7 +145,7 @@ test('a machine whose own session was archived stays, and takes it up again', as
   };
   await work('echo one');
   await act(agent.sessionId, 'archive');
-  await agent.lines.first((line) => line.includes('This machine stays'), 'the machine to say that it stays');
+  await agent.lines.first((line) => line.includes('The machine keeps running'), 'the log line that the machine keeps running');
   assert.deepEqual((await act(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
   await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'its new process to say who started it');
   await work('echo two');

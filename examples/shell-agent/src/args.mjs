@@ -1,4 +1,4 @@
-/** The command line: what it accepts, what it means, and the help text. */
+/** The command line: options, defaults and the help text. */
 
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -9,35 +9,35 @@ export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
 export const HELP = `Usage: shell-agent --dir PATH [options]
 
-Connects to a session gateway hub, serves PATH (git, files, search, uploads), and runs the
-messages of its session as shell commands, after a person has approved them.
+Connects to a session gateway hub, serves PATH (git, files, search, uploads), and runs the messages
+of its session as shell commands, after the user has approved each of them.
 
-  --dir PATH          the directory to serve; commands run there, file access stays inside it
+  --dir PATH          the directory to serve; commands start in it, file methods stay inside it
   --hub URL           address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
   --token TOKEN       access token, SECRET or SECRET:NAMESPACE (default: CLI_API_TOKEN, else the
                       CLI_API_TOKEN line of .dev.vars in the project's root)
   --name NAME         a name for the session
-  --tag TAG           the session's tag; the same tag is the same session (default: PATH, resolved)
+  --tag TAG           the session's tag, which identifies it (default: PATH, resolved)
   --flavor WORD       the agent kind to report (default: alpha)
   --model WORD        the model to report when the session is created
-  --auto-approve      run commands without asking
-  --local             start with the terminal in control: commands are typed here, and the web only
-                      watches until it switches the session to remote mode
-  --machine-id ID     id of this machine (default: made once for PATH and kept)
-  --allow-dir PATH    a further directory in which sessions may be spawned; may be repeated
-  --no-machine        serve the session only: no machine, so nothing can be spawned here
-  --bridged           send the token only inside the CONNECT packet, not with the upgrade
-  --verbose           log what happens on the connection
+  --auto-approve      run commands without asking for permission
+  --local             start with the terminal in control: commands are typed here, and messages of
+                      the web wait until it switches the session to remote mode
+  --machine-id ID     id of this machine (default: generated once per PATH and stored)
+  --allow-dir PATH    another directory in which sessions may be spawned; repeatable
+  --no-machine        serve only the session: no sessions can be spawned here
+  --bridged           send the token only in the CONNECT packet, not in the WebSocket upgrade
+  --verbose           log connection events
   --help              this text
 
-Sessions that were spawned from here end with this process, however it ends. Started again, it takes
-up its own session; the others are resumed from the web console.
+When this process ends or is killed, the sessions spawned by it end too. A restart continues its own
+session; resume the others from the web console.
 
-State (machine ids, last message handled, the shell's directory and variables, uploads) is kept
-under ~/.session-gateway, or under SHELL_AGENT_HOME when that is set.
+State (machine ids, last handled message, the shell's directory and variables, uploads) is stored in
+~/.session-gateway, or in SHELL_AGENT_HOME if that is set.
 `;
 
-/** A mistake of the person who started the program: shown without a stack. */
+/** Invalid usage: printed without a stack trace; the exit code is 2. */
 export class UsageError extends Error {}
 
 const OPTIONS = {
@@ -53,7 +53,7 @@ const OPTIONS = {
   model: { type: 'string' },
   name: { type: 'string' },
   'no-machine': { type: 'boolean' },
-  // With `session-id`, how a machine has a session taken up again: not for a person, who starts with its tag.
+  // Internal: a machine passes both to the process that resumes a session.
   resume: { type: 'string' },
   'session-id': { type: 'string' },
   tag: { type: 'string' },
@@ -62,30 +62,31 @@ const OPTIONS = {
 };
 
 /**
- * Reads the command line.
+ * Parses the command line.
  * @param {string[]} argv arguments after the script's name
  * @param {Record<string, string | undefined>} env
- * @returns {{help: true} | Record<string, any>} plain options; the token may still be missing
- * @throws {UsageError} on an unknown option or a value that cannot be used
+ * @returns {{help: true} | Record<string, any>} the options; `token` may be undefined
+ * @throws {UsageError} on an unknown option or an invalid value
  */
 export function readArgs(argv, env) {
   let values;
   try {
     ({ values } = parseArgs({ args: argv, options: OPTIONS, allowPositionals: false }));
   } catch (error) {
-    throw new UsageError(`${error.message.split('. ')[0]}. Try --help.`);
+    throw new UsageError(`${error.message.split('. ')[0]}. See --help.`);
   }
   if (values.help) return { help: true };
-  if (!values.dir) throw new UsageError('--dir PATH is missing: which directory should be served? Try --help.');
+  if (!values.dir) throw new UsageError('--dir PATH is missing: name the directory to serve. See --help.');
   const flavor = values.flavor ?? 'alpha';
   if (!/^[A-Za-z0-9_.-]{1,64}$/.test(flavor)) {
-    throw new UsageError('--flavor takes one word of letters, digits, ".", "_" and "-".');
+    throw new UsageError(`--flavor must be 1 to 64 letters, digits, ".", "_" and "-", not "${flavor}".`);
   }
-  if (values['machine-id'] !== undefined && !/^[A-Za-z0-9_.-]{1,128}$/.test(values['machine-id'])) {
-    throw new UsageError('--machine-id takes up to 128 letters, digits, ".", "_" and "-".');
+  const machineId = values['machine-id'];
+  if (machineId !== undefined && !/^[A-Za-z0-9_.-]{1,128}$/.test(machineId)) {
+    throw new UsageError(`--machine-id must be 1 to 128 letters, digits, ".", "_" and "-", not "${machineId}".`);
   }
   if (values.tag === '') throw new UsageError('--tag must not be empty.');
-  // `npm run agent` changes to the project's root; a relative path means where the person was.
+  // npm starts scripts in the project's root; INIT_CWD is the directory in which the user ran it.
   const base = env.npm_lifecycle_event === 'agent' && env.INIT_CWD ? env.INIT_CWD : process.cwd();
   return {
     dir: path.resolve(base, values.dir),
@@ -99,8 +100,8 @@ export function readArgs(argv, env) {
     model: values.model,
     autoApprove: values['auto-approve'] ?? false,
     local: values.local ?? false,
-    machineId: values['machine-id'],
-    allowDirs: (values['allow-dir'] ?? []).map((one) => path.resolve(base, one)),
+    machineId,
+    allowDirs: (values['allow-dir'] ?? []).map((dir) => path.resolve(base, dir)),
     machine: !values['no-machine'],
     bridged: values.bridged ?? false,
     verbose: values.verbose ?? false,
@@ -108,13 +109,13 @@ export function readArgs(argv, env) {
   };
 }
 
-/** Checks the hub's address and takes a trailing slash off. */
+/** Validates the hub's address and removes trailing slashes. */
 function hubAddress(text) {
   let url;
   try {
     url = new URL(text);
   } catch {
-    throw new UsageError(`"${text}" is not an address; the hub's looks like ${DEFAULT_HUB}.`);
+    throw new UsageError(`The hub's address must be a URL such as ${DEFAULT_HUB}, not "${text}".`);
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new UsageError(`The hub's address must start with http:// or https://, not ${url.protocol}//.`);

@@ -1,12 +1,12 @@
 /**
- * The directory's own slash commands and skills: `.agents/commands/NAME.md`, whose first fenced `sh` block is the command,
- * and `.agents/skills/NAME/SKILL.md`, with a name and a description in its front matter.
+ * The slash commands and skills that the directory defines: `.agents/commands/NAME.md`, whose first fenced `sh` block is
+ * the command, and `.agents/skills/NAME/SKILL.md`, with a name and a description in its front matter.
  */
 
 import { readFile, readdir, stat } from 'node:fs/promises';
 import { resolveInside } from './paths.mjs';
 
-/** Commands that the agent itself knows. */
+/** Commands that the agent implements. */
 export const BUILT_IN = ['help', 'todo'];
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
@@ -20,14 +20,14 @@ export class Catalog {
 
   /** Names of all slash commands, the built-in ones first. */
   async commands() {
-    const own = (await this.#names('.agents/commands'))
+    const ownCommands = (await this.#list('.agents/commands'))
       .filter((file) => file.endsWith('.md'))
       .map((file) => file.slice(0, -3))
       .filter((name) => NAME.test(name) && !BUILT_IN.includes(name));
-    return [...BUILT_IN, ...own];
+    return [...BUILT_IN, ...ownCommands];
   }
 
-  /** The shell text of a command, or null when there is no such command or no `sh` block in it. */
+  /** The shell script of a command, or null when there is no such command or it has no `sh` block. */
   async script(name) {
     if (!NAME.test(name)) return null;
     const page = await this.#read(`.agents/commands/${name}.md`);
@@ -37,16 +37,16 @@ export class Catalog {
   /** @returns {Promise<{name: string, description: string}[]>} */
   async skills() {
     const skills = [];
-    for (const folder of await this.#names('.agents/skills')) {
+    for (const folder of await this.#list('.agents/skills')) {
       const page = await this.#read(`.agents/skills/${folder}/SKILL.md`);
       if (page === null) continue;
-      const fields = frontMatter(page);
+      const fields = parseFrontMatter(page);
       skills.push({ name: fields.name || folder, description: fields.description || '' });
     }
     return skills;
   }
 
-  async #names(folder) {
+  async #list(folder) {
     try {
       return (await readdir(await resolveInside(this.root, folder))).sort();
     } catch {
@@ -66,7 +66,7 @@ export class Catalog {
 }
 
 /** The `key: value` lines between the two `---` lines at the top of a page. */
-function frontMatter(page) {
+function parseFrontMatter(page) {
   const block = /^---\r?\n([^]*?)\r?\n---/.exec(page)?.[1] ?? '';
   const fields = Object.create(null);
   for (const line of block.split(/\r?\n/)) {

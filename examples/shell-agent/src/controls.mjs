@@ -1,20 +1,20 @@
-/** How a session is steered: its modes, who is in control, and the calls that change them or end what the agent does. */
+/** Session settings (permission mode, model, control) and the RPC methods that change them or stop the agent. */
 
-import { freeMode, isValidMode, isValidModel } from './modes.mjs';
+import { autoApproveMode, isValidMode, isValidModel } from './modes.mjs';
 
 /**
- * What a session starts with: what was asked for on the command line, else what the hub has kept of it.
- * @param {Record<string, any>} options as of `startApp`
- * @param {{permissionMode?: string, modelMode?: string}} session as the hub has it
+ * The settings at the start: from the command line, else those stored with the session at the hub.
+ * @param {Record<string, any>} options of `startApp`
+ * @param {{permissionMode?: string, modelMode?: string}} session the hub's session
  */
 export function initialSettings({ flavor, local, autoApprove, model }, session) {
-  const kept = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';
+  const stored = isValidMode(flavor, session.permissionMode) ? session.permissionMode : 'default';
   return {
     mode: local ? 'local' : 'remote',
-    permissionMode: autoApprove ? (freeMode(flavor) ?? kept) : kept,
-    modelMode: [model, session.modelMode].find((one) => isValidModel(flavor, one)),
-    // A kind of agent without a mode for it can still be started so.
-    autoApprove: Boolean(autoApprove) && freeMode(flavor) === null,
+    permissionMode: autoApprove ? (autoApproveMode(flavor) ?? stored) : stored,
+    modelMode: [model, session.modelMode].find((candidate) => isValidModel(flavor, candidate)),
+    // `--auto-approve` also works for an agent kind that has no such mode.
+    autoApprove: Boolean(autoApprove) && autoApproveMode(flavor) === null,
   };
 }
 
@@ -24,13 +24,13 @@ export class Controls {
    *   permissions: import('./permissions.mjs').Permissions, agentState: import('./versioned.mjs').Versioned,
    *   metadata: import('./versioned.mjs').Versioned, inBackground: (work: Promise<unknown>) => void,
    *   onChange: () => void, onAborted: () => void, onKill: () => void, log: {info: (text: string) => void}}} parts
-   *   `onChange`: the settings have changed; `onAborted`: an `abort` is answered, and the agent is ready again
+   *   `onChange`: reports changed settings to the hub; `onAborted`: called after the answer to `abort` was sent
    */
   constructor(parts) {
     Object.assign(this, parts);
   }
 
-  /** Changes settings and tells the hub. */
+  /** Changes settings and reports them to the hub. */
   apply(changes) {
     Object.assign(this.settings, changes);
     this.onChange();
@@ -41,12 +41,12 @@ export class Controls {
   switchTo(mode) {
     if (this.settings.mode === mode) return;
     this.apply({ mode });
-    this.publish();
+    this.publishControl();
     this.log.info(mode === 'local' ? 'The terminal is in control.' : 'The web is in control.');
   }
 
-  /** Shows who is in control: while it is the terminal, the session counts as paused for the web. */
-  publish() {
+  /** Publishes whether the terminal or the web is in control. In local mode, `lifecycleState` is `paused`. */
+  publishControl() {
     const controlledByUser = this.settings.mode === 'local';
     const lifecycleState = controlledByUser ? 'paused' : 'running';
     this.inBackground(
@@ -63,7 +63,7 @@ export class Controls {
     );
   }
 
-  /** The methods for the hub. */
+  /** The RPC methods. */
   methods() {
     return {
       permission: async (params) => {
@@ -90,7 +90,7 @@ export class Controls {
   }
 
   #configure({ permissionMode, modelMode }) {
-    const refuse = (what) => ({ success: false, error: `An agent of kind ${this.flavor} has no ${what}.` });
+    const refuse = (mode) => ({ success: false, error: `An agent of kind ${this.flavor} has no ${mode}.` });
     if (permissionMode !== undefined && !isValidMode(this.flavor, permissionMode)) {
       return refuse(`permission mode ${permissionMode}`);
     }

@@ -1,22 +1,22 @@
-/** Runs a helper program (git, rg) to its end, with a limit on time and on output. */
+/** Runs a program (git, rg) with limits on time and output. */
 
 import { spawn } from 'node:child_process';
 
-/** Most bytes of standard output that are kept: an answer to the hub must fit into one WebSocket message. */
+/** Limit on standard output, in bytes: the answer to the hub must fit into one WebSocket message. */
 export const MAX_OUTPUT = 12 * 1024 * 1024;
 
-/** How long a program may run: below the hub's own limit of 30 s for a call. */
-export const MAX_MS = 25_000;
+/** Time limit: below the hub's limit of 30 s for an RPC. */
+const TIMEOUT_MS = 25_000;
 
 /**
  * @param {string} program
  * @param {string[]} args
  * @param {{cwd: string, env?: Record<string, string | undefined>, maxOutput?: number, timeoutMs?: number}} options
- * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, truncated: boolean}>} `truncated`: the output
- *   went over the limit and the program was stopped there
- * @throws {Error} when the program cannot be started or runs too long
+ * @returns {Promise<{code: number | null, stdout: Buffer, stderr: string, truncated: boolean}>} `truncated`: the program
+ *   was killed because its output exceeded the limit
+ * @throws {Error} when the program cannot be started or exceeds the time limit
  */
-export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUTPUT, timeoutMs = MAX_MS }) {
+export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUTPUT, timeoutMs = TIMEOUT_MS }) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const chunks = [];
@@ -48,7 +48,7 @@ export function run(program, args, { cwd, env = process.env, maxOutput = MAX_OUT
     });
     child.once('close', (code) => {
       clearTimeout(timer);
-      if (timedOut) reject(new Error(`${program} took longer than ${timeoutMs / 1000} s and was stopped.`));
+      if (timedOut) reject(new Error(`${program} exceeded its time limit of ${timeoutMs / 1000} s and was stopped.`));
       else resolve({ code, stdout: Buffer.concat(chunks), stderr: stderr.trim(), truncated });
     });
   });

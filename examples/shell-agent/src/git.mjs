@@ -1,30 +1,28 @@
-/** Git of the session's directory: status, per-file statistics and diffs, from the real `git`. */
+/** RPC methods for git: status, lines added and removed per file, and diffs, from the installed `git`. */
 
 import { lstat } from 'node:fs/promises';
 import path from 'node:path';
 import { MAX_OUTPUT, run } from './exec.mjs';
 import { resolveCwd, resolveInside } from './paths.mjs';
 
-/**
- * Settings that a repository could use to run programs of its choice are off, and paths are taken literally.
- */
-const SAFE = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
+/** Disables settings with which a repository can run programs; takes paths literally, not as patterns. */
+const SAFE_OPTIONS = ['-c', 'core.fsmonitor=false', '-c', 'core.quotepath=false', '--no-pager', '--literal-pathspecs'];
 
 const DIFF = ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--relative'];
 
 /**
- * Runs git, without what a repository's settings or this process's environment could make of it.
+ * Runs git with safe options and a clean environment.
  * @param {string[]} args
  * @param {string} cwd
  * @param {{timeoutMs?: number}} [options]
  */
 export async function git(args, cwd, options) {
   const env = { ...process.env, LC_ALL: 'C', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' };
-  // Inherited from a hook, these would send git to another repository than that of `cwd`.
+  // A process started from a git hook inherits these, and they override the repository of `cwd`.
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_EXTERNAL_DIFF'])
     delete env[name];
-  const result = await run('git', [...SAFE, ...args], { cwd, env, ...options });
-  if (result.truncated) throw new Error(`The answer of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
+  const result = await run('git', [...SAFE_OPTIONS, ...args], { cwd, env, ...options });
+  if (result.truncated) throw new Error(`The output of git is larger than ${MAX_OUTPUT / 1024 / 1024} MB.`);
   return result;
 }
 
@@ -34,19 +32,19 @@ export function gitError({ code, stderr }, cwd) {
   return stderr.split('\n')[0] || `git failed with exit code ${code}.`;
 }
 
-const WORDS = { M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied', U: 'conflicted' };
+const STATUS_BY_LETTER = { M: 'modified', T: 'typechange', A: 'added', D: 'deleted', R: 'renamed', C: 'copied', U: 'conflicted' };
 
 /**
  * Parses `git status --porcelain=v2 --branch -z`.
  * @param {string} text NUL-separated records
- * @param {string} [prefix] path of the directory inside the repository, with a trailing slash; taken off the paths
+ * @param {string} [prefix] path of the directory inside the repository, with a trailing slash; removed from the paths
  * @returns {{branch: string | null, oid: string | null, detached: boolean, upstream?: string, ahead?: number,
  *   behind?: number, files: {path: string, status: string, index: string, worktree: string, oldPath?: string}[]}}
- *   `index` and `worktree` are git's own letters, `.` for unchanged
+ *   `index` and `worktree` are git's letters, `.` for unchanged
  */
 export function parseStatus(text, prefix = '') {
   const result = { branch: null, oid: null, detached: false, files: [] };
-  const own = (name) => (name.startsWith(prefix) ? name.slice(prefix.length) : name);
+  const withoutPrefix = (name) => (name.startsWith(prefix) ? name.slice(prefix.length) : name);
   const records = text.split('\0');
   for (let i = 0; i < records.length; i += 1) {
     const record = records[i];
@@ -54,15 +52,16 @@ export function parseStatus(text, prefix = '') {
     if (kind === '#') {
       readHeader(result, record);
     } else if (kind === '1') {
-      result.files.push({ ...letters(record), path: own(fieldsAfter(record, 8)) });
+      result.files.push({ ...parseLetters(record), path: withoutPrefix(fieldsAfter(record, 8)) });
     } else if (kind === '2') {
       i += 1;
-      result.files.push({ ...letters(record), path: own(fieldsAfter(record, 9)), oldPath: own(records[i] ?? '') });
+      const oldPath = withoutPrefix(records[i] ?? '');
+      result.files.push({ ...parseLetters(record), path: withoutPrefix(fieldsAfter(record, 9)), oldPath });
     } else if (kind === 'u') {
-      const { index, worktree } = letters(record);
-      result.files.push({ status: 'conflicted', index, worktree, path: own(fieldsAfter(record, 10)) });
+      const { index, worktree } = parseLetters(record);
+      result.files.push({ status: 'conflicted', index, worktree, path: withoutPrefix(fieldsAfter(record, 10)) });
     } else if (kind === '?') {
-      result.files.push({ status: 'untracked', index: '?', worktree: '?', path: own(record.slice(2)) });
+      result.files.push({ status: 'untracked', index: '?', worktree: '?', path: withoutPrefix(record.slice(2)) });
     }
   }
   result.files = result.files.map(({ path: name, status, ...rest }) => ({ path: name, status, ...rest }));
@@ -84,15 +83,15 @@ function readHeader(result, record) {
   }
 }
 
-/** The state letters of a record; a rename or an addition in the index says more than a later edit. */
-function letters(record) {
+/** The status of a record. A rename, copy, addition or deletion in the index takes precedence over a later edit. */
+function parseLetters(record) {
   const index = record[2];
   const worktree = record[3];
-  const telling = 'RCAD'.includes(index) && worktree !== 'D' ? index : worktree === '.' ? index : worktree;
-  return { status: WORDS[telling] ?? 'modified', index, worktree };
+  const letter = 'RCAD'.includes(index) && worktree !== 'D' ? index : worktree === '.' ? index : worktree;
+  return { status: STATUS_BY_LETTER[letter] ?? 'modified', index, worktree };
 }
 
-/** What follows the first `count` space-separated fields: a path, which may itself contain spaces. */
+/** The text after the first `count` space-separated fields: a path, which may contain spaces. */
 function fieldsAfter(record, count) {
   let at = 0;
   for (let i = 0; i < count; i += 1) at = record.indexOf(' ', at) + 1;
@@ -114,7 +113,7 @@ export function parseNumstat(text) {
     const file = { path: match[3], added: binary ? 0 : Number(match[1]), removed: binary ? 0 : Number(match[2]) };
     if (binary) file.binary = true;
     if (file.path === '') {
-      // A rename: its two names follow in records of their own.
+      // A rename: the next two records are its old and new names.
       file.path = records[i + 2] ?? '';
       file.oldPath = records[i + 1] ?? '';
       i += 2;
@@ -125,8 +124,7 @@ export function parseNumstat(text) {
 }
 
 /**
- * The git methods for a session's directory.
- * @param {string} root the directory, resolved
+ * @param {string} root the session's directory, resolved
  */
 export function gitMethods(root) {
   return {
@@ -167,10 +165,10 @@ export function gitMethods(root) {
   };
 }
 
-/** The diff of a file that git does not track: against nothing, so that all of it shows. Empty for a tracked one. */
+/** The diff of an untracked file against /dev/null; empty for a tracked file. */
 async function untrackedDiff(where, filePath) {
   const info = await lstat(path.join(where, filePath)).catch(() => null);
-  // Anything else than a file could block the read (a pipe) or lead elsewhere (a link).
+  // Only regular files: a pipe would block the read, and a link can lead outside.
   if (!info?.isFile()) return '';
   const untracked = await git(['ls-files', '--others', '-z', '--', filePath], where);
   if (untracked.code !== 0 || untracked.stdout.length === 0) return '';
@@ -178,7 +176,7 @@ async function untrackedDiff(where, filePath) {
     ['diff', '--no-ext-diff', '--no-textconv', '--no-color', '--no-index', '--', '/dev/null', filePath],
     where,
   );
-  // With --no-index, exit code 1 says that there are differences.
+  // With --no-index, exit code 1 means that there are differences.
   if (result.code > 1) throw new Error(gitError(result, where));
   return result.stdout.toString('utf8');
 }

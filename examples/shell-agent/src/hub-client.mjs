@@ -1,26 +1,26 @@
-/** The hub's REST interface for command-line processes, under `/cli`. */
+/** A client of the hub's REST interface for CLIs, under `/cli`. */
 
 import { TOKEN_ADVICE } from './token.mjs';
 
-/** An answer of the hub that is not a success, or no answer at all (`status` 0). */
+/** An error response of the hub, or no response (`status` 0). */
 export class HubError extends Error {
   constructor(message, { status = 0, code = 'unreachable', reason = message } = {}) {
     super(message);
     this.status = status;
     this.code = code;
-    /** The message in short. */
+    /** A short form of the message, for a log line that already names the hub. */
     this.reason = reason;
   }
 
-  /** True when trying again later may help. */
-  get passing() {
+  /** True when a retry can succeed. */
+  get isTransient() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 }
 
 const TIMEOUT_MS = 15_000;
 
-/** Messages a page when catching up; the most the hub allows. */
+/** Messages per page of the history: the hub's maximum. */
 export const PAGE = 200;
 
 export class HubClient {
@@ -30,7 +30,7 @@ export class HubClient {
     this.token = token;
   }
 
-  /** The session of this tag, made when there is none. */
+  /** Returns the session with this tag, created if there is none. */
   async openSession(body) {
     return (await this.#call('POST', '/cli/sessions', body)).session;
   }
@@ -39,7 +39,7 @@ export class HubClient {
     return (await this.#call('GET', `/cli/sessions/${encodeURIComponent(id)}`)).session;
   }
 
-  /** At most `PAGE` messages above `afterSeq`, lowest first. */
+  /** Returns at most `PAGE` messages with a seq above `afterSeq`, in ascending order. */
   async messagesAfter(id, afterSeq) {
     const path = `/cli/sessions/${encodeURIComponent(id)}/messages?afterSeq=${afterSeq}&limit=${PAGE}`;
     return (await this.#call('GET', path)).messages;
@@ -71,18 +71,18 @@ export class HubClient {
     try {
       answer = JSON.parse(text);
     } catch {
-      // Not JSON: the status below says enough.
+      // Not JSON: reported below with the status.
     }
     if (!response.ok) {
       throw new HubError(
         response.status === 401
           ? `The hub does not accept the token. ${TOKEN_ADVICE}`
           : `The hub answered ${response.status} to ${method} ${path}: ${answer?.error ?? text.slice(0, 200)}`,
-        { status: response.status, code: answer?.code ?? 'http_error', reason: `it answers ${response.status}` },
+        { status: response.status, code: answer?.code ?? 'http_error', reason: `status ${response.status}` },
       );
     }
     if (answer === null || typeof answer !== 'object') {
-      throw new HubError(`What answers at ${this.hub} is not a hub: ${method} ${path} gave no JSON object.`, {
+      throw new HubError(`The server at ${this.hub} is not a hub: ${method} ${path} did not return a JSON object.`, {
         status: 400,
         code: 'not_a_hub',
       });
@@ -92,19 +92,19 @@ export class HubClient {
 }
 
 /**
- * Calls until the hub answers, as long as the failure is one that may pass.
+ * Calls the hub, and retries transient failures with exponential backoff.
  * @template T
  * @param {() => Promise<T>} call
  * @param {{forMs: number, onRetry?: (error: HubError) => void}} options
  * @returns {Promise<T>}
  */
-export async function withPatience(call, { forMs, onRetry = () => {} }) {
-  const until = Date.now() + forMs;
+export async function callWithRetry(call, { forMs, onRetry = () => {} }) {
+  const deadline = Date.now() + forMs;
   for (let pause = 250; ; pause = Math.min(pause * 2, 4000)) {
     try {
       return await call();
     } catch (error) {
-      if (!(error instanceof HubError) || !error.passing || Date.now() + pause > until) throw error;
+      if (!(error instanceof HubError) || !error.isTransient || Date.now() + pause > deadline) throw error;
       onRetry(error);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }

@@ -1,35 +1,35 @@
 /**
- * One Socket.IO connection to the hub's `/cli` namespace, which comes back by itself after every loss.
+ * One Socket.IO connection to the hub's `/cli` namespace, which reconnects after every loss.
  *
- * Events: `connect` (every time), `disconnect`, `update` (its body), `closed` with an `Error` when the hub will not have
- * this client at all.
+ * Events: `connect` (on every connection), `disconnect`, `update` (with its body), `closed` (with an `Error`, when the hub
+ * refused this client permanently), `ended` (when no further connection follows).
  */
 
 import { EventEmitter } from 'node:events';
 import { io } from 'socket.io-client';
 import { TOKEN_ADVICE } from './token.mjs';
 
-/** The hub refused the connection or the session for good. */
+/** The hub refused the connection or the session permanently. */
 export class RefusedError extends Error {}
 
-/** Reasons of CONNECT_ERROR that a second try does not change. */
-const FINAL = /invalid (token|namespace)|namespace/i;
+/** CONNECT_ERROR messages that concern the token: an immediate retry cannot succeed. */
+const TOKEN_REFUSED = /invalid (token|namespace)|namespace/i;
 
-/** How many times longer than after a loss the next try waits when the hub refuses the token. */
+/** Factor on the reconnect delay after the hub refused the token. */
 const REFUSED_FACTOR = 20;
 
 export class HubSocket extends EventEmitter {
   #socket;
-  #closed = false;
-  #accepted = false;
-  #retry = null;
-  #reported = '';
+  #isClosed = false;
+  #wasAccepted = false;
+  #retryTimer = null;
+  #lastReport = '';
 
   /**
    * @param {{hub: string, token: string, auth: Record<string, unknown>, bridged?: boolean,
    *   log: ReturnType<typeof import('./log.mjs').makeLog>, outage: import('./outage.mjs').Outage, ackMs?: number,
    *   reconnectMs?: number}} options
-   *   `bridged`: keep the token out of the upgrade, so that the hub only learns it from the CONNECT packet
+   *   `bridged`: send the token only in the CONNECT packet, not in the upgrade
    */
   constructor({ hub, token, auth, bridged = false, log, outage, ackMs = 8000, reconnectMs = 500 }) {
     super();
@@ -50,41 +50,41 @@ export class HubSocket extends EventEmitter {
       reconnectionDelayMax: Math.max(10_000, reconnectMs),
     });
     const socket = this.#socket;
-    outage.on('back', this.#hurry);
+    outage.on('restored', this.#reconnectNow);
     socket.on('connect', () => {
-      this.#accepted = true;
-      outage.back(this.name);
-      this.#reported = '';
+      this.#wasAccepted = true;
+      outage.reportConnected(this.name);
+      this.#lastReport = '';
       this.emit('connect');
     });
     socket.on('disconnect', (reason) => {
-      if (!this.#closed) outage.lost(this.name, reason);
+      if (!this.#isClosed) outage.reportLost(this.name, reason);
       this.emit('disconnect');
-      // When the server says goodbye, the client library leaves coming back to us.
+      // The client library does not reconnect after a disconnect by the server.
       if (reason === 'io server disconnect') this.#connectLater(reconnectMs);
     });
     socket.on('connect_error', (error) => {
-      if (!socket.active && FINAL.test(error.message)) {
-        if (!this.#accepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
-        outage.refused(this.name, error.message);
+      if (!socket.active && TOKEN_REFUSED.test(error.message)) {
+        if (!this.#wasAccepted) return this.fail(`The hub refused the connection: ${error.message}. ${TOKEN_ADVICE}`);
+        outage.reportRefused(this.name, error.message);
         return this.#connectLater(REFUSED_FACTOR * reconnectMs);
       }
-      outage.lost(this.name, error.message);
+      outage.reportLost(this.name, error.message);
       if (!socket.active) this.#connectLater(2000);
     });
     socket.on('update', (update) => this.emit('update', update?.body ?? {}));
     socket.on('error', (error) => {
       const { message = 'unknown error', code, scope, id } = error ?? {};
-      const own = id === undefined || id === auth.sessionId || id === auth.machineId;
-      if (own && (code === 'access-denied' || code === 'not-found')) {
-        this.fail(`The hub says of this ${scope ?? 'connection'}: ${message}.`);
+      const isOwn = id === undefined || id === auth.sessionId || id === auth.machineId;
+      if (isOwn && (code === 'access-denied' || code === 'not-found')) {
+        this.fail(`The hub refused this ${scope ?? 'connection'}: ${message}.`);
       } else {
-        this.#report(`the hub reports: ${message}${code ? ` (${code})` : ''}`);
+        this.#report(`error from the hub: ${message}${code ? ` (${code})` : ''}`);
       }
     });
   }
 
-  get connected() {
+  get isConnected() {
     return this.#socket.connected;
   }
 
@@ -92,69 +92,69 @@ export class HubSocket extends EventEmitter {
     this.#socket.connect();
   }
 
-  /** Ends for good, with a reason for whoever listens to `closed`. */
+  /** Closes permanently and emits `closed` with the message. */
   fail(message) {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     this.close();
     this.emit('closed', new RefusedError(message));
   }
 
   close() {
-    this.#closed = true;
-    clearTimeout(this.#retry);
-    this.outage.off('back', this.#hurry);
+    this.#isClosed = true;
+    clearTimeout(this.#retryTimer);
+    this.outage.off('restored', this.#reconnectNow);
     this.#socket.disconnect();
-    this.outage.forget(this.name);
+    this.outage.remove(this.name);
     this.emit('ended');
   }
 
-  /** Drops the connection, which then comes back: for when the hub stopped answering on this one. */
-  cycle() {
-    if (this.#closed) return;
-    this.log.debug(`${this.name}: no answer, connecting anew`);
+  /** Closes the connection, so that the client library opens a new one: for a connection on which the hub stopped answering. */
+  reconnect() {
+    if (this.#isClosed) return;
+    this.log.debug(`${this.name}: no answer, reconnecting`);
     this.#socket.io.engine?.close();
   }
 
-  /** Answers the hub's calls with `handler({method, params}, ack)`. */
-  onCall(handler) {
+  /** Sets the handler of the hub's RPCs: `handler({method, params}, ack)`. */
+  onRpc(handler) {
     this.#socket.on('rpc-request', handler);
   }
 
-  /** Sends an event; without a connection it is dropped (false), never kept for later. */
+  /** Sends an event. Without a connection the event is dropped and the result is false. */
   send(event, payload) {
-    if (!this.connected) return false;
+    if (!this.isConnected) return false;
     this.#socket.emit(event, payload);
     return true;
   }
 
   /**
    * Sends an event on this connection and waits for its acknowledgement.
-   * @returns {Promise<{ack: any} | null>} null: no connection, it was lost, or no answer in time
+   * @returns {Promise<{ack: any} | null>} null: not connected, connection lost, or timeout
    */
-  async ask(event, payload, ackMs = this.ackMs) {
-    if (!this.connected) return null;
+  async sendWithAck(event, payload, ackMs = this.ackMs) {
+    if (!this.isConnected) return null;
     return new Promise((resolve) => {
       this.#socket.timeout(ackMs).emit(event, payload, (error, ack) => resolve(error ? null : { ack }));
     });
   }
 
   /**
-   * Sends an event until it is acknowledged, over as many connections as that takes. The hub may see it more than once.
+   * Sends an event until it is acknowledged, over any number of connections. The hub may receive it more than once.
    * @returns {Promise<any>} the acknowledgement
    * @throws {RefusedError} when this socket was closed
    */
-  async request(event, payload) {
+  async sendUntilAcked(event, payload) {
     for (;;) {
       await this.whenConnected();
-      const answer = await this.ask(event, payload);
+      const answer = await this.sendWithAck(event, payload);
       if (answer) return answer.ack;
-      if (this.connected) this.cycle();
+      if (this.isConnected) this.reconnect();
     }
   }
 
   async whenConnected() {
-    while (!this.connected) {
-      if (this.#closed) throw new RefusedError('The connection to the hub is closed.');
+    while (!this.isConnected) {
+      if (this.#isClosed) throw new RefusedError('The connection to the hub is closed.');
       await new Promise((resolve) => {
         const done = () => {
           this.off('connect', done);
@@ -167,23 +167,23 @@ export class HubSocket extends EventEmitter {
     }
   }
 
-  /** A sign of life may get the same error every few seconds: it is told once on a connection. */
+  /** Logs an error once per connection: each keep-alive may get the same one. */
   #report(text) {
-    if (text === this.#reported) this.log.debug(text);
+    if (text === this.#lastReport) this.log.debug(text);
     else this.log.warn(text);
-    this.#reported = text;
+    this.#lastReport = text;
   }
 
-  /** The hub is there again, as another connection found: what waits for its next try tries now. */
-  #hurry = () => {
-    if (this.connected || !this.outage.misses(this.name)) return;
-    clearTimeout(this.#retry);
+  /** Reconnects without waiting for the retry timer, after another connection reached the hub. */
+  #reconnectNow = () => {
+    if (this.isConnected || !this.outage.isWaiting(this.name)) return;
+    clearTimeout(this.#retryTimer);
     this.#socket.disconnect().connect();
   };
 
   #connectLater(ms) {
-    if (this.#closed) return;
-    clearTimeout(this.#retry);
-    this.#retry = setTimeout(() => this.#socket.connect(), ms);
+    if (this.#isClosed) return;
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => this.#socket.connect(), ms);
   }
 }

@@ -1,24 +1,21 @@
-/**
- * Messages from the hub: live ones and those of the history, each handed on exactly once, in the order of their seq.
- */
+/** Messages from the hub, live and from the history: each is delivered exactly once, in the order of the seqs. */
 
+/** Live messages buffered while the history is read; if there are more, they are read from the history. */
+const MAX_BUFFERED = 500;
 
-/** Live messages kept while the history is read; above that they are read from the history, too. */
-const MAX_HELD = 500;
-
-/** Seqs of own messages kept while one before them is missing. */
+/** Seqs of own messages remembered while an earlier message is missing. */
 const MAX_OWN = 10_000;
 
 export class Inbox {
-  #catching = null;
-  #again = false;
-  #held = [];
-  #own = new Set();
+  #catchUp = null;
+  #mustReread = false;
+  #buffered = [];
+  #ownSeqs = new Set();
 
   /**
    * @param {{fetchAfter: (seq: number) => Promise<{seq: number}[]>, onMessage: (message: any) => void, startSeq: number,
    *   isConnected: () => boolean, onError?: (error: Error) => void, retryMs?: number}} options
-   *   `fetchAfter` answers a page of messages above a seq, lowest first; an empty one at the end
+   *   `fetchAfter` returns a page of messages above a seq in ascending order, and an empty page at the end
    */
   constructor({ fetchAfter, onMessage, startSeq, isConnected, onError = () => {}, retryMs = 1000 }) {
     this.fetchAfter = fetchAfter;
@@ -26,83 +23,83 @@ export class Inbox {
     this.isConnected = isConnected;
     this.onError = onError;
     this.retryMs = retryMs;
-    /** Highest seq that was handed on. */
-    this.seen = startSeq;
+    /** The highest delivered seq. */
+    this.lastSeq = startSeq;
   }
 
-  /** A message that came with a live `update`. */
-  live(message) {
+  /** Takes a message of a live `update`. */
+  receive(message) {
     if (typeof message?.seq !== 'number') return;
-    if (!this.#catching) {
+    if (!this.#catchUp) {
       this.#deliver(message);
-    } else if (this.#held.length < MAX_HELD) {
-      this.#held.push(message);
+    } else if (this.#buffered.length < MAX_BUFFERED) {
+      this.#buffered.push(message);
     } else {
-      this.#held = [];
-      this.#again = true;
+      this.#buffered = [];
+      this.#mustReread = true;
     }
   }
 
-  /** A message of this agent was stored under this seq: it need not be read from the history. */
-  own(seq) {
-    if (typeof seq !== 'number' || seq <= this.seen) return;
-    if (this.#own.size < MAX_OWN) this.#own.add(seq);
-    if (!this.#catching) this.#absorb();
+  /** Records that the hub stored a message of this agent under `seq`, so it need not be read from the history. */
+  skipOwn(seq) {
+    if (typeof seq !== 'number' || seq <= this.lastSeq) return;
+    if (this.#ownSeqs.size < MAX_OWN) this.#ownSeqs.add(seq);
+    if (!this.#catchUp) this.#deliverOwn();
   }
 
-  /** Reads what was missed, on every new connection. */
+  /** Reads missed messages from the history. To be called on every connection. */
   catchUp() {
-    if (this.#catching) {
-      this.#again = true;
-      return this.#catching;
+    if (this.#catchUp) {
+      this.#mustReread = true;
+      return this.#catchUp;
     }
-    this.#catching = this.#read().finally(() => {
-      this.#catching = null;
+    this.#catchUp = this.#readHistory().finally(() => {
+      this.#catchUp = null;
     });
-    return this.#catching;
+    return this.#catchUp;
   }
 
-  async #read() {
+  async #readHistory() {
     do {
-      this.#again = false;
+      this.#mustReread = false;
       for (;;) {
         let page;
         try {
-          page = await this.fetchAfter(this.seen);
+          page = await this.fetchAfter(this.lastSeq);
         } catch (error) {
           this.onError(error);
-          // Without a connection the next one starts this again, and what was held is part of the history then.
+          // The next connection calls `catchUp` again, which then also reads the buffered messages.
           if (!this.isConnected()) {
-            this.#held = [];
+            this.#buffered = [];
             return;
           }
           await new Promise((resolve) => setTimeout(resolve, this.retryMs));
           continue;
         }
-        const before = this.seen;
+        const before = this.lastSeq;
         for (const message of page) this.#deliver(message);
-        // A page can be short of `limit` and not the last: it also ends after some megabytes.
-        if (this.seen === before) break;
+        // The length of a page does not show whether it is the last one: a page is also limited in bytes.
+        if (this.lastSeq === before) break;
       }
-      const held = this.#held.sort((a, b) => a.seq - b.seq);
-      this.#held = [];
-      if (!this.#again) for (const message of held) this.#deliver(message);
-    } while (this.#again);
+      const buffered = this.#buffered.sort((a, b) => a.seq - b.seq);
+      this.#buffered = [];
+      if (!this.#mustReread) for (const message of buffered) this.#deliver(message);
+    } while (this.#mustReread);
   }
 
   #deliver(message) {
-    if (message.seq <= this.seen) return;
-    this.seen = message.seq;
-    this.#own.delete(message.seq);
+    if (message.seq <= this.lastSeq) return;
+    this.lastSeq = message.seq;
+    this.#ownSeqs.delete(message.seq);
     this.onMessage(message);
-    this.#absorb();
+    this.#deliverOwn();
   }
 
-  /** Passes over this agent's own messages as far as no other may be missing before them. */
-  #absorb() {
-    while (this.#own.delete(this.seen + 1)) {
-      this.seen += 1;
-      this.onMessage({ seq: this.seen, content: null });
+  /** Delivers own messages without content, as long as no seq before them is missing. */
+  #deliverOwn() {
+    while (this.#ownSeqs.delete(this.lastSeq + 1)) {
+      this.lastSeq += 1;
+      this.onMessage({ seq: this.lastSeq, content: null });
     }
   }
 }

@@ -1,69 +1,71 @@
-/** Locks between processes: a small file that names its holder. A holder that died does not count. */
+/**
+ * Lock files: at most one running process holds a lock. The file has the holder's process id and start time; the lock of a
+ * process that no longer runs is stale, and is removed.
+ */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 
-/** Locks held by this very process, which a process id alone would not tell from those of a predecessor. */
+/** Locks held by this process. A file with this process id that is not among them is stale: the id was reused. */
 const held = new Set();
 
-/** Somebody else holds the lock. */
-export class HeldError extends Error {
+/** Another holder has the lock. */
+export class LockHeldError extends Error {
   constructor(file, pid) {
-    super(`Process ${pid} holds ${file}.`);
+    super(`Process ${pid} holds the lock ${file}.`);
     this.file = file;
     this.pid = pid;
   }
 }
 
 /**
- * Takes a lock.
  * @param {string} file
- * @returns {() => void} gives it back
- * @throws {HeldError} when a living process holds it
+ * @returns {() => void} releases the lock
+ * @throws {LockHeldError} when a running process holds it
  */
 export function acquire(file) {
-  const holder = JSON.stringify({ pid: process.pid, born: bornAt(process.pid) });
+  const holder = JSON.stringify({ pid: process.pid, born: startTimeOf(process.pid) });
   for (let tries = 0; tries < 100; tries += 1) {
-    if (put(file, holder)) {
+    if (createFile(file, holder)) {
       held.add(file);
-      let mine = true;
+      let isReleased = false;
       return () => {
-        if (!mine) return;
-        mine = false;
+        if (isReleased) return;
+        isReleased = true;
         held.delete(file);
         rmSync(file, { force: true });
       };
     }
     const found = read(file);
     const { pid, born } = parse(found);
-    if (pid === process.pid ? held.has(file) : isRunning(pid, born)) throw new HeldError(file, pid);
-    if (found !== undefined) discard(file, found);
+    if (pid === process.pid ? held.has(file) : isRunning(pid, born)) throw new LockHeldError(file, pid);
+    removeStale(file, found);
   }
-  throw new Error(`Cannot lock ${file}.`);
+  throw new Error(`Cannot lock ${file}: other processes keep changing it.`);
 }
 
-/** Makes the file with all of its text at once, so that nobody reads a part of it; false when it is there already. */
-function put(file, text) {
-  const fresh = `${file}.${randomUUID()}`;
-  writeFileSync(fresh, text, { mode: 0o600 });
+/** Creates the file atomically with its content; false when it exists. */
+function createFile(file, text) {
+  const temporary = `${file}.${randomUUID()}`;
+  writeFileSync(temporary, text, { mode: 0o600 });
   try {
-    linkSync(fresh, file);
+    linkSync(temporary, file);
     return true;
   } catch (error) {
     if (error.code !== 'EEXIST') throw error;
     return false;
   } finally {
-    rmSync(fresh, { force: true });
+    rmSync(temporary, { force: true });
   }
 }
 
 /**
- * Takes a dead holder's file away. Of two that find it only one may, and it looks again first: the other would take away
- * the file of somebody who was faster.
+ * Removes a stale lock. Two processes may find it, and the slower one must not remove the lock that the faster one has
+ * acquired since. Hence the claim file, and the second read.
  */
-function discard(file, stale) {
+function removeStale(file, stale) {
   const claim = `${file}.${createHash('sha256').update(stale).digest('hex').slice(0, 16)}`;
-  if (!put(claim, String(process.pid))) return;
+  if (!createFile(claim, String(process.pid))) return;
   try {
     if (read(file) === stale) rmSync(file, { force: true });
   } finally {
@@ -94,12 +96,12 @@ function isRunning(pid, born) {
   } catch (error) {
     if (error.code !== 'EPERM') return false;
   }
-  // A process id is used again; the time of birth tells the two apart where the system shows it.
-  return born === '' || bornAt(pid) === born;
+  // Process ids are reused; the start time distinguishes the processes, where it is known.
+  return born === '' || startTimeOf(pid) === born;
 }
 
-/** Start time of a process as Linux shows it, else an empty text. */
-function bornAt(pid) {
+/** The start time of a process in clock ticks since boot (field 22 of /proc/PID/stat); empty on other systems than Linux. */
+function startTimeOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';

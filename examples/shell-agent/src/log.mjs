@@ -1,4 +1,4 @@
-/** Log lines for the person at the terminal, on standard error so that standard output stays clean. */
+/** The log, on standard error: standard output has only the ids that other programs read. */
 
 /**
  * @param {{verbose?: boolean, write?: (line: string) => void}} [options]

@@ -1,4 +1,4 @@
-/** The machine side: this computer as the hub sees it, on which sessions can be started. */
+/** The machine at the hub: its connection, its methods and its metadata. The web console starts sessions on it. */
 
 import { arch, homedir, hostname, platform } from 'node:os';
 import path from 'node:path';
@@ -9,15 +9,15 @@ import { VERSION } from './metadata.mjs';
 import { RpcServer } from './rpc.mjs';
 import { Versioned } from './versioned.mjs';
 
-/** How often the hub hears that the machine is alive; it gives up after 45 s of silence. */
+/** Interval of the keep-alive. The hub considers a machine offline after 45 s without one. */
 const ALIVE_MS = 20_000;
 
 export class Machine {
   #timer = null;
 
   /**
-   * Creates or finds the machine at the hub. Nothing is connected yet: see `connect`.
-   * @param {Record<string, any>} options as of `startApp`, with `client`, `outage`, `spawner`, `root`, `machineId`, `log`
+   * Creates or finds the machine at the hub, without connecting.
+   * @param {Record<string, any>} options of `startApp`, with `client`, `outage`, `spawner`, `root`, `machineId`, `log`
    * @returns {Promise<Machine>}
    */
   static async open(options) {
@@ -36,7 +36,7 @@ export class Machine {
       directories: options.spawner.directories,
     };
     const open = () => options.client.openMachine({ id: options.machineId, metadata, runnerState });
-    const machine = await options.outage.call('machine', open, options.patienceMs);
+    const machine = await options.outage.call('machine', open, options.startTimeoutMs);
     return new Machine(options, { machine, metadata, runnerState });
   }
 
@@ -57,7 +57,7 @@ export class Machine {
       reconnectMs: options.reconnectMs,
       auth: { machineId: this.id, clientType: 'machine-scoped' },
     });
-    const request = (event, payload) => this.socket.request(event, payload);
+    const request = (event, payload) => this.socket.sendUntilAcked(event, payload);
     const scope = { machineId: this.id };
     this.metadata = new Versioned({
       request,
@@ -75,8 +75,8 @@ export class Machine {
       value: machine.runnerState,
       version: machine.runnerStateVersion,
     });
-    // A session whose process died cannot say so itself, and would be thought alive until the hub misses its signs of life.
-    spawner.onDied = (sid) => this.socket.send('session-end', { sid, time: Date.now() });
+    // Without this, a session whose process crashed stays active until its keep-alive times out.
+    spawner.onCrash = (sid) => this.socket.send('session-end', { sid, time: Date.now() });
     this.rpc = new RpcServer({
       socket: this.socket,
       scopeId: this.id,
@@ -88,7 +88,7 @@ export class Machine {
     });
     this.socket.on('connect', () => {
       this.rpc.register();
-      this.#alive();
+      this.#sendAlive();
     });
     this.socket.on('update', (body) => {
       if (body.t !== 'update-machine' || body.machineId !== this.id) return;
@@ -97,35 +97,35 @@ export class Machine {
     });
   }
 
-  /** Connects, and stays connected until `end`. Settled at the first connection. */
+  /** Connects, and reconnects until `end`. Resolves at the first connection. */
   async connect() {
-    this.#timer = setInterval(() => this.#alive(), this.aliveMs);
+    this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
     this.socket.connect();
     await this.socket.whenConnected();
-    await this.socket.ask('ping', {}, 1500);
-    this.#put(this.metadata, this.ownMetadata);
-    this.#put(this.runnerState, this.ownState);
+    await this.socket.sendWithAck('ping', {}, 1500);
+    this.#merge(this.metadata, this.ownMetadata);
+    this.#merge(this.runnerState, this.ownState);
   }
 
   async end() {
     clearInterval(this.#timer);
-    if (this.socket.connected) {
+    if (this.socket.isConnected) {
       let timer;
       await Promise.race([
-        this.#put(this.runnerState, { status: 'stopped', stoppedAt: Date.now() }),
+        this.#merge(this.runnerState, { status: 'stopped', stoppedAt: Date.now() }),
         new Promise((resolve) => {
           timer = setTimeout(resolve, 2000);
         }),
       ]);
       clearTimeout(timer);
       this.rpc.unregister();
-      await this.socket.ask('ping', {}, 1500);
+      await this.socket.sendWithAck('ping', {}, 1500);
     }
     this.socket.close();
   }
 
-  /** Sets a value's own fields and leaves those of others alone. */
-  #put(versioned, own) {
+  /** Sets this process's fields of a value, and leaves the other fields unchanged. */
+  #merge(versioned, own) {
     return versioned
       .mutate((current) => {
         const next = { ...current, ...own };
@@ -134,7 +134,7 @@ export class Machine {
       .catch((error) => this.log.debug(error.message));
   }
 
-  #alive() {
+  #sendAlive() {
     this.socket.send('machine-alive', { machineId: this.id, time: Date.now() });
   }
 }

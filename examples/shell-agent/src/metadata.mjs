@@ -1,4 +1,4 @@
-/** The metadata of a session, as far as the process that serves it knows them. */
+/** The session metadata that the process serving the session publishes. */
 
 import { homedir, hostname, platform } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
@@ -9,7 +9,7 @@ export const VERSION = '0.1.0';
 
 /**
  * @param {{root: string, flavor: string, name?: string, machineId: string, startedByRunner?: boolean}} options
- * @param {string} agentId the agent's own id of the session
+ * @param {string} agentId the agent's id of the session
  */
 export async function describeSession({ root, flavor, name, machineId, startedByRunner = false }, agentId) {
   const worktree = await describeWorktree(root);
@@ -35,13 +35,13 @@ export async function describeSession({ root, flavor, name, machineId, startedBy
 }
 
 /**
- * The metadata at the hub, which may be those of an earlier run, brought up to this one.
+ * Merges this process's metadata into the hub's, which may be those of an earlier process or of an archived session.
  * @param {any} current
- * @param {Record<string, unknown>} own as `describeSession` gives them
+ * @param {Record<string, unknown>} own from `describeSession`
  */
-export function revived(current, own) {
-  const { archivedBy: _by, archiveReason: _why, ...kept } = current ?? {};
-  const next = { ...kept, ...own };
-  if (kept.lifecycleState === 'running') next.lifecycleStateSince = kept.lifecycleStateSince;
+export function mergeMetadata(current, own) {
+  const { archivedBy: _archivedBy, archiveReason: _archiveReason, ...others } = current ?? {};
+  const next = { ...others, ...own };
+  if (others.lifecycleState === 'running') next.lifecycleStateSince = others.lifecycleStateSince;
   return isDeepStrictEqual(next, current) ? current : next;
 }

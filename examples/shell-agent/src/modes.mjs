@@ -1,6 +1,6 @@
-/** Permission and model modes: which are valid for an agent kind, and what each means for a shell. */
+/** Permission and model modes: which are valid for an agent kind, and what a permission mode means for a command. */
 
-/** Modes valid per agent kind (PROTOCOL.md, "Basics"). A kind that is not listed knows `default` only. */
+/** Valid modes per agent kind (PROTOCOL.md, "Basics"). Other kinds have only `default`. */
 const VALID = {
   alpha: ['default', 'acceptEdits', 'bypassPermissions', 'plan'],
   beta: ['default', 'read-only', 'safe-yolo', 'yolo'],
@@ -9,32 +9,31 @@ const VALID = {
   gamma: ['default', 'plan', 'ask', 'yolo'],
 };
 
+/** Model modes, which only the kind `alpha` has. */
 const MODELS = ['default', 'model_fast', 'model_strong'];
 
 export function isValidMode(flavor, mode) {
   return (Object.hasOwn(VALID, flavor) ? VALID[flavor] : ['default']).includes(mode);
 }
 
-/** Only alpha has model modes. */
 export function isValidModel(flavor, model) {
   return flavor === 'alpha' && MODELS.includes(model);
 }
 
-/** The mode of this agent kind that approves everything, or null when it has none. */
-export function freeMode(flavor) {
+/** The mode of an agent kind that approves everything, or null when it has none. */
+export function autoApproveMode(flavor) {
   return ['bypassPermissions', 'yolo'].find((mode) => isValidMode(flavor, mode)) ?? null;
 }
 
 /**
- * What a mode means for a command. A shell command may change files as well as anything else, so `acceptEdits` asks and
- * `read-only` never runs one.
+ * Decides whether a command runs. A shell command can change more than files, so `acceptEdits` asks and `read-only` runs
+ * none.
  * @param {string} mode
  * @param {string} command
- * @param {boolean} isPlain whether the shell is as it was at its start: what an earlier command has set may make anything
- *   of a harmless word
+ * @param {boolean} isUnmodified whether the shell is as at its start. In a modified one, `ls` may be another program.
  * @returns {'run' | 'ask' | 'never'}
  */
-export function verdict(mode, command, isPlain) {
+export function decideByMode(mode, command, isUnmodified) {
   switch (mode) {
     case 'bypassPermissions':
     case 'yolo':
@@ -43,7 +42,7 @@ export function verdict(mode, command, isPlain) {
     case 'read-only':
       return 'never';
     case 'safe-yolo':
-      return isPlain && isHarmless(command) ? 'run' : 'ask';
+      return isUnmodified && isReadOnly(command) ? 'run' : 'ask';
     default:
       return 'ask';
   }
@@ -51,8 +50,8 @@ export function verdict(mode, command, isPlain) {
 
 const READERS = new Set(['ls', 'pwd', 'cat', 'head', 'tail', 'wc', 'whoami', 'echo']);
 
-/** True for a plain call of a well-known reading program on paths below the directory; nothing a shell would interpret. */
-export function isHarmless(command) {
+/** True for one call of a known reading program on relative paths, without characters that a shell interprets. */
+export function isReadOnly(command) {
   if (!/^[A-Za-z0-9 _./:,@+=-]+$/.test(command)) return false;
   const words = command.trim().split(/ +/);
   if (words.some((word) => word.startsWith('/') || word.split('/').includes('..') || word.includes('='))) return false;

@@ -1,17 +1,17 @@
 /**
- * What the person at the terminal hears of a hub that is away: once that it is, once that it is back.
+ * Logs the loss and the return of the hub once each, however many connections notice it.
  *
- * Event: `back`, when one of those who miss the hub has found it. The others need not wait for their next try.
+ * Event: `restored`, when a connection reached the hub again. The others then reconnect at once.
  */
 
 import { EventEmitter } from 'node:events';
-import { withPatience } from './hub-client.mjs';
+import { callWithRetry } from './hub-client.mjs';
 import { TOKEN_ADVICE } from './token.mjs';
 
 export class Outage extends EventEmitter {
-  /** Who misses the hub: several connections may, for the same reason. */
-  #missing = new Set();
-  #refused = false;
+  /** Names of the connections that are waiting for the hub. */
+  #waiting = new Set();
+  #isRefused = false;
 
   /** @param {{hub: string, log: ReturnType<typeof import('./log.mjs').makeLog>}} options */
   constructor({ hub, log }) {
@@ -21,68 +21,68 @@ export class Outage extends EventEmitter {
   }
 
   /**
-   * @param {string} who
-   * @param {string} why
+   * @param {string} name of the connection
+   * @param {string} reason
    */
-  lost(who, why) {
-    this.log.debug(`${who}: ${why}`);
-    if (this.#missing.size === 0) {
+  reportLost(name, reason) {
+    this.log.debug(`${name}: ${reason}`);
+    if (this.#waiting.size === 0) {
       this.log.warn(
-        `The hub at ${this.hub} is away (${why}). Is it running? \`npm run dev\` starts one on this computer, --hub names` +
-          ' another. Until it is back, this waits and tries again without a word.',
+        `Cannot reach the hub at ${this.hub} (${reason}); retrying. If it is not running, start it with \`npm run dev\`,` +
+          ' or name another hub with --hub.',
       );
     }
-    this.#missing.add(who);
+    this.#waiting.add(name);
   }
 
   /**
-   * The hub is there and refuses a token that it took before. It may be that the hub is set up wrongly, and will be right
-   * again: until then nothing that was said here is given up.
-   * @param {string} who
-   * @param {string} why
+   * The hub refuses a token that it accepted before. The hub's configuration may be wrong for a while, so nothing is
+   * dropped.
+   * @param {string} name of the connection
+   * @param {string} reason
    */
-  refused(who, why) {
-    this.log.debug(`${who}: ${why}`);
-    this.#missing.add(who);
-    if (this.#refused) return;
-    this.#refused = true;
+  reportRefused(name, reason) {
+    this.log.debug(`${name}: ${reason}`);
+    this.#waiting.add(name);
+    if (this.#isRefused) return;
+    this.#isRefused = true;
     this.log.warn(
-      `The hub at ${this.hub} does not take the token any more (${why}). ${TOKEN_ADVICE} Until it does, this waits and` +
-        ' tries again, and keeps what was said meanwhile. Ctrl-C gives up.',
+      `The hub at ${this.hub} no longer accepts the token (${reason}). ${TOKEN_ADVICE} Retrying; unsent messages are kept.` +
+        ' Ctrl-C stops.',
     );
   }
 
-  /** @param {string} who */
-  misses(who) {
-    return this.#missing.has(who);
+  /** @param {string} name of the connection */
+  isWaiting(name) {
+    return this.#waiting.has(name);
   }
 
-  /** @param {string} who */
-  back(who) {
-    this.log.debug(`${who}: connected`);
-    this.#refused = false;
-    if (!this.#missing.delete(who)) return;
-    if (this.#missing.size === 0) this.log.info('The hub is back.');
-    this.emit('back');
+  /** @param {string} name of the connection */
+  reportConnected(name) {
+    this.log.debug(`${name}: connected`);
+    this.#isRefused = false;
+    if (!this.#waiting.delete(name)) return;
+    if (this.#waiting.size === 0) this.log.info('Connected to the hub again.');
+    this.emit('restored');
   }
 
-  /** It will not come back, and waits for nothing. @param {string} who */
-  forget(who) {
-    this.#missing.delete(who);
+  /** Removes a connection that was closed. @param {string} name */
+  remove(name) {
+    this.#waiting.delete(name);
   }
 
   /**
-   * Calls until the hub answers.
+   * Calls the hub and retries transient failures.
    * @template T
-   * @param {string} who
+   * @param {string} name of the caller
    * @param {() => Promise<T>} call
-   * @param {number} forMs how long it may be away
+   * @param {number} forMs how long to retry
    * @returns {Promise<T>}
    * @throws {import('./hub-client.mjs').HubError}
    */
-  async call(who, call, forMs) {
-    const answer = await withPatience(call, { forMs, onRetry: (error) => this.lost(who, error.reason) });
-    this.back(who);
+  async call(name, call, forMs) {
+    const answer = await callWithRetry(call, { forMs, onRetry: (error) => this.reportLost(name, error.reason) });
+    this.reportConnected(name);
     return answer;
   }
 }

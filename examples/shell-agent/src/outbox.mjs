@@ -1,39 +1,41 @@
 /**
- * Messages on their way to the hub: in order, none lost, none twice.
+ * The queue of messages to the hub: in order, each stored exactly once.
  *
- * Each has a `localId`, by which the hub recognizes one that it already has. What is not acknowledged when the connection
- * ends goes out again on the next one. After a refusal that passes nothing new goes out until all that was under way is
- * answered: then what was refused goes first, so that only what the hub took beside it can stand before it. Memory is
- * bounded: when the outbox is full, `push` waits, and with it whoever produces the messages.
+ * The hub detects duplicates by `localId`. Unacknowledged messages are sent again on the next connection. After a
+ * transient refusal nothing is sent until all in-flight messages are answered; then the refused ones are sent first. So a
+ * refused message falls behind only those that were in flight with it. Memory is bounded: while the outbox is full, `push`
+ * waits, which slows the command that produces the output.
  */
 
 import { randomUUID } from 'node:crypto';
 
-/** Refusals that no second try can change. */
-const FINAL = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
-/** Refusals that pass: these messages are kept however long it takes. */
-const PASSING = /unavailable|overloaded|timeout|busy|rate/;
-const TRIES = 5;
-const MAX_PATIENCE_MS = 60_000;
+/** Error codes of permanent refusals: the message is dropped. */
+const PERMANENT = /^(bad[-_]|invalid|too[-_]large|payload|not[-_]found|access[-_]denied|forbidden|unauthorized)/;
+/** Error codes of transient refusals: the message is retried without a limit. */
+const TRANSIENT = /unavailable|overloaded|timeout|busy|rate/;
+/** Attempts after refusals with any other code. */
+const MAX_TRIES = 5;
+const MAX_ACK_TIMEOUT_MS = 60_000;
+const MAX_PAUSE_MS = 15_000;
 
 export class Outbox {
   #items = new Map();
   #bytes = 0;
   #inFlight = 0;
   #epoch = 0;
-  #refused = false;
-  #pause = null;
+  #isPaused = false;
+  #pauseTimer = null;
   #pauseMs = 0;
-  #patience;
-  #turn = Promise.resolve();
+  #ackTimeoutMs;
+  #lastPush = Promise.resolve();
   #waiting = new Set();
-  #closed = false;
+  #isClosed = false;
 
   /**
-   * @param {{socket: {connected: boolean, ask: Function, cycle: () => void}, sid: string,
+   * @param {{socket: {isConnected: boolean, sendWithAck: Function, reconnect: () => void}, sid: string,
    *   log: {warn: (text: string) => void}, maxBytes?: number, window?: number, retryMs?: number,
-   *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: how many messages may be
-   *   unacknowledged at a time; `onStored` is told the seq and the local id of each message that the hub has stored
+   *   ackMs?: number, onStored?: (seq: number, localId: string) => void}} options `window`: limit on in-flight messages;
+   *   `onStored`: called for each message that the hub has stored
    */
   constructor({
     socket,
@@ -53,76 +55,75 @@ export class Outbox {
     this.retryMs = retryMs;
     this.ackMs = ackMs;
     this.onStored = onStored;
-    this.#patience = ackMs;
+    this.#ackTimeoutMs = ackMs;
   }
 
-  /** Messages that are not acknowledged yet. */
+  /** Number of unacknowledged messages. */
   get size() {
     return this.#items.size;
   }
 
-  /** Their size in bytes. */
+  /** Size of the unacknowledged messages in bytes. */
   get bytes() {
     return this.#bytes;
   }
 
   /**
-   * Hands a message over. Waits for room when the outbox is full.
+   * Appends a message, after waiting for space if the outbox is full.
    * @param {object} message the content, opaque to the hub
-   * @param {string} [localId] under which the hub may have it already
+   * @param {string} [localId] the idempotency key: the hub stores the messages of one key once
    * @returns {Promise<string>} its `localId`
    */
   push(message, localId = randomUUID()) {
-    const turn = this.#turn.then(async () => {
-      while (this.#bytes >= this.maxBytes && !this.#closed) await this.#change();
-      if (this.#closed) throw new Error('The session has ended; the message was not sent.');
+    const pushed = this.#lastPush.then(async () => {
+      while (this.#bytes >= this.maxBytes && !this.#isClosed) await this.#nextChange();
+      if (this.#isClosed) throw new Error('The session has ended; the message was not sent.');
       const bytes = Buffer.byteLength(JSON.stringify(message));
       this.#items.set(localId, { payload: { sid: this.sid, message, localId }, bytes, sent: false, tries: 0 });
       this.#bytes += bytes;
-      this.pump();
+      this.#sendPending();
       return localId;
     });
-    this.#turn = turn.catch(() => {});
-    return turn;
+    this.#lastPush = pushed.catch(() => {});
+    return pushed;
   }
 
-  /** To be called when the connection is up (again): everything that was not acknowledged goes out, in order. */
-  connected() {
-    this.#newEpoch();
-    this.pump();
+  /** Sends all unacknowledged messages in order. To be called on every connection. */
+  onConnected() {
+    this.#startEpoch();
+    this.#sendPending();
   }
 
   /** To be called when the connection is lost. */
-  disconnected() {
-    this.#newEpoch();
+  onDisconnected() {
+    this.#startEpoch();
   }
 
   /**
-   * Waits until everything is acknowledged.
-   * @returns {Promise<boolean>} false when time ran out first
+   * Waits until every message is acknowledged.
+   * @returns {Promise<boolean>} false on timeout
    */
   async flush(timeoutMs) {
-    let late = false;
+    let hasTimedOut = false;
     const timer = setTimeout(() => {
-      late = true;
-      this.#wake();
+      hasTimedOut = true;
+      this.#notifyChange();
     }, timeoutMs);
-    await Promise.race([this.#turn, this.#until(() => late)]);
-    await this.#until(() => late || this.#items.size === 0);
+    await Promise.race([this.#lastPush, this.#until(() => hasTimedOut)]);
+    await this.#until(() => hasTimedOut || this.#items.size === 0);
     clearTimeout(timer);
     return this.#items.size === 0;
   }
 
-  /** Takes no more messages and lets those who wait for room go. */
+  /** Stops sending. Waiting and later calls of `push` fail. */
   close() {
-    this.#closed = true;
-    clearTimeout(this.#pause);
-    this.#wake();
+    this.#isClosed = true;
+    clearTimeout(this.#pauseTimer);
+    this.#notifyChange();
   }
 
-  /** Sends what may be sent. */
-  pump() {
-    if (this.#refused || this.#closed || !this.socket.connected) return;
+  #sendPending() {
+    if (this.#isPaused || this.#isClosed || !this.socket.isConnected) return;
     const epoch = this.#epoch;
     for (const [localId, item] of this.#items) {
       if (this.#inFlight >= this.window) return;
@@ -130,79 +131,80 @@ export class Outbox {
       item.sent = true;
       this.#inFlight += 1;
       this.socket
-        .ask('message', item.payload, this.#patience)
-        .then((answer) => this.#answered(epoch, localId, item, answer));
+        .sendWithAck('message', item.payload, this.#ackTimeoutMs)
+        .then((answer) => this.#handleAnswer(epoch, localId, item, answer));
     }
   }
 
-  #answered(epoch, localId, item, answer) {
-    // An answer of an earlier connection: its messages are already waiting to be sent again.
+  #handleAnswer(epoch, localId, item, answer) {
+    // The answer belongs to an earlier connection, whose messages are already pending again.
     if (epoch !== this.#epoch) return;
     this.#inFlight -= 1;
     item.sent = false;
     if (answer === null) {
-      // Sending again behind what went out since would change the order; a new connection starts from the first.
-      if (this.socket.connected) {
-        this.#newEpoch();
-        // A hub that is merely slow gets more time with every round.
-        this.#patience = Math.min(this.#patience * 2, MAX_PATIENCE_MS);
-        this.socket.cycle();
+      // Sending it again on this connection would put it behind later messages. A new connection sends all in order.
+      if (this.socket.isConnected) {
+        this.#startEpoch();
+        // The hub may be slow rather than unreachable.
+        this.#ackTimeoutMs = Math.min(this.#ackTimeoutMs * 2, MAX_ACK_TIMEOUT_MS);
+        this.socket.reconnect();
       }
       return;
     }
     if (answer.ack?.ok === true) {
       this.#pauseMs = 0;
-      this.#patience = this.ackMs;
+      this.#ackTimeoutMs = this.ackMs;
       this.onStored(answer.ack.seq, localId);
       this.#remove(localId, item);
     } else {
-      this.#refuse(localId, item, answer.ack ?? {});
+      this.#handleRefusal(localId, item, answer.ack ?? {});
     }
-    if (this.#refused && this.#inFlight === 0) this.#pumpLater();
-    this.pump();
+    if (this.#isPaused && this.#inFlight === 0) this.#resumeLater();
+    this.#sendPending();
   }
 
-  #refuse(localId, item, { code = '', error, reason }) {
+  #handleRefusal(localId, item, { code = '', error, reason }) {
     item.tries += 1;
-    if (FINAL.test(code) || (item.tries >= TRIES && !PASSING.test(code))) {
-      this.log.warn(`the hub did not take a message, it is dropped: ${error ?? reason ?? (code || 'no reason given')}`);
+    if (PERMANENT.test(code) || (item.tries >= MAX_TRIES && !TRANSIENT.test(code))) {
+      this.log.warn(`the hub refused a message, which is dropped: ${error ?? reason ?? (code || 'no reason given')}`);
       this.#remove(localId, item);
       return;
     }
-    this.#refused = true;
+    this.#isPaused = true;
   }
 
-  #pumpLater() {
-    this.#pauseMs = Math.min(Math.max(this.retryMs, this.#pauseMs * 2), 15_000);
-    this.#pause = setTimeout(() => {
-      this.#refused = false;
-      this.pump();
+  #resumeLater() {
+    this.#pauseMs = Math.min(Math.max(this.retryMs, this.#pauseMs * 2), MAX_PAUSE_MS);
+    this.#pauseTimer = setTimeout(() => {
+      this.#isPaused = false;
+      this.#sendPending();
     }, this.#pauseMs);
   }
 
   #remove(localId, item) {
     this.#items.delete(localId);
     this.#bytes -= item.bytes;
-    this.#wake();
+    this.#notifyChange();
   }
 
-  #newEpoch() {
+  /** Ignores answers that are still missing, and makes every message pending again. */
+  #startEpoch() {
     this.#epoch += 1;
     this.#inFlight = 0;
-    clearTimeout(this.#pause);
-    this.#refused = false;
+    clearTimeout(this.#pauseTimer);
+    this.#isPaused = false;
     for (const item of this.#items.values()) item.sent = false;
   }
 
   async #until(test) {
-    while (!test()) await this.#change();
+    while (!test()) await this.#nextChange();
   }
 
-  #change() {
+  #nextChange() {
     return new Promise((resolve) => this.#waiting.add(resolve));
   }
 
-  #wake() {
+  #notifyChange() {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const resolve of waiting) resolve();

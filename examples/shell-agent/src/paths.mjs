@@ -1,24 +1,24 @@
-/** Path safety: every path that comes from the hub is checked here before anything is opened. */
+/** Path checks: a path from the hub must not lead outside the served directory. */
 
 import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-/** A path that may not be used; its message is meant for the person who asked. */
+/** A refused path. The message is sent to the web client. */
 export class PathError extends Error {}
 
-/** True when `child` is `parent` or lies below it. Both must be absolute and already resolved. */
+/** True when `child` is `parent` or below it. Both must be absolute and resolved. */
 export function isInside(parent, child) {
   const relative = path.relative(parent, child);
   return relative === '' || (relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative));
 }
 
 /**
- * Checks the text of a relative path, without looking at the disk.
+ * Checks the syntax of a relative path, without reading the disk.
  * @param {unknown} value
- * @param {string} [field] how to call it in the error
+ * @param {string} [field] its name in error messages
  * @returns {string} the same path
- * @throws {PathError} for anything but a relative path without `..` and NUL
+ * @throws {PathError} unless it is a relative path without `..` and NUL
  */
 export function checkRelative(value, field = 'path') {
   if (typeof value !== 'string') throw new PathError(`"${field}" must be a string.`);
@@ -31,29 +31,29 @@ export function checkRelative(value, field = 'path') {
 }
 
 /**
- * Resolves a relative path inside a root, following symbolic links, and refuses what leads outside.
- * @param {string} root an absolute directory without symbolic links in it (see `realpath`)
+ * Resolves a relative path inside a root, following symbolic links.
+ * @param {string} root an absolute directory, resolved with `realpath`
  * @param {unknown} value path from the hub; empty means the root
- * @param {{mustExist?: boolean, field?: string}} [options] with `mustExist: false` a path that is not there (a deleted
- *   file, say) is checked by its nearest existing folder
+ * @param {{mustExist?: boolean, field?: string}} [options] with `mustExist: false`, a path that does not exist (such as a
+ *   deleted file) is checked by its nearest existing directory
  * @returns {Promise<string>} absolute path without symbolic links
- * @throws {PathError}
+ * @throws {PathError} when the path leads outside the root
  */
 export async function resolveInside(root, value, { mustExist = true, field = 'path' } = {}) {
   const relative = checkRelative(value, field);
-  const wanted = path.resolve(root, relative);
-  const found = await realpath(wanted).catch((error) => error);
+  const joined = path.resolve(root, relative);
+  const found = await realpath(joined).catch((error) => error);
   if (typeof found === 'string') return requireInside(root, found, relative);
   if (found.code !== 'ENOENT' && found.code !== 'ENOTDIR') {
     throw new PathError(`Cannot open ${relative}: ${found.code === 'ELOOP' ? 'too many symbolic links' : found.code}.`);
   }
   if (mustExist) throw new PathError(`No such file or directory: ${relative}`);
-  let folder = path.dirname(wanted);
+  let folder = path.dirname(joined);
   for (;;) {
     const real = await realpath(folder).catch(() => null);
     if (real !== null) {
       requireInside(root, real, relative);
-      return wanted;
+      return joined;
     }
     if (folder === path.dirname(folder)) throw new PathError(`No such file or directory: ${relative}`);
     folder = path.dirname(folder);
@@ -66,8 +66,7 @@ function requireInside(root, found, relative) {
 }
 
 /**
- * Resolves the `cwd` of a call. The hub sends the session's `metadata.path`, an absolute path; a missing one means the
- * root.
+ * Resolves the `cwd` of an RPC: the session's `metadata.path`, an absolute path. Without one, it is the root.
  * @throws {PathError} when it is not the root or a directory below it
  */
 export async function resolveCwd(root, cwd) {

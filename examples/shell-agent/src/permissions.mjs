@@ -1,15 +1,15 @@
 /**
- * Permission requests, through the session's agent state: a request is put there for the web to see, a person's answer
- * comes back as the call `permission`, and the request then moves to `completedRequests`.
+ * Permission requests, in the session's agent state: a request is added to `requests`, which the web shows; the answer
+ * arrives as the RPC `permission`; then the request moves to `completedRequests`.
  */
 
 import { randomUUID } from 'node:crypto';
 
-/** How long the answer to `permission` waits for the hub to take the new agent state. */
-const STATE_MS = 3000;
+/** How long the answer to `permission` waits until the hub has stored the new agent state. */
+const STATE_TIMEOUT_MS = 3000;
 
 /**
- * `id`: the request. Its call goes under this id, too, whether it was allowed or not, so that clients find the two together.
+ * `id`: the request's id, which the tool call also gets, so that clients can show the two together.
  *
  * @typedef {{status: 'approved' | 'denied' | 'canceled', id: string, decision?: string, reason?: string}} Outcome
  */
@@ -17,11 +17,12 @@ const STATE_MS = 3000;
 export class Permissions {
   #pending = new Map();
   #allowed = new Set();
-  #closed = false;
+  #isClosed = false;
 
   /**
    * @param {{state: import('./versioned.mjs').Versioned, onMode?: (mode: string) => void,
-   *   log: {warn: (text: string) => void}, now?: () => number}} options `onMode`: an answer named a mode for what follows
+   *   log: {warn: (text: string) => void}, now?: () => number}} options `onMode`: called with the new permission mode that
+   *   an answer selects
    */
   constructor({ state, onMode = () => {}, log, now = Date.now }) {
     this.state = state;
@@ -31,7 +32,7 @@ export class Permissions {
     state.onAdopt = (value) => this.#reconcile(value);
   }
 
-  /** True when a person has approved this tool for the rest of the session. */
+  /** True when the user approved this tool for the session. */
   isAllowed(tool) {
     return this.#allowed.has(tool);
   }
@@ -39,16 +40,16 @@ export class Permissions {
   /**
    * Asks for permission and waits for the answer.
    * @param {string} tool
-   * @param {object} args what it would do
-   * @param {string} mode the permission mode at this time
+   * @param {object} args the tool's arguments
+   * @param {string} mode the current permission mode
    * @returns {Promise<Outcome>}
    */
   ask(tool, args, mode) {
-    return new Promise((resolve) => this.#open({ tool, args, mode, resolve }));
+    return new Promise((resolve) => this.#publish({ tool, args, mode, resolve }));
   }
 
   /**
-   * The call `permission`.
+   * The RPC `permission`.
    * @param {{id?: string, approved?: boolean, decision?: string, mode?: string, allowTools?: string[], answers?: object,
    *   reason?: string}} answer
    */
@@ -56,18 +57,18 @@ export class Permissions {
     const request = this.#pending.get(id);
     if (!request) return { success: false, error: `There is no pending permission request ${id}.` };
     this.#pending.delete(id);
-    const yes = approved === true && decision !== 'denied' && decision !== 'abort';
+    const isApproved = approved === true && decision !== 'denied' && decision !== 'abort';
     const outcome = {
-      status: yes ? 'approved' : 'denied',
-      decision: decision ?? (yes ? 'approved' : 'denied'),
+      status: isApproved ? 'approved' : 'denied',
+      decision: decision ?? (isApproved ? 'approved' : 'denied'),
       ...(reason === undefined ? {} : { reason }),
     };
-    if (yes) {
+    if (isApproved) {
       if (decision === 'approved_for_session') this.#allowed.add(request.tool);
       if (Array.isArray(allowTools)) for (const tool of allowTools) this.#allowed.add(tool);
       if (typeof mode === 'string') this.onMode(mode);
     }
-    await this.#close(id, request, {
+    await this.#complete(id, request, {
       ...outcome,
       mode: mode ?? request.mode,
       ...(allowTools === undefined ? {} : { allowTools }),
@@ -77,24 +78,24 @@ export class Permissions {
     return { success: true };
   }
 
-  /** Cancels what is pending: the task it belongs to was aborted. */
+  /** Cancels all pending requests. */
   async cancelAll(reason) {
     const all = [...this.#pending];
     this.#pending.clear();
     await Promise.all(
       all.map(async ([id, request]) => {
-        await this.#close(id, request, { status: 'canceled', reason });
+        await this.#complete(id, request, { status: 'canceled', reason });
         request.resolve({ status: 'canceled', id });
       }),
     );
   }
 
-  /** The session is about to end: what the hub cancels then is not asked again. */
+  /** To be called before the session ends: requests that the hub cancels from then on are not published again. */
   close() {
-    this.#closed = true;
+    this.#isClosed = true;
   }
 
-  /** Cancels requests that an earlier process of this session left behind. */
+  /** Cancels the requests of an earlier process of this session. */
   async cancelStale() {
     const completedAt = this.now();
     await this.state.mutate((current) => {
@@ -102,68 +103,68 @@ export class Permissions {
       if (stale.length === 0) return current;
       let next = current;
       for (const [id] of stale)
-        next = move(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
+        next = completeRequest(next, id, { status: 'canceled', completedAt, reason: 'The agent was restarted' });
       return next;
     });
   }
 
-  #open(request) {
+  #publish(request) {
     const id = randomUUID();
     this.#pending.set(id, request);
     const entry = { tool: request.tool, arguments: request.args, createdAt: this.now() };
     this.state
       .mutate((current) => {
-        // Answered or canceled while this waited for its turn: do not bring it back.
+        // The request was answered or canceled before this update ran, or the hub has it already.
         if (!this.#pending.has(id) || current?.requests?.[id] || current?.completedRequests?.[id]) return current;
         return { ...current, requests: { ...current?.requests, [id]: entry } };
       })
       .catch((error) => {
         if (this.#pending.delete(id)) request.resolve({ status: 'canceled', id });
-        this.log.warn(`cannot ask for permission: ${error.message}`);
+        this.log.warn(`cannot publish a permission request: ${error.message}`);
       });
   }
 
-  /** Moves a request in the agent state. The answer does not hang on it when the hub is slow to take it. */
-  async #close(id, request, outcome) {
+  /** Moves a request to `completedRequests`. Waits a limited time for the hub to store that. */
+  async #complete(id, request, outcome) {
     const completedAt = this.now();
     const entry = { tool: request.tool, arguments: request.args };
-    const moved = this.state
-      .mutate((current) => move(current, id, { completedAt, ...outcome }, entry))
+    const stored = this.state
+      .mutate((current) => completeRequest(current, id, { completedAt, ...outcome }, entry))
       .catch((error) => this.log.warn(`cannot store the outcome of a permission request: ${error.message}`));
     let timer;
     await Promise.race([
-      moved,
+      stored,
       new Promise((resolve) => {
-        timer = setTimeout(resolve, STATE_MS);
+        timer = setTimeout(resolve, STATE_TIMEOUT_MS);
       }),
     ]);
     clearTimeout(timer);
   }
 
   /**
-   * The hub may settle a request itself: it cancels those of a session whose connection was lost for long. The person
-   * has not answered then, so the question is put again.
+   * Applies requests that the hub completed. The hub cancels those of a session that was disconnected for long; as the user
+   * did not answer them, they are published again.
    */
   #reconcile(value) {
-    if (this.#closed) return;
+    if (this.#isClosed) return;
     for (const [id, request] of this.#pending) {
       const done = value?.completedRequests?.[id];
       if (!done) continue;
       this.#pending.delete(id);
-      if (done.status === 'canceled') this.#open(request);
+      if (done.status === 'canceled') this.#publish(request);
       else request.resolve({ status: done.status, id, decision: done.decision, reason: done.reason });
     }
   }
 }
 
 /**
- * Moves one request to `completedRequests`, unless somebody already did.
+ * Moves one request to `completedRequests`, unless it is there already.
  * @param {any} state
  * @param {string} id
  * @param {object} outcome
- * @param {object} [fallback] the request, should the state not have it (yet)
+ * @param {object} [fallback] the request, for a state that does not have it
  */
-function move(state, id, outcome, fallback) {
+function completeRequest(state, id, outcome, fallback) {
   if (state?.completedRequests?.[id] && !state.requests?.[id]) return state;
   const { [id]: found, ...requests } = state?.requests ?? {};
   const request = found ?? fallback;

@@ -1,116 +1,116 @@
-/** Sessions that run as processes of their own, started by this one. None outlives it. */
+/** Spawned sessions: each is a child process, which ends when this process ends. */
 
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const ENTRY = fileURLToPath(new URL('../index.mjs', import.meta.url));
 
-/** How long a process may take to end when it is asked to. */
+/** Time between SIGTERM and SIGKILL. */
 const END_MS = 15_000;
 
 /**
- * A session that is served from here.
- * @typedef {object} Served
- * @property {string | undefined} id the session's; undefined until the hub has given one
- * @property {boolean} ending it is about to end, and serves no more
- * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} answer whether it came up
- * @property {Promise<void>} gone settled when it has ended
+ * A session served by this machine.
+ * @typedef {object} ServedSession
+ * @property {string | undefined} id undefined until the hub has assigned one
+ * @property {boolean} isEnding it takes no more messages and will end
+ * @property {Promise<{success: boolean, sessionId?: string, error?: string}>} started whether it started, and why not
+ * @property {Promise<void>} ended
  */
 
 export class SessionProcesses {
-  /** @type {Map<import('node:child_process').ChildProcess, Served>} */
+  /** @type {Map<import('node:child_process').ChildProcess, ServedSession>} */
   #running = new Map();
 
   /**
-   * @param {{token: string, home: string, verbose?: boolean, onDied?: (sessionId: string) => void,
-   *   log: {info: (text: string) => void, warn: (text: string) => void}}} options `onDied`: the process of this session
-   *   ended without having been asked to, and could not tell the hub
+   * @param {{token: string, home: string, verbose?: boolean, onCrash?: (sessionId: string) => void,
+   *   log: {info: (text: string) => void, warn: (text: string) => void}}} options `onCrash`: called when a session's
+   *   process ended unexpectedly
    */
-  constructor({ token, home, verbose = false, onDied = () => {}, log }) {
-    Object.assign(this, { token, home, verbose, onDied, log });
+  constructor({ token, home, verbose = false, onCrash = () => {}, log }) {
+    Object.assign(this, { token, home, verbose, onCrash, log });
   }
 
-  /** Number of processes that run. */
+  /** Number of running processes. */
   get size() {
     return this.#running.size;
   }
 
-  /** The one that serves a session. @returns {Served | undefined} */
-  serving(id) {
+  /** @returns {ServedSession | undefined} */
+  find(id) {
     return [...this.#running.values()].find((served) => served.id === id);
   }
 
   /**
    * Starts a process.
    * @param {string[]} args its command line
-   * @param {{readyMs: number, id?: string}} options `readyMs`: how long it may take until its session is up; `id`: the
-   *   session that it takes up
-   * @returns {Served['answer']}
+   * @param {{readyMs: number, id?: string}} options `readyMs`: time limit until its session is open; `id`: the session to
+   *   resume
+   * @returns {ServedSession['started']}
    */
   start(args, { readyMs, id }) {
-    // The token goes through the environment: arguments are visible to every user of the machine.
+    // The token is passed in the environment: arguments are visible to every user of the computer.
     const env = { ...process.env, CLI_API_TOKEN: this.token, SHELL_AGENT_HOME: this.home };
     const child = fork(ENTRY, args, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] });
-    const served = { id, ending: false };
+    const served = { id, isEnding: false };
     this.#running.set(child, served);
-    let last = '';
+    let stderrTail = '';
     child.stderr.setEncoding('utf8');
     child.stderr.on('data', (text) => {
-      last = (last + text).slice(-2000);
+      stderrTail = (stderrTail + text).slice(-2000);
       if (this.verbose) process.stderr.write(text);
     });
-    served.gone = new Promise((resolve) => {
+    served.ended = new Promise((resolve) => {
       child.once('error', resolve);
       child.once('close', resolve);
     }).then(() => {
       this.#running.delete(child);
     });
-    let up = false;
-    served.answer = new Promise((resolve) => {
+    let hasStarted = false;
+    served.started = new Promise((resolve) => {
       const fail = (error) => {
-        served.ending = true;
+        served.isEnding = true;
         resolve({ success: false, error });
       };
       const timer = setTimeout(() => {
-        fail(`The new session was not up within ${Math.ceil(readyMs / 1000)} s.`);
+        fail(`The new session did not start within ${Math.ceil(readyMs / 1000)} s.`);
         child.kill('SIGKILL');
       }, readyMs);
       child.once('error', (error) => fail(`Cannot start a process: ${error.message}`));
       child.once('close', (code, signal) => {
-        const how = `(${signal ?? `exit code ${code}`}). ${last.trim().split('\n').pop()}`.trim();
-        if (up) this.#ended(child, served, how);
-        else fail(`The new session ended at once ${how}`);
+        const ending = `(${signal ?? `exit code ${code}`}). ${stderrTail.trim().split('\n').pop()}`.trim();
+        if (hasStarted) this.#handleEnd(child, served, ending);
+        else fail(`The new session ended before it was open ${ending}`);
       });
       child.on('message', (message) => {
         if (message?.type === 'failed') fail(message.error);
-        if (message?.type === 'ending') served.ending = true;
+        if (message?.type === 'ending') served.isEnding = true;
         if (message?.type !== 'session') return;
         clearTimeout(timer);
-        up = true;
+        hasStarted = true;
         served.id = message.sessionId;
         this.log.info(`session ${served.id} started (process ${child.pid})`);
         resolve({ success: true, sessionId: served.id });
       });
-      served.gone.then(() => clearTimeout(timer));
+      served.ended.then(() => clearTimeout(timer));
     });
-    return served.answer;
+    return served.started;
   }
 
-  /** A session that was up is over. @param {string} how its process ended, and what that said last */
-  #ended(child, served, how) {
-    if (served.ending) return this.log.info(`session ${served.id} ended (process ${child.pid})`);
-    this.log.warn(`session ${served.id} died (process ${child.pid}) ${how}`);
-    this.onDied(served.id);
+  /** @param {string} ending the exit code or signal, and the last line on standard error */
+  #handleEnd(child, served, ending) {
+    if (served.isEnding) return this.log.info(`session ${served.id} ended (process ${child.pid})`);
+    this.log.warn(`session ${served.id} crashed (process ${child.pid}) ${ending}`);
+    this.onCrash(served.id);
   }
 
-  /** Ends all processes and waits for them. */
+  /** Ends all processes and waits until they have exited. */
   async end() {
     await Promise.all(
       [...this.#running].map(async ([child, served]) => {
-        served.ending = true;
+        served.isEnding = true;
         child.kill('SIGTERM');
         const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
-        await served.gone;
+        await served.ended;
         clearTimeout(timer);
       }),
     );

@@ -1,28 +1,28 @@
-/** The methods a socket serves: registration with the hub, and answers to its calls. */
+/** The RPC methods of a socket: their registration at the hub, and the answers to calls. */
 
 /**
- * Longest answer, in bytes on the wire. The hub's WebSocket takes 32 MiB a message and closes the socket above that, so
- * a longer answer must become an error instead.
+ * Limit on an answer, in bytes on the wire. The hub closes the socket on a message above 32 MiB, so a longer answer is
+ * replaced by an error.
  */
 const MAX_ANSWER = 31 * 1024 * 1024;
 
 export class RpcServer {
   /**
    * @param {{socket: import('./hub-socket.mjs').HubSocket, scopeId: string, log: {debug: (text: string) => void},
-   *   methods: Record<string, (params: any) => unknown>}} options `scopeId`: the session or machine the methods belong to
+   *   methods: Record<string, (params: any) => unknown>}} options `scopeId`: id of the session or machine
    */
   constructor({ socket, scopeId, methods, log }) {
     this.socket = socket;
     this.scopeId = scopeId;
     this.methods = new Map(Object.entries(methods));
     this.log = log;
-    socket.onCall(async (request, ack) => {
+    socket.onRpc(async (request, ack) => {
       const answer = await this.answer(request);
       if (typeof ack === 'function') ack(answer);
     });
   }
 
-  /** Tells the hub which methods are served; to be repeated on every connection, as the hub forgets them with the old. */
+  /** Registers the methods. To be called on every connection: the hub removes them when the socket closes. */
   register() {
     for (const name of this.methods.keys()) this.socket.send('rpc-register', { method: `${this.scopeId}:${name}` });
   }
@@ -32,7 +32,7 @@ export class RpcServer {
   }
 
   /**
-   * Answers a call.
+   * Runs a call.
    * @param {{method: string, params?: string}} request `params` is JSON text
    * @returns {Promise<string>} JSON text; a failure is `{success: false, error}`
    */
@@ -42,10 +42,10 @@ export class RpcServer {
       const handler = this.methods.get(name);
       if (!handler) return failure(`No handler registered for ${name}`);
       this.log.debug(`call: ${name}`);
-      const text = JSON.stringify((await handler(paramsOf(request.params))) ?? { success: true });
-      // Escaped once more inside the acknowledgement; only a long text is worth measuring exactly.
+      const text = JSON.stringify((await handler(parseParams(request.params))) ?? { success: true });
+      // The acknowledgement escapes the text a second time, to at most 6 times its length.
       if (text.length > MAX_ANSWER / 6 && Buffer.byteLength(JSON.stringify(text)) > MAX_ANSWER) {
-        return failure(`The answer of ${name} is too large to send: ${Math.ceil(text.length / 1024 / 1024)} MB.`);
+        return failure(`The result of ${name} is too large to send: ${Math.ceil(text.length / 1024 / 1024)} MB.`);
       }
       return text;
     } catch (error) {
@@ -53,7 +53,7 @@ export class RpcServer {
     }
   }
 
-  /** A method's own name: the hub puts the session's or machine's id in front. */
+  /** The method's name without the session's or machine's id, which the hub puts before it. */
   #nameOf(method) {
     if (typeof method !== 'string') return String(method);
     const prefix = `${this.scopeId}:`;
@@ -61,7 +61,7 @@ export class RpcServer {
   }
 }
 
-function paramsOf(text) {
+function parseParams(text) {
   if (text === undefined || text === null || text === '') return {};
   let params = text;
   if (typeof text === 'string') {

@@ -1,11 +1,11 @@
-/** Search with the real ripgrep. Its options come from the hub, so only known harmless ones pass. */
+/** The RPC method for search, with the installed ripgrep. Its options come from the web, so only safe ones are allowed. */
 
 import { run } from './exec.mjs';
 import { PathError, resolveCwd, resolveInside } from './paths.mjs';
 
 /**
- * Options without a value. Left out on purpose: what runs other programs (--pre, --hostname-bin, -z), what leaves the
- * directory (-L), and what reads another file (-f, --ignore-file).
+ * Options without a value. Not allowed: options that run other programs (--pre, --hostname-bin, -z), that leave the
+ * directory (-L), and that read another file (-f, --ignore-file).
  */
 const SWITCHES = new Set(
   `--files --files-with-matches --files-without-match --hidden --no-hidden --no-ignore --no-ignore-vcs --no-ignore-parent
@@ -38,57 +38,57 @@ export function checkRipgrepArgs(args) {
   if (!Array.isArray(args) || args.some((one) => typeof one !== 'string')) {
     throw new PathError('"args" must be an array of strings.');
   }
-  const plain = [];
+  const positionals = [];
   let hasPattern = false;
-  let ended = false;
+  let optionsEnded = false;
   for (let i = 0; i < args.length; i += 1) {
     const arg = args[i];
     if (arg.includes('\0')) throw new PathError('An argument of rg must not contain NUL.');
-    if (ended || arg === '-' || !arg.startsWith('-')) {
-      plain.push(arg);
+    if (optionsEnded || arg === '-' || !arg.startsWith('-')) {
+      positionals.push(arg);
     } else if (arg === '--') {
-      ended = true;
+      optionsEnded = true;
     } else {
-      const option = readOption(arg);
+      const option = parseOption(arg);
       hasPattern ||= option.givesPattern;
-      if (option.wantsNext) {
+      if (option.takesNextArg) {
         i += 1;
         if (i >= args.length) throw new PathError(`The rg option ${arg} needs a value.`);
       }
     }
   }
-  const paths = hasPattern ? plain : plain.slice(1);
-  if (paths.includes('-')) throw new PathError('rg cannot read standard input here.');
+  const paths = hasPattern ? positionals : positionals.slice(1);
+  if (paths.includes('-')) throw new PathError('The path "-" (standard input) is not allowed.');
   return { paths };
 }
 
-function readOption(arg) {
+function parseOption(arg) {
   if (arg.startsWith('--')) {
     const [name] = arg.split('=', 1);
-    const valued = VALUED.has(name);
-    if (!valued && !(SWITCHES.has(name) && name === arg)) throw notAllowed(name);
+    const takesValue = VALUED.has(name);
+    if (!takesValue && !(SWITCHES.has(name) && name === arg)) throw notAllowed(name);
     return {
       givesPattern: name === '--files' || name === '--regexp' || name === '--type-list',
-      wantsNext: valued && name === arg,
+      takesNextArg: takesValue && name === arg,
     };
   }
-  // Short options may be joined (-il), and a value may follow its letter at once (-A3).
+  // Short options may be joined (-il), and a value may be joined to its letter (-A3).
   let givesPattern = false;
   const letters = [...arg.slice(1)];
   for (const [i, letter] of letters.entries()) {
     if (SHORT_VALUED.has(letter)) {
-      return { givesPattern: givesPattern || letter === 'e', wantsNext: i === letters.length - 1 };
+      return { givesPattern: givesPattern || letter === 'e', takesNextArg: i === letters.length - 1 };
     }
     if (!SHORT_SWITCHES.has(letter)) throw notAllowed(`-${letter}`);
   }
-  return { givesPattern, wantsNext: false };
+  return { givesPattern, takesNextArg: false };
 }
 
 function notAllowed(name) {
-  return new PathError(`The rg option ${name} is not allowed here.`);
+  return new PathError(`The rg option ${name} is not allowed.`);
 }
 
-/** Path of the rg binary: the one of the npm package, else the machine's own. */
+/** Path of the rg binary: that of the npm package, else the installed one. */
 async function ripgrepPath() {
   try {
     return (await import('@vscode/ripgrep')).rgPath;
@@ -97,15 +97,13 @@ async function ripgrepPath() {
   }
 }
 
-/**
- * @param {string} root the session's directory, resolved
- */
+/** @param {string} root the session's directory, resolved */
 export function searchMethods(root) {
   return {
     async runRipgrep({ args, cwd } = {}) {
       const where = await resolveCwd(root, cwd);
       const { paths } = checkRipgrepArgs(args);
-      for (const one of paths) await resolveInside(where, one);
+      for (const name of paths) await resolveInside(where, name);
       const env = { ...process.env };
       delete env.RIPGREP_CONFIG_PATH;
       const result = await run(await ripgrepPath(), ['--no-config', ...args], { cwd: where, env });
@@ -114,7 +112,7 @@ export function searchMethods(root) {
         stdout = stdout.slice(0, stdout.lastIndexOf('\n') + 1);
         return { success: true, stdout, stderr: result.stderr, truncated: true };
       }
-      // 1 is "nothing found". With 2 some of the files could not be read; what was found still counts.
+      // Exit code 1: no matches. Exit code 2: errors, such as unreadable files; the matches are still valid.
       if (result.code === 0 || result.code === 1 || (result.code === 2 && stdout !== '')) {
         return { success: true, stdout, stderr: result.stderr };
       }

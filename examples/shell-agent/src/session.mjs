@@ -1,4 +1,4 @@
-/** The session side: one session at the hub, its connection, its methods and its agent. */
+/** One session at the hub: its connection, its methods and its agent. */
 
 import { ShellAgent } from './agent.mjs';
 import { Catalog } from './catalog.mjs';
@@ -7,11 +7,11 @@ import { fileMethods } from './files.mjs';
 import { gitMethods } from './git.mjs';
 import { HubSocket } from './hub-socket.mjs';
 import { Inbox } from './inbox.mjs';
-import { describeSession, revived } from './metadata.mjs';
+import * as messages from './messages.mjs';
+import { describeSession, mergeMetadata } from './metadata.mjs';
 import { isValidMode } from './modes.mjs';
 import { Outbox } from './outbox.mjs';
 import { Permissions } from './permissions.mjs';
-import * as records from './records.mjs';
 import { RpcServer } from './rpc.mjs';
 import { searchMethods } from './search.mjs';
 import { ShellState } from './shell-state.mjs';
@@ -19,39 +19,36 @@ import { Todos } from './todos.mjs';
 import { uploadMethods } from './uploads.mjs';
 import { Versioned } from './versioned.mjs';
 
-/** How often the hub hears that the session is alive; it gives up after 30 s of silence. */
+/** Interval of the keep-alive. The hub marks a session inactive after 30 s without one. */
 const ALIVE_MS = 10_000;
 
-/** How long the last messages may take when the process ends. */
+/** Time limit for the last messages when the session ends. */
 const FLUSH_MS = 5000;
 
 export class Session {
   #timer = null;
-  #gone;
+  #resolveEnded;
 
-  /** True as soon as it is about to end. */
-  ending = false;
-  /** Settled when it has ended. */
-  gone = new Promise((resolve) => {
-    this.#gone = resolve;
+  isEnding = false;
+  ended = new Promise((resolve) => {
+    this.#resolveEnded = resolve;
   });
 
   /**
-   * Finds the session at the hub, by its id when it is to go on, else by its tag; a new tag makes a new one. Nothing is
-   * connected yet: see `connect`.
-   * @param {Record<string, any>} options as of `startApp`, with `client`, `outage`, `store`, `root`, `machineId`, `log`
+   * Finds the session at the hub by id (to resume it) or by tag, or creates it; does not connect.
+   * @param {Record<string, any>} options of `startApp`, with `client`, `outage`, `store`, `root`, `machineId`, `log`
    * @returns {Promise<Session>}
-   * @throws {Error} when the session cannot be served, or not be resumed, from here
+   * @throws {Error} when another process serves the session, or its state is not on this machine
    */
   static async open(options) {
-    const { client, outage, patienceMs } = options;
-    const call = (work) => outage.call('session', work, patienceMs);
+    const { client, outage, startTimeoutMs } = options;
+    const call = (work) => outage.call('session', work, startTimeoutMs);
     const known = options.sessionId === undefined ? null : await call(() => client.getSession(options.sessionId));
     const tag = known?.tag ?? options.tag ?? options.root;
     const state = options.store.openSession(tag);
     try {
       if (known && (state.sessionId !== known.id || state.agentId !== options.resume)) {
-        throw new Error(`This machine keeps nothing of session ${known.id} under the agent's id ${options.resume}.`);
+        throw new Error(`This machine has no state of session ${known.id} with the agent's id ${options.resume}.`);
       }
       const metadata = await describeSession(options, state.agentId);
       const body = {
@@ -79,7 +76,7 @@ export class Session {
     this.settings = initialSettings(options, session);
     const { permissionMode } = this.settings;
     if (permissionMode !== 'default' && !options.autoApprove)
-      log.info(`permission mode: ${permissionMode} (kept with the session)`);
+      log.info(`permission mode: ${permissionMode} (stored with the session)`);
     this.socket = new HubSocket({
       hub,
       token,
@@ -92,7 +89,7 @@ export class Session {
     });
     const versioned = (event, field) =>
       new Versioned({
-        request: (name, payload) => this.socket.request(name, payload),
+        request: (name, payload) => this.socket.sendUntilAcked(name, payload),
         scope: { sid: this.id },
         event,
         field,
@@ -107,8 +104,8 @@ export class Session {
       log,
       ackMs: options.ackMs,
       onStored: (seq, localId) => {
-        this.inbox.own(seq);
-        state.stored(localId);
+        this.inbox.skipOwn(seq);
+        state.handleStored(localId);
       },
     });
     this.permissions = new Permissions({
@@ -117,27 +114,27 @@ export class Session {
       onMode: (mode) => isValidMode(flavor, mode) && this.controls.apply({ permissionMode: mode }),
     });
     const catalog = new Catalog(root);
-    const uploads = store.uploads(this.id);
-    // The hub's secret is none of the commands' business.
+    const uploads = store.uploadFolder(this.id);
+    // Commands must not see the access token.
     const { CLI_API_TOKEN: _token, ...base } = process.env;
     this.shell = new ShellState({
       root,
       base,
       file: state.shellFile,
-      kept: state.shell,
-      keep: (kept) => state.keepShell(kept),
+      saved: state.shell,
+      save: (saved) => state.saveShell(saved),
     });
     this.agent = new ShellAgent({
       shell: this.shell,
       uploads,
       settings: this.settings,
-      say: (record, localId) => this.outbox.push(record, localId),
+      send: (message, localId) => this.outbox.push(message, localId),
       permissions: this.permissions,
       todos: new Todos(session.todos),
       catalog,
-      onThinking: () => this.#alive(),
-      onHandled: (seq, minor) => state.handled(seq, minor),
-      onCall: (call, seq) => state.began(call, seq),
+      onThinking: () => this.#sendAlive(),
+      onHandled: (seq, wasSkipped) => state.markHandled(seq, wasSkipped),
+      onCall: (call, seq) => state.recordCall(call, seq),
       echo: options.echo,
       log,
     });
@@ -149,8 +146,8 @@ export class Session {
       agentState: this.agentState,
       metadata: this.metadata,
       inBackground: (work) => this.#inBackground(work),
-      onChange: () => this.#alive(),
-      onAborted: () => this.#inBackground(this.#back()),
+      onChange: () => this.#sendAlive(),
+      onAborted: () => this.#inBackground(this.#reactivate()),
       onKill: options.onKill ?? (() => {}),
       log,
     });
@@ -158,8 +155,8 @@ export class Session {
       fetchAfter: (seq) => client.messagesAfter(this.id, seq),
       onMessage: (message) => this.agent.receive(message),
       startSeq: state.lastSeq,
-      isConnected: () => this.socket.connected,
-      onError: (error) => this.#refused(error),
+      isConnected: () => this.socket.isConnected,
+      onError: (error) => this.#handleHubError(error),
     });
     this.rpc = new RpcServer({
       socket: this.socket,
@@ -176,88 +173,88 @@ export class Session {
       },
     });
     this.aliveMs = options.aliveMs ?? ALIVE_MS;
-    this.greeting = options.resume === undefined ? null : `Resumed: this shell goes on ${this.shell}.`;
+    this.greeting = options.resume === undefined ? null : `Resumed: the shell continues ${this.shell}.`;
     this.#listen();
   }
 
-  /** Connects, and stays connected until `end`. Settled at the first connection. */
+  /** Connects, and reconnects until `end`. Resolves at the first connection. */
   async connect() {
-    this.#timer = setInterval(() => this.#alive(), this.aliveMs);
-    await this.agent.close(this.state.calls);
-    if (this.greeting) await this.outbox.push(records.text(this.greeting));
+    this.#timer = setInterval(() => this.#sendAlive(), this.aliveMs);
+    await this.agent.closeInterrupted(this.state.calls);
+    if (this.greeting) await this.outbox.push(messages.text(this.greeting));
     this.socket.connect();
     await this.socket.whenConnected();
-    // Sent behind the registrations and the first sign of life: with this answered, the hub knows them.
-    await this.socket.ask('ping', {}, 1500);
+    // Sent after the registrations and the first keep-alive. When it is answered, the hub has processed them.
+    await this.socket.sendWithAck('ping', {}, 1500);
     this.#inBackground(this.permissions.cancelStale());
-    this.#inBackground(this.metadata.mutate((current) => revived(current, this.ownMetadata)));
-    this.controls.publish();
+    this.#inBackground(this.metadata.mutate((current) => mergeMetadata(current, this.ownMetadata)));
+    this.controls.publishControl();
   }
 
   /**
-   * Ends the session: what was said still goes out, then the hub is told.
-   * @param {{completed: boolean}} options `completed`: note in the metadata that the agent ended by itself
+   * Ends the session at the hub, after its last messages were sent.
+   * @param {{completed: boolean}} options `completed`: sets `lifecycleState` to `completed`
    */
   async end({ completed }) {
-    if (this.ending) return this.gone;
-    this.ending = true;
+    if (this.isEnding) return this.ended;
+    this.isEnding = true;
     clearInterval(this.#timer);
     this.permissions.close();
-    const patience = new Promise((resolve) => setTimeout(resolve, FLUSH_MS).unref());
-    await Promise.race([this.agent.stop(), patience]);
-    if (!(await this.outbox.flush(this.socket.connected ? FLUSH_MS : 0))) {
+    const timeout = new Promise((resolve) => setTimeout(resolve, FLUSH_MS).unref());
+    await Promise.race([this.agent.stop(), timeout]);
+    if (!(await this.outbox.flush(this.socket.isConnected ? FLUSH_MS : 0))) {
       this.log.warn(`${this.outbox.size} message(s) could not be delivered to the hub.`);
     }
-    if (this.socket.connected) {
+    if (this.socket.isConnected) {
       if (completed) {
         const lifecycle = { lifecycleState: 'completed', lifecycleStateSince: Date.now() };
-        const noted = this.metadata.mutate((current) => ({ ...current, ...lifecycle })).catch(() => {});
-        await Promise.race([noted, patience]);
+        const stored = this.metadata.mutate((current) => ({ ...current, ...lifecycle })).catch(() => {});
+        await Promise.race([stored, timeout]);
       }
       this.rpc.unregister();
       this.socket.send('session-end', { sid: this.id, time: Date.now() });
-      // The hub reads in order: with this answered, it has read what came before.
-      await this.socket.ask('ping', {}, 1500);
+      // The hub processes events in order: when this is answered, it has processed the earlier ones.
+      await this.socket.sendWithAck('ping', {}, 1500);
     }
     this.outbox.close();
     this.socket.close();
     this.state.release();
-    this.#gone();
+    this.#resolveEnded();
   }
 
-  /** This session, as the machine of this process knows it. @returns {import('./processes.mjs').Served} */
+  /** This session as an entry for the machine's spawner. @returns {import('./processes.mjs').ServedSession} */
   get served() {
     const session = this;
     return {
       id: this.id,
-      answer: Promise.resolve({ success: true, sessionId: this.id }),
-      gone: this.gone,
-      get ending() {
-        return session.ending;
+      started: Promise.resolve({ success: true, sessionId: this.id }),
+      ended: this.ended,
+      get isEnding() {
+        return session.isEnding;
       },
     };
   }
 
-  /** A line typed at the terminal. */
-  type(line) {
-    if (this.ending) this.log.info('The session has ended: nothing is run any more.');
+  /** Handles a line typed at the terminal. */
+  typeLine(line) {
+    if (this.isEnding) this.log.info('The session has ended: no more commands are run.');
     else if (line === '/remote') this.controls.switchTo('remote');
     else if (line === '/local') this.controls.switchTo('local');
-    else this.agent.type(line);
+    else this.agent.typeCommand(line);
   }
 
   #listen() {
     this.socket.on('connect', () => {
       this.rpc.register();
-      this.#alive();
-      this.outbox.connected();
+      this.#sendAlive();
+      this.outbox.onConnected();
       this.inbox.catchUp();
       this.#refresh();
     });
-    this.socket.on('disconnect', () => this.outbox.disconnected());
+    this.socket.on('disconnect', () => this.outbox.onDisconnected());
     this.socket.on('update', (body) => {
       if (body.sid !== this.id) return;
-      if (body.t === 'new-message') this.inbox.live(body.message);
+      if (body.t === 'new-message') this.inbox.receive(body.message);
       if (body.t === 'update-session') {
         if (body.metadata) this.metadata.adopt(body.metadata.version, body.metadata.value);
         if (body.agentState) this.agentState.adopt(body.agentState.version, body.agentState.value);
@@ -265,33 +262,33 @@ export class Session {
     });
   }
 
-  /** What changed while there was no connection. */
+  /** Reads the values that changed while there was no connection. */
   async #refresh() {
     try {
       const session = await this.client.getSession(this.id);
       this.metadata.adopt(session.metadataVersion, session.metadata);
       this.agentState.adopt(session.agentStateVersion, session.agentState);
     } catch (error) {
-      this.#refused(error);
+      this.#handleHubError(error);
     }
   }
 
-  #refused(error) {
-    if (error.status === 404 || error.status === 403) this.socket.fail(`The session is gone: ${error.message}`);
+  #handleHubError(error) {
+    if (error.status === 404 || error.status === 403) this.socket.fail(`The session does not exist: ${error.message}`);
     else this.log.debug(error.message);
   }
 
   /**
-   * The hub takes an aborted session for inactive until its next sign of life. With a ping answered it has read the answer
-   * to `abort`, which was sent before.
+   * Sends a keep-alive, because the hub marks an aborted session inactive until the next one. The ping ensures that the hub
+   * has processed the answer to `abort` first.
    */
-  async #back() {
-    await this.socket.ask('ping', {});
-    this.#alive();
+  async #reactivate() {
+    await this.socket.sendWithAck('ping', {});
+    this.#sendAlive();
   }
 
-  #alive() {
-    if (this.ending) return;
+  #sendAlive() {
+    if (this.isEnding) return;
     const { mode, permissionMode, modelMode } = this.settings;
     this.socket.send('session-alive', {
       sid: this.id,
@@ -304,6 +301,6 @@ export class Session {
   }
 
   #inBackground(work) {
-    work.catch((error) => !this.ending && this.log.warn(error.message));
+    work.catch((error) => !this.isEnding && this.log.warn(error.message));
   }
 }

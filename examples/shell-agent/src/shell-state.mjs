@@ -1,33 +1,33 @@
 /**
- * What one command hands on to the next, also over restarts of the agent: the directory it ended in and the variables it
- * exported. Each command is a shell of its own, which writes both to a file when it ends.
+ * The shell state that commands share, also over restarts of the agent: the working directory and the exported variables.
+ * Each command runs in a new shell, which writes both to a file when it exits.
  */
 
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { isInside } from './paths.mjs';
 
-/** @typedef {{cwd: string, env: Record<string, string | null>}} Kept `env`: what differs; null for a variable unset */
+/** @typedef {{cwd: string, env: Record<string, string | null>}} SavedShell `env`: changed variables; null: unset */
 
-/** Variables that the shell itself or the agent sets for each command. */
-const PASSING = new Set(['PWD', 'OLDPWD', 'SHLVL', '_', 'ATTACHMENTS']);
+/** Variables that the shell or the agent sets for each command. */
+const PER_COMMAND = new Set(['PWD', 'OLDPWD', 'SHLVL', '_', 'ATTACHMENTS']);
 
-/** Others are no shell's: it may hand them on, or not. */
+/** A variable name. Shells do not reliably pass on environment entries with other names. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Most characters of exported variables that are kept: the state is written with every message. */
-const MAX_KEPT = 128 * 1024;
+/** Limit on the saved variables, in characters of JSON: the state is written with every message. */
+const MAX_SAVED_CHARS = 128 * 1024;
 
 export class ShellState {
   /**
-   * @param {{root: string, file: string, base: Record<string, string | undefined>, kept?: Kept,
-   *   keep: (kept: Kept) => void}} options `root`: the session's directory, where a shell without a past starts; `file`:
-   *   where a command leaves its state; `base`: the environment that the variables are added to; `keep` stores the state
+   * @param {{root: string, file: string, base: Record<string, string | undefined>, saved?: SavedShell,
+   *   save: (saved: SavedShell) => void}} options `root`: the session's directory, in which a new shell starts; `file`: the
+   *   file to which a command writes its state; `base`: the environment of a new shell
    */
-  constructor({ root, file, base, kept, keep }) {
-    Object.assign(this, { root, file, base, keep });
-    this.cwd = typeof kept?.cwd === 'string' ? kept.cwd : root;
-    this.env = { ...kept?.env };
+  constructor({ root, file, base, saved, save }) {
+    Object.assign(this, { root, file, base, save });
+    this.cwd = typeof saved?.cwd === 'string' ? saved.cwd : root;
+    this.env = { ...saved?.env };
   }
 
   /** The environment of the next command. */
@@ -37,12 +37,12 @@ export class ShellState {
     return environment;
   }
 
-  /** True when commands see nothing that an earlier one has set: their words mean what they say. */
-  get isPlain() {
+  /** True when no earlier command changed a variable and the shell is inside its directory. */
+  get isUnmodified() {
     return isInside(this.root, this.cwd) && Object.keys(this.env).length === 0;
   }
 
-  /** In words, for the conversation. */
+  /** A description for the conversation. */
   toString() {
     const names = Object.keys(this.env).sort();
     const more = names.length > 8 ? ` and ${names.length - 8} more` : '';
@@ -50,39 +50,39 @@ export class ShellState {
   }
 
   /**
-   * To be called before a command: makes ready the file that it leaves its state in.
-   * @returns {string | null} what to tell the person, when the shell's directory is gone
+   * Prepares the file to which the next command writes its state.
+   * @returns {string | null} a notice for the user, when the working directory no longer exists
    */
   begin() {
-    // Made here, so that what a command exports is readable by this user only.
+    // Created with its mode before the shell writes to it, so that only this user can read the variables.
     rmSync(this.file, { force: true });
     writeFileSync(this.file, '', { mode: 0o600, flag: 'wx' });
     if (statSync(this.cwd, { throwIfNoEntry: false })?.isDirectory()) return null;
-    const gone = this.cwd;
+    const missing = this.cwd;
     this.cwd = this.root;
-    return `${gone} is gone. Back in ${this.root}.`;
+    return `The directory ${missing} no longer exists. Continuing in ${this.root}.`;
   }
 
   /**
-   * To be called after a command: takes over what it left. One that was killed, or that replaced its shell by another
-   * program, left nothing or not all of it, and counts as if it had never been.
-   * @returns {string | null} what to tell the person, when something changed that is not obvious
+   * Reads the state that a command wrote. A command that was killed, or that replaced its shell with `exec`, wrote no
+   * complete state, which changes nothing.
+   * @returns {string | null} a notice for the user, when the directory changed or the variables are too large
    */
   end() {
-    const [cwd, ...variables] = this.#take().split('\0');
+    const [cwd, ...variables] = this.#readAndRemoveFile().split('\0');
     if (variables.at(-2) !== 'end') return null;
-    const env = difference(this.base, variables);
-    const fits = JSON.stringify(env).length <= MAX_KEPT;
-    const moved = cwd !== this.cwd;
-    const changed = fits && !isDeepStrictEqual(env, this.env);
+    const env = diffEnvironment(this.base, variables);
+    const fits = JSON.stringify(env).length <= MAX_SAVED_CHARS;
+    const hasMoved = cwd !== this.cwd;
+    const hasChanged = fits && !isDeepStrictEqual(env, this.env);
     this.cwd = cwd;
-    if (changed) this.env = env;
-    if (moved || changed) this.keep({ cwd, env: this.env });
-    if (!fits) return 'What it exported is too large to be kept.';
-    return moved ? `Now in ${cwd}.` : null;
+    if (hasChanged) this.env = env;
+    if (hasMoved || hasChanged) this.save({ cwd, env: this.env });
+    if (!fits) return `The exported variables exceed ${MAX_SAVED_CHARS / 1024} KB and are not kept.`;
+    return hasMoved ? `Now in ${cwd}.` : null;
   }
 
-  #take() {
+  #readAndRemoveFile() {
     try {
       return readFileSync(this.file, 'utf8');
     } catch {
@@ -94,15 +94,15 @@ export class ShellState {
 }
 
 /**
- * How an environment differs from the one that was given.
+ * The variables that differ from `base`; null for those that are unset.
  * @param {Record<string, string | undefined>} base
  * @param {string[]} variables `NAME=value` each
  */
-function difference(base, variables) {
-  const isKept = (name) => NAME.test(name) && !PASSING.has(name);
-  const pairs = variables.map((variable) => variable.split(/=([^]*)/, 2)).filter(([name]) => isKept(name));
+function diffEnvironment(base, variables) {
+  const isSaved = (name) => NAME.test(name) && !PER_COMMAND.has(name);
+  const pairs = variables.map((variable) => variable.split(/=([^]*)/, 2)).filter(([name]) => isSaved(name));
   const found = new Map(pairs.filter(([, value]) => value !== undefined));
   const changed = [...found].filter(([name, value]) => base[name] !== value);
-  const unset = Object.keys(base).filter((name) => isKept(name) && base[name] !== undefined && !found.has(name));
+  const unset = Object.keys(base).filter((name) => isSaved(name) && base[name] !== undefined && !found.has(name));
   return Object.fromEntries([...changed, ...unset.map((name) => [name, null])]);
 }

@@ -1,37 +1,37 @@
-/** Runs one shell command and hands its output on in pieces, as fast as the receiver takes them. */
+/** Runs one shell command and delivers its output in pieces, with backpressure: a slow receiver slows the command. */
 
 import { spawn } from 'node:child_process';
 import { StringDecoder } from 'node:string_decoder';
 
-/** A piece is handed on when it is this long or this old. */
+/** Output is delivered when there is this much of it, or after this time. */
 const FLUSH_CHARS = 32 * 1024;
 const FLUSH_MS = 100;
 
-/** What a command may write before the rest is thrown away. */
-export const MAX_COMMAND_OUTPUT = 16 * 1024 * 1024;
+/** Limit on a command's output; the rest is discarded. */
+const MAX_COMMAND_OUTPUT = 16 * 1024 * 1024;
 
-/** How long processes that the shell left in the background may keep its output open. */
+/** How long background processes may hold the output open after the shell exited. */
 const GRACE_MS = 1000;
 
-/** How long a process has between being asked to end and being ended. */
+/** Time between SIGTERM and SIGKILL. */
 const KILL_MS = 2000;
 
 /**
- * Runs `$2` with what follows as its arguments, and leaves in the file `$1` where it ended and what was exported then. All
- * on one line, so that line numbers in messages are the command's own.
+ * Runs the command `$2` with the remaining arguments, and on exit writes the directory and the exported variables to the
+ * file `$1`. It is one line, so that line numbers in error messages are those of the command.
  */
-const KEEPING =
+const WRAPPER =
   `trap '{ printf "%s\\0" "$(pwd -P)"; command -p env -0 && printf "end\\0"; } >| "$__file"' EXIT; ` +
   '__file=$1 __command=$2; shift 2; eval "$__command"';
 
 /**
- * Starts `sh -c command`. Standard output and standard error are one text, in the order they come in.
+ * Starts `sh -c command`. Standard output and standard error are merged.
  * @param {{command: string, args?: string[], cwd: string, env?: Record<string, string | undefined>,
  *   stateFile?: string, onOutput: (piece: string) => Promise<unknown>, flushMs?: number, maxOutput?: number}} options
- *   `args` become `$1`, `$2`, ...; `stateFile`: where the shell leaves its directory, its variables and the word `end` when
- *   it ends, with a NUL after each; until the promise of `onOutput` is settled the command's output is not read
+ *   `args` become `$1`, `$2`, ...; `stateFile`: the file to which the shell writes its directory, its variables and `end`
+ *   when it exits, each followed by NUL; no output is read while a promise of `onOutput` is pending
  * @returns {{done: Promise<{code: number | null, signal: string | null, rest: string}>, kill: () => void}} `rest`: the
- *   last piece, which was not handed on; `done` fails when the shell cannot be started
+ *   last piece, which was not passed to `onOutput`; `done` rejects when the shell cannot be started
  */
 export function startCommand({
   command,
@@ -43,11 +43,11 @@ export function startCommand({
   flushMs = FLUSH_MS,
   maxOutput = MAX_COMMAND_OUTPUT,
 }) {
-  // A process group of its own, so that `kill` reaches what the shell started.
-  const words = stateFile === undefined ? [command, 'sh'] : [KEEPING, 'sh', stateFile, command];
-  const child = spawn('sh', ['-c', ...words, ...args], {
+  const script = stateFile === undefined ? [command, 'sh'] : [WRAPPER, 'sh', stateFile, command];
+  const child = spawn('sh', ['-c', ...script, ...args], {
     cwd,
     env,
+    // A new process group, so that `kill` also reaches the processes that the shell started.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -63,7 +63,7 @@ export function startCommand({
     try {
       process.kill(-child.pid, signal);
     } catch {
-      // The group is gone.
+      // The group has ended.
     }
   };
 
@@ -74,7 +74,7 @@ export function startCommand({
       for (const stream of streams) stream.pause();
       try {
         do {
-          const [piece, rest] = cut(buffer);
+          const [piece, rest] = splitPiece(buffer);
           buffer = rest;
           await onOutput(piece);
         } while (buffer.length >= FLUSH_CHARS || (all && buffer !== ''));
@@ -84,27 +84,27 @@ export function startCommand({
       }
       flushing = null;
       for (const stream of streams) stream.resume();
-      arm();
+      scheduleFlush();
     })();
     return flushing;
   };
 
-  const arm = () => {
+  const scheduleFlush = () => {
     if (buffer.length >= FLUSH_CHARS) flush(false);
     else if (buffer !== '' && timer === null && flushing === null) timer = setTimeout(() => flush(true), flushMs);
   };
 
-  const add = (text) => {
+  const append = (text) => {
     if (text === '' || failure || total > maxOutput) return;
     total += text.length;
-    buffer += total > maxOutput ? `${text}\n[the rest of the output is left out]\n` : text;
-    arm();
+    buffer += total > maxOutput ? `${text}\n[output limit reached; the rest is discarded]\n` : text;
+    scheduleFlush();
   };
 
   for (const stream of streams) {
     const decoder = new StringDecoder('utf8');
-    stream.on('data', (bytes) => add(decoder.write(bytes)));
-    stream.on('end', () => add(decoder.end()));
+    stream.on('data', (bytes) => append(decoder.write(bytes)));
+    stream.on('end', () => append(decoder.end()));
   }
 
   const done = new Promise((resolve, reject) => {
@@ -112,7 +112,7 @@ export function startCommand({
     child.once('error', reject);
     child.once('exit', () => {
       const check = () => {
-        // Output that still waits to be taken is no sign of a process left behind.
+        // While a flush is pending, the output is open because of the receiver, not because of a background process.
         if (flushing) grace = setTimeout(check, GRACE_MS);
         else signalGroup('SIGTERM');
       };
@@ -126,7 +126,7 @@ export function startCommand({
       timer = null;
       try {
         while (buffer.length > FLUSH_CHARS && !failure) {
-          const [piece, rest] = cut(buffer);
+          const [piece, rest] = splitPiece(buffer);
           buffer = rest;
           await onOutput(piece);
         }
@@ -147,8 +147,8 @@ export function startCommand({
   };
 }
 
-/** Takes the next piece off a text, never between the two halves of a character. */
-function cut(text) {
+/** Splits off the next piece of a text, never inside a surrogate pair. */
+function splitPiece(text) {
   if (text.length <= FLUSH_CHARS) return [text, ''];
   const last = text.charCodeAt(FLUSH_CHARS - 1);
   const end = last >= 0xd800 && last <= 0xdbff ? FLUSH_CHARS - 1 : FLUSH_CHARS;

@@ -1,4 +1,4 @@
-/** The call `spawnSession`: starts a session on this machine, in a worktree when asked for, or takes up an earlier one. */
+/** The RPC `spawnSession`: starts a session on this machine, optionally in a new worktree, or resumes a session. */
 
 import { randomUUID } from 'node:crypto';
 import { realpath, stat } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { PathError, expandHome, isInside } from './paths.mjs';
 import { SessionProcesses } from './processes.mjs';
 import { openWorktree } from './worktree.mjs';
 
-/** How long a call may take until its session is up: less than the 30 s the hub waits. */
+/** Time limit until the session is open: less than the hub's limit of 30 s for an RPC. */
 const READY_MS = 25_000;
 
 const MAX_SESSIONS = 64;
@@ -15,112 +15,116 @@ const WORD = /^[A-Za-z0-9_.-]{1,128}$/;
 
 export class Spawner {
   /**
-   * The session of this process itself, which a resume may ask for as well.
-   * @type {import('./processes.mjs').Served | null}
+   * The session of this process, which can be resumed as well.
+   * @type {import('./processes.mjs').ServedSession | null}
    */
-  own = null;
-  /** Called with the id of a session whose process ended without having been asked to. */
-  onDied = (_sessionId) => {};
+  ownSession = null;
+  /** Called with the id of a session whose process ended unexpectedly. */
+  onCrash = (_sessionId) => {};
 
   /**
    * @param {{directories: string[], hub: string, token: string, home: string, machineId: string, bridged?: boolean,
    *   verbose?: boolean, log: {info: (text: string) => void, warn: (text: string) => void}, readyMs?: number}} options
-   *   `directories`: resolved paths inside which sessions may be started
+   *   `directories`: resolved paths of the served directories
    */
   constructor({ directories, hub, token, home, machineId, bridged = false, verbose = false, log, readyMs = READY_MS }) {
     Object.assign(this, { directories, hub, machineId, bridged, verbose, readyMs });
-    this.processes = new SessionProcesses({ token, home, verbose, log, onDied: (id) => this.onDied(id) });
+    this.processes = new SessionProcesses({ token, home, verbose, log, onCrash: (id) => this.onCrash(id) });
   }
 
   /**
    * @param {{directory?: string, agent?: string, model?: string, yolo?: boolean, sessionType?: string,
    *   worktreeName?: string, sessionId?: string, resumeSessionId?: string}} params `sessionId` and `resumeSessionId`: the
-   *   session at the hub, and the agent's own id of it, that are to go on
+   *   hub's and the agent's id of a session to resume
    * @returns {Promise<{success: boolean, sessionId?: string, error?: string}>}
-   * @throws {Error} with a sentence for the person who asked
+   * @throws {Error} whose message is sent to the web client
    */
   async spawn({ directory, agent = 'alpha', sessionType = 'simple', worktreeName, ...rest } = {}) {
-    const until = Date.now() + this.readyMs;
-    check(typeof agent === 'string' && WORD.test(agent) && agent.length <= 64, '"agent" must be one word.');
-    check(['simple', 'worktree'].includes(sessionType), `There are sessions of type "simple" and "worktree" only.`);
-    check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions.`);
-    const served = await this.#directory(directory);
+    const deadline = Date.now() + this.readyMs;
+    check(
+      typeof agent === 'string' && WORD.test(agent) && agent.length <= 64,
+      '"agent" must be 1 to 64 letters, digits, ".", "_" and "-".',
+    );
+    check(['simple', 'worktree'].includes(sessionType), `"sessionType" must be "simple" or "worktree".`);
+    check(this.processes.size < MAX_SESSIONS, `This machine already runs ${MAX_SESSIONS} sessions. End one of them first.`);
+    const resolved = await this.#resolveDirectory(directory);
     const { sessionId, resumeSessionId } = rest;
     if (sessionId !== undefined || resumeSessionId !== undefined) {
-      return this.#resume({ directory: served, agent, sessionId, resumeSessionId }, until);
+      return this.#resume({ directory: resolved, agent, sessionId, resumeSessionId }, deadline);
     }
     const place =
-      sessionType === 'simple' ? served : await this.#worktree({ directory: served, name: worktreeName }, until);
-    return this.#start({ directory: place, agent, ...rest }, until);
+      sessionType === 'simple' ? resolved : await this.#openWorktree({ directory: resolved, name: worktreeName }, deadline);
+    return this.#start({ directory: place, agent, ...rest }, deadline);
   }
 
-  /** Ends all sessions that were started from here. */
+  /** Ends all spawned sessions. */
   end() {
     return this.processes.end();
   }
 
-  #start({ directory, agent, model, yolo = false }, until) {
+  #start({ directory, agent, model, yolo = false }, deadline) {
     check(model === undefined || typeof model === 'string', '"model" must be a string.');
-    // A tag of its own: with the directory as its tag it would take over the session that is there already.
+    // A unique tag: the directory alone is the tag of the session of `npm run agent`.
     const args = [`--tag=${directory}#${randomUUID()}`];
     if (model !== undefined) args.push(`--model=${model}`);
     if (yolo === true) args.push('--auto-approve');
-    return this.#run(directory, agent, args, until);
+    return this.#startProcess(directory, agent, args, deadline);
   }
 
-  /** A session that is served from here already is what was asked for; one that is about to end must end first. */
-  async #resume({ directory, agent, sessionId, resumeSessionId }, until) {
+  /** Resumes a session. One that is already served is returned as it is; one that is ending is awaited first. */
+  async #resume({ directory, agent, sessionId, resumeSessionId }, deadline) {
     const isWord = (id) => typeof id === 'string' && WORD.test(id);
-    check(isWord(sessionId), '"sessionId" must name the session to resume.');
-    check(isWord(resumeSessionId), '"resumeSessionId" must be the id that the agent had given to the session.');
-    for (let served = this.#serving(sessionId); served; served = this.#serving(sessionId)) {
-      if (!served.ending) return served.answer;
-      await within(served.gone, until, 'The session is still about to end. Try again in a moment.');
+    check(isWord(sessionId), '"sessionId" must be the id of the session to resume.');
+    check(isWord(resumeSessionId), '"resumeSessionId" must be the agent\'s id of the session to resume.');
+    for (let served = this.#find(sessionId); served; served = this.#find(sessionId)) {
+      if (!served.isEnding) return served.started;
+      await withDeadline(served.ended, deadline, 'The session is still ending. Try again in a few seconds.');
     }
-    return this.#run(directory, agent, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], until, sessionId);
+    return this.#startProcess(directory, agent, [`--session-id=${sessionId}`, `--resume=${resumeSessionId}`], deadline, sessionId);
   }
 
-  #serving(id) {
-    return this.own?.id === id ? this.own : this.processes.serving(id);
+  #find(id) {
+    return this.ownSession?.id === id ? this.ownSession : this.processes.find(id);
   }
 
-  #worktree({ directory, name }, until) {
+  #openWorktree({ directory, name }, deadline) {
     const opened = openWorktree({ directory, directories: this.directories, name });
-    // It goes on being made then, and is there when it is asked for again.
-    return within(opened, until - this.readyMs / 4, 'The worktree is still being made. Try again in a minute.');
+    // After a timeout the worktree is still completed, and a retry finds it.
+    const message = 'Creating the worktree takes longer than usual. Try again in a minute.';
+    return withDeadline(opened, deadline - this.readyMs / 4, message);
   }
 
-  #run(directory, agent, args, until, id) {
+  #startProcess(directory, agent, args, deadline, id) {
     const common = [`--dir=${directory}`, `--hub=${this.hub}`, `--flavor=${agent}`, `--machine-id=${this.machineId}`];
     if (this.bridged) common.push('--bridged');
     if (this.verbose) common.push('--verbose');
-    return this.processes.start([...common, '--no-machine', ...args], { readyMs: until - Date.now(), id });
+    return this.processes.start([...common, '--no-machine', ...args], { readyMs: deadline - Date.now(), id });
   }
 
-  async #directory(directory) {
+  async #resolveDirectory(directory) {
     check(typeof directory === 'string' && directory !== '', '"directory" is missing.');
     check(!directory.includes('\0'), '"directory" must not contain NUL.');
     const found = await realpath(expandHome(directory, this.directories[0])).catch(() => null);
     check(found !== null, `There is no directory ${directory} on this machine.`);
-    const allowed = this.directories.some((served) => isInside(served, found));
-    check(allowed, `${directory} is outside the directories this machine serves; start it with --allow-dir for more.`);
+    const isAllowed = this.directories.some((served) => isInside(served, found));
+    check(isAllowed, `${directory} is outside the directories this machine serves. To allow it, start the agent with --allow-dir.`);
     check((await stat(found)).isDirectory(), `${directory} is not a directory.`);
     return found;
   }
 }
 
-function check(right, message) {
-  if (!right) throw new PathError(message);
+function check(condition, message) {
+  if (!condition) throw new PathError(message);
 }
 
-/** Settled like `promise`, or failed with a message when that takes until later than `until`. */
-async function within(promise, until, message) {
+/** Waits for a promise, and rejects with `message` at the deadline. */
+async function withDeadline(promise, deadline, message) {
   let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), Math.max(0, until - Date.now()));
+  const timeout = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(message)), Math.max(0, deadline - Date.now()));
   });
   try {
-    return await Promise.race([promise, late]);
+    return await Promise.race([promise, timeout]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,77 +1,75 @@
 /**
- * What survives a restart, in small files under one folder: the machine's id of each served directory; and of each
- * session the agent's own id, the last message it handled, the calls that it began and may not have closed, and what its
- * shell keeps.
+ * State that survives a restart, in small files: for each served directory the machine's id; for each session the agent's
+ * id, the last handled message, the tool calls that may be incomplete, and the shell state.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { HeldError, acquire } from './lock.mjs';
-import { localIds } from './records.mjs';
+import { LockHeldError, acquire } from './lock.mjs';
+import { localIds } from './messages.mjs';
 
 const SAVE_MS = 1000;
 
-/** @typedef {{id: string, name: string, input: object}} Call a call of a tool, as it is said in the conversation */
+/** @typedef {{id: string, name: string, input: object}} Call a tool call */
 
 export class StateStore {
-  /** @param {{home: string, hub: string, namespace: string}} options ids are kept apart per hub and namespace */
+  /** @param {{home: string, hub: string, namespace: string}} options each hub and namespace has separate state */
   constructor({ home, hub, namespace }) {
     this.home = path.resolve(home);
-    this.place = `${hub}\n${namespace}`;
+    this.scope = `${hub}\n${namespace}`;
     for (const folder of ['sessions', 'machines']) {
       mkdirSync(path.join(this.home, folder), { recursive: true, mode: 0o700 });
     }
   }
 
   /**
-   * Id of the machine that serves a directory to this hub and namespace: made at the first call, the same ever after.
+   * The id of the machine that serves a directory to this hub and namespace, generated at the first call.
    * @param {string} root the directory, resolved
    */
   machineId(root) {
     const file = path.join(this.home, 'machines', `${this.#key(root)}.json`);
-    const fresh = `${file}.${randomUUID()}`;
-    writeFileSync(fresh, JSON.stringify({ machineId: randomUUID() }), { mode: 0o600 });
+    const temporary = `${file}.${randomUUID()}`;
+    writeFileSync(temporary, JSON.stringify({ machineId: randomUUID() }), { mode: 0o600 });
     try {
-      // Of several processes that start at once, one makes the file; the others read it.
-      linkSync(fresh, file);
+      // Atomic: of several processes that start at once, one creates the file and the others read it.
+      linkSync(temporary, file);
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     } finally {
-      rmSync(fresh, { force: true });
+      rmSync(temporary, { force: true });
     }
     return readJson(file).machineId;
   }
 
   /**
-   * Keeps other processes of this home from being the same machine at the same time.
+   * Locks a machine, so that one process at a time is this machine.
    * @param {string} id
-   * @returns {() => void} lets go of it
-   * @throws {HeldError} when another process is this machine
+   * @returns {() => void} releases the lock
+   * @throws {LockHeldError} when another process is this machine
    */
   lockMachine(id) {
     return acquire(path.join(this.home, 'machines', `${this.#key(id)}.lock`));
   }
 
   /**
-   * Opens the state of a session and keeps other processes from serving it at the same time.
-   * @param {string} tag the session's tag
-   * @throws {Error} when another process serves it
+   * Opens and locks the state of a session.
+   * @param {string} tag of the session
+   * @throws {Error} when another process serves the session
    */
   openSession(tag) {
     return new SessionState(path.join(this.home, 'sessions', this.#key(tag)));
   }
 
-  /** Folder for the uploads of a session. */
-  uploads(sessionId) {
+  uploadFolder(sessionId) {
     if (!/^[A-Za-z0-9_.-]{1,128}$/.test(sessionId) || /^\.+$/.test(sessionId)) {
-      throw new Error(`The hub gave an id that cannot name a folder: ${sessionId}`);
+      throw new Error(`The hub sent a session id that cannot be a folder name: ${sessionId}`);
     }
     return path.join(this.home, 'uploads', sessionId);
   }
 
   #key(name) {
-    return createHash('sha256').update(`${this.place}\n${name}`).digest('hex').slice(0, 32);
+    return createHash('sha256').update(`${this.scope}\n${name}`).digest('hex').slice(0, 32);
   }
 }
 
@@ -80,8 +78,8 @@ class SessionState {
 
   constructor(base) {
     this.file = `${base}.json`;
-    this.lock = `${base}.lock`;
-    /** Where a command leaves what its shell hands on to the next one. */
+    this.lockFile = `${base}.lock`;
+    /** The file to which a command writes its shell state. */
     this.shellFile = `${base}.shell`;
     this.#unlock = this.#acquire();
     const { agentId, sessionId, lastSeq, calls, shell } = readJson(this.file);
@@ -94,12 +92,12 @@ class SessionState {
   }
 
   /**
-   * Ties the state to the hub's session.
+   * Associates the state with the hub's session.
    * @param {string} sessionId
-   * @param {number} currentSeq the session's highest seq, where an agent without a past starts
+   * @param {number} currentSeq the session's highest seq; without earlier state, the agent handles messages after it
    */
   attach(sessionId, currentSeq) {
-    // A session that was deleted and made anew under the same tag has a history of its own.
+    // A session that was deleted and created again with the same tag has a new id and a new history.
     if (this.sessionId !== sessionId || typeof this.lastSeq !== 'number') {
       this.lastSeq = currentSeq;
       this.calls = [];
@@ -110,73 +108,73 @@ class SessionState {
   }
 
   /**
-   * Notes that the message of this seq needs no more work.
+   * Records that all messages up to this seq are handled.
    * @param {number} seq
-   * @param {boolean} [minor] nothing would go wrong if it came again: written a little later, with others
+   * @param {boolean} [wasSkipped] handling it again has no effect, so the write is delayed and combined with others
    */
-  handled(seq, minor = false) {
+  markHandled(seq, wasSkipped = false) {
     if (seq <= this.lastSeq) return;
     this.lastSeq = seq;
-    if (!minor) this.#save();
-    else this.later ??= setTimeout(() => this.#saveIfPossible(), SAVE_MS);
+    if (!wasSkipped) this.#save();
+    else this.saveTimer ??= setTimeout(() => this.#trySave(), SAVE_MS);
   }
 
   /**
-   * Notes that a call begins: its message must not be worked on again, and the call is to be closed whatever happens.
+   * Records a call that is about to start. After a crash, its message is not handled again and the call is completed.
    * @param {Call} call
-   * @param {number | undefined} seq the message's, unless it was typed at the terminal
+   * @param {number | undefined} seq of the message; none for a command typed at the terminal
    */
-  began(call, seq = 0) {
+  recordCall(call, seq = 0) {
     this.lastSeq = Math.max(this.lastSeq, seq);
     this.calls.push(call);
     this.#save();
   }
 
-  /** The hub has stored the message of this local id: when it is the last one of a call, that call is closed. */
-  stored(localId) {
-    const open = this.calls.filter(({ id }) => localIds(id).ready !== localId);
-    if (open.length === this.calls.length) return;
-    this.calls = open;
-    this.#saveIfPossible();
+  /** Removes the call whose last message has this local id. To be called when the hub has stored a message. */
+  handleStored(localId) {
+    const incomplete = this.calls.filter(({ id }) => localIds(id).ready !== localId);
+    if (incomplete.length === this.calls.length) return;
+    this.calls = incomplete;
+    this.#trySave();
   }
 
-  /** Notes what the shell keeps. @param {import('./shell-state.mjs').Kept} shell */
-  keepShell(shell) {
+  /** @param {import('./shell-state.mjs').SavedShell} shell */
+  saveShell(shell) {
     this.shell = shell;
     this.#save();
   }
 
   release() {
-    if (this.later) this.#saveIfPossible();
+    if (this.saveTimer) this.#trySave();
     this.#unlock();
   }
 
-  /** For what may be lost: it would only be looked at, or said, again. */
-  #saveIfPossible() {
+  /** Saves, ignoring errors: for changes that are repeated without harm if they are lost. */
+  #trySave() {
     try {
       this.#save();
     } catch {
-      // The disk is full or the folder is gone; the next message that matters reports it.
+      // Such as a full disk: the next call of `#save` reports it.
     }
   }
 
   #save() {
-    clearTimeout(this.later);
-    this.later = null;
+    clearTimeout(this.saveTimer);
+    this.saveTimer = null;
     const { agentId, sessionId, lastSeq, calls, shell } = this;
-    const fresh = `${this.file}.${process.pid}`;
-    writeFileSync(fresh, JSON.stringify({ agentId, sessionId, lastSeq, calls, shell }), { mode: 0o600 });
-    renameSync(fresh, this.file);
+    const temporary = `${this.file}.${process.pid}`;
+    writeFileSync(temporary, JSON.stringify({ agentId, sessionId, lastSeq, calls, shell }), { mode: 0o600 });
+    renameSync(temporary, this.file);
   }
 
   #acquire() {
     try {
-      return acquire(this.lock);
+      return acquire(this.lockFile);
     } catch (error) {
-      if (!(error instanceof HeldError)) throw error;
+      if (!(error instanceof LockHeldError)) throw error;
       throw new Error(
-        `Process ${error.pid} already serves this session. Give another --tag for a session of its own` +
-          ` (or remove ${this.lock} if that process is something else).`,
+        `Process ${error.pid} already serves this session. For another session, give another --tag` +
+          ` (if that process is no shell-agent, delete ${this.lockFile}).`,
       );
     }
   }
@@ -186,7 +184,7 @@ function readJson(file) {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) ?? {};
   } catch {
-    // Not there, or cut off by a crash: start anew.
+    // Missing, or truncated by a crash: start with empty state.
     return {};
   }
 }

@@ -1,16 +1,16 @@
-/** The session's todo list. */
+/** The session's todos and the command `/todo`. */
 
 import { randomUUID } from 'node:crypto';
 
 export class Todos {
-  /** @param {{id: string, content: string, status: string, priority: string}[]} [items] as the hub has them */
+  /** @param {{id: string, content: string, status: string, priority: string}[]} [items] stored at the hub */
   constructor(items) {
     this.items = Array.isArray(items) ? items.map((item) => ({ ...item })) : [];
   }
 
   /**
-   * `/todo`, `/todo add TEXT`, `/todo done N`.
-   * @param {string} words what follows `/todo`
+   * Runs `/todo`, `/todo add TEXT` or `/todo done N`.
+   * @param {string} words the text after `/todo`
    * @returns {{changed: boolean, text: string}}
    */
   command(words) {
@@ -22,7 +22,7 @@ export class Todos {
     }
     if (verb === 'done') {
       const item = /^\d+$/.test(rest) ? this.items[Number(rest) - 1] : undefined;
-      if (!item) return { changed: false, text: `There is no todo number ${rest || '(none given)'}.\n${this}` };
+      if (!item) return { changed: false, text: `${rest ? `There is no todo ${rest}.` : 'Give the number of a todo.'}\n${this}` };
       item.status = 'completed';
       return { changed: true, text: this.toString() };
     }

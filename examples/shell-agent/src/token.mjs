@@ -1,19 +1,19 @@
-/** Where the access token comes from, and which namespace it names. */
+/** The access token: where it is read from, and its namespace. */
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { UsageError } from './args.mjs';
 
-/** `.dev.vars` of the project this example is part of; `npm run dev` writes it. */
+/** `.dev.vars` of this repository, which `npm run dev` writes. */
 const DEV_VARS = fileURLToPath(new URL('../../../.dev.vars', import.meta.url));
 
-/** What to do about a token that the hub does not take. */
+/** What to do when the hub refuses the token. */
 export const TOKEN_ADVICE =
-  'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS takes only the token of a' +
-  ' namespace: `npm run token -- NAMESPACE` prints it.';
+  'Compare it with the CLI_API_TOKEN of the hub. A hub with REQUIRE_NAMESPACE_TOKENS accepts only the token of a' +
+  ' namespace, which `npm run token -- NAMESPACE` prints.';
 
 /**
- * Finds the access token: the option, else the environment, else the project's `.dev.vars`.
+ * Finds the access token: from the option, the environment or `.dev.vars`, in this order.
  * @param {string | undefined} option value of `--token`
  * @param {Record<string, string | undefined>} env
  * @param {string} [file] path of the variables file
@@ -24,19 +24,19 @@ export function findToken(option, env, file = DEV_VARS) {
   const token = option || env.CLI_API_TOKEN || readVariable(file, 'CLI_API_TOKEN');
   if (!token) {
     throw new UsageError(
-      'No access token. Start the hub with `npm run dev` (it writes .dev.vars), or give --token TOKEN or CLI_API_TOKEN.',
+      'There is no access token. Start the hub with `npm run dev` (it writes .dev.vars), or set --token or CLI_API_TOKEN.',
     );
   }
   return token;
 }
 
-/** A variable and its value, by the rules of the npm package dotenv, which wrangler reads `.dev.vars` with. */
+/** A variable and its value, in the syntax of the npm package dotenv, which wrangler uses for `.dev.vars`. */
 const VARIABLE =
   /^\s*(?:export\s+)?([\w.-]+)(?:\s*=\s*?|:\s+?)(\s*'(?:\\'|[^'])*'|\s*"(?:\\"|[^"])*"|\s*`(?:\\`|[^`])*`|[^#\r\n]+)?\s*(?:#.*)?$/gm;
 
 /**
- * One variable of a dotenv file; undefined when the file or the line is not there. Read as wrangler does, so that agent
- * and hub find the same: the last line of a name counts, quotes are taken off and keep what stands between them.
+ * One variable of a dotenv file; undefined when the file or the variable is missing. As in wrangler, the last definition of
+ * a name applies, and quotes are removed.
  */
 function readVariable(file, name) {
   let text;
@@ -51,7 +51,7 @@ function readVariable(file, name) {
   return written?.startsWith('"') ? value.replaceAll('\\n', '\n').replaceAll('\\r', '\r') : value;
 }
 
-/** The namespace a token names: what follows its last colon, else `default`. */
+/** The namespace of a token: the text after its last colon, else `default`. */
 export function namespaceOf(token) {
   const colon = token.lastIndexOf(':');
   return colon < 0 ? 'default' : token.slice(colon + 1);

@@ -1,4 +1,4 @@
-/** Uploaded files: a folder of the session's own, outside the served directory. */
+/** RPC methods for uploads, which are stored in one folder per session outside the served directory. */
 
 import { randomUUID } from 'node:crypto';
 import { lstat, mkdir, realpath, rm, writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { PathError } from './paths.mjs';
 /** Largest upload, decoded (PROTOCOL.md, "Limits"). */
 export const MAX_UPLOAD = 50 * 1024 * 1024;
 
-/** What is left of a file name from elsewhere: its last part, without control characters, at most 120 bytes. */
+/** A safe form of a file name: its last component, without control characters, at most 120 bytes. */
 export function safeName(filename) {
   const last = filename.split(/[/\\]/).pop() ?? '';
   let name = last.replace(/[\u0000-\u001f\u007f]/g, '').replace(/^[.\s]+|[.\s]+$/g, '');
@@ -20,9 +20,7 @@ export function safeName(filename) {
   return name || 'file';
 }
 
-/**
- * @param {string} folder where this session's uploads go; made on first use, readable by this user only
- */
+/** @param {string} folder of this session's uploads; created on the first upload, readable by this user only */
 export function uploadMethods(folder) {
   return {
     async uploadFile({ filename, content } = {}) {
@@ -32,17 +30,17 @@ export function uploadMethods(folder) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const file = path.join(folder, `${randomUUID().slice(0, 8)}-${safeName(filename)}`);
       try {
-        // wx: never over a file that is already there.
+        // wx: fails if the file exists.
         await writeFile(file, bytes, { flag: 'wx', mode: 0o600 });
       } catch (error) {
         if (error.code !== 'EEXIST') await rm(file, { force: true });
-        throw error.code === 'ENOSPC' ? new Error('The disk of the machine is full.') : error;
+        throw error.code === 'ENOSPC' ? new Error("The machine's disk is full. Free some space and try again.") : error;
       }
       return { success: true, path: file, size: bytes.length };
     },
 
     async deleteUploadFile({ path: wanted } = {}) {
-      const file = await ownUpload(folder, wanted);
+      const file = await findUpload(folder, wanted);
       if (file === null) return { success: false, error: 'No such uploaded file.' };
       await rm(file.path);
       return { success: true };
@@ -51,27 +49,27 @@ export function uploadMethods(folder) {
 }
 
 /**
- * An upload, when it is a file of this folder, else null.
+ * Finds an upload.
  * @param {string} folder
- * @param {unknown} wanted path as `uploadFile` answered it
- * @returns {Promise<{path: string, size: number} | null>} `size` in bytes
+ * @param {unknown} wanted the path that `uploadFile` returned
+ * @returns {Promise<{path: string, size: number} | null>} `size` in bytes; null unless it is a file of the folder
  */
-export async function ownUpload(folder, wanted) {
+export async function findUpload(folder, wanted) {
   if (typeof wanted !== 'string' || wanted.includes('\0')) return null;
-  const [home, parent] = await Promise.all(
-    [folder, path.dirname(path.resolve(folder, wanted))].map((one) => realpath(one).catch(() => null)),
+  const [resolved, parent] = await Promise.all(
+    [folder, path.dirname(path.resolve(folder, wanted))].map((name) => realpath(name).catch(() => null)),
   );
-  if (home === null || parent !== home) return null;
-  const file = path.join(home, path.basename(wanted));
+  if (resolved === null || parent !== resolved) return null;
+  const file = path.join(resolved, path.basename(wanted));
   const info = await lstat(file).catch(() => null);
   return info?.isFile() ? { path: file, size: info.size } : null;
 }
 
-/** Decodes base64 and notices what `Buffer` would silently skip, by its length alone: the text may be large. */
+/** Decodes base64. `Buffer` skips invalid characters silently, which shows in the length of the result. */
 function decode(content) {
   const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0;
   const size = Math.floor(((content.length - padding) * 3) / 4);
-  if (size > MAX_UPLOAD) throw new PathError(`The file is larger than ${MAX_UPLOAD / 1024 / 1024} MB.`);
+  if (size > MAX_UPLOAD) throw new PathError(`The file is larger than the limit of ${MAX_UPLOAD / 1024 / 1024} MB.`);
   const bytes = Buffer.from(content, 'base64');
   if (bytes.length !== size || (content.length - padding) % 4 === 1)
     throw new PathError('"content" is not valid base64.');

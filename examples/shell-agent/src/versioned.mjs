@@ -1,16 +1,16 @@
 /**
- * A value that the hub keeps under a version (metadata, agent state): changed by merging, never by overwriting what
- * somebody else wrote in between.
+ * A versioned value at the hub (metadata, agent state), changed with optimistic concurrency control: on a version mismatch
+ * the change is applied to the current value and sent again.
  */
 
-/** How often a change is merged anew before it is given up. */
+/** Limit on attempts after version mismatches. */
 const MAX_TRIES = 50;
 
-/** How often a change that the hub could not take at the moment is sent again. */
+/** Limit on attempts after transient errors. */
 const MAX_ERRORS = 6;
 
-/** The codes of errors that pass. Any other one tells of a mistake in the change, which no second try mends. */
-const PASSING = ['overloaded', 'unavailable'];
+/** Codes of transient errors. With any other code the change is invalid, and a retry cannot succeed. */
+const TRANSIENT = ['overloaded', 'unavailable'];
 
 export class Versioned {
   #last = Promise.resolve();
@@ -18,8 +18,8 @@ export class Versioned {
   /**
    * @param {{request: (event: string, payload: object) => Promise<any>, event: string, field: string,
    *   scope: Record<string, string>, value: any, version: number, retryMs?: number}} options `event` and `field` as in
-   *   the hub's `update-*` events; `scope` names the session or machine; `retryMs`: first pause after an error of the
-   *   hub, doubled each time
+   *   the hub's `update-*` events; `scope`: the id of the session or machine; `retryMs`: the first pause after a transient
+   *   error, doubled each time
    */
   constructor({ request, event, field, scope, value, version, retryMs = 250 }) {
     this.request = request;
@@ -29,11 +29,11 @@ export class Versioned {
     this.value = value;
     this.version = version;
     this.retryMs = retryMs;
-    /** Called after a value that came from the hub replaced the one held here. */
+    /** Called after a value from the hub replaced the local one. */
     this.onAdopt = () => {};
   }
 
-  /** Takes over a value of the hub unless it is older than the one held. */
+  /** Replaces the local value by a newer one from the hub. */
   adopt(version, value) {
     if (typeof version !== 'number' || version <= this.version) return;
     this.version = version;
@@ -42,10 +42,10 @@ export class Versioned {
   }
 
   /**
-   * Changes the value. Changes run one after another.
-   * @param {(current: any) => any} change pure; it may run several times, on ever newer values, and returns its argument
-   *   itself when there is nothing to do (any more)
-   * @returns {Promise<void>} settled when the hub has it
+   * Changes the value. Changes run one at a time.
+   * @param {(current: any) => any} change a pure function, which may run several times; returns its argument to change
+   *   nothing
+   * @returns {Promise<void>} resolves when the hub has stored the new value
    */
   mutate(change) {
     const turn = this.#last.then(() => this.#apply(change));
@@ -66,17 +66,17 @@ export class Versioned {
       }
       if (ack?.result !== 'version-mismatch') {
         errors += 1;
-        if (errors === MAX_ERRORS || !PASSING.includes(ack?.code))
-          throw new Error(`The hub did not take ${this.event}: ${ack?.reason ?? 'no reason given'}`);
+        if (errors === MAX_ERRORS || !TRANSIENT.includes(ack?.code))
+          throw new Error(`The hub refused ${this.event}: ${ack?.reason ?? 'no reason given'}`);
         const pause = this.retryMs * 2 ** (errors - 1);
         await new Promise((resolve) => setTimeout(resolve, pause));
         continue;
       }
-      // The hub's word counts, even when its version is lower: it may have been restored from a backup.
+      // The hub's value replaces the local one even when its version is lower: the database may have been restored.
       this.version = ack.version;
       this.value = ack[this.field] ?? null;
       this.onAdopt(this.value);
     }
-    throw new Error(`The hub changed ${this.field} faster than it could be merged; ${this.event} was given up.`);
+    throw new Error(`${this.event} failed: ${this.field} changed at the hub during each of ${MAX_TRIES} attempts.`);
   }
 }

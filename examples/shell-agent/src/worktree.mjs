@@ -1,8 +1,8 @@
 /**
- * Git worktrees: a session may get a checkout and a branch of its own, beside the directory it was asked for in.
+ * Git worktrees: a separate checkout and branch for a session.
  *
- * They lie in the folder `.worktrees` of their repository: so in what the machine serves already, and git does not see them
- * as changes there. They are kept when their session ends: what is in them is the person's.
+ * They are created in the folder `.worktrees` of the repository, which is inside the served directory and ignored by git.
+ * They are not removed when the session ends, because they contain the user's work.
  */
 
 import { mkdir, stat, writeFile } from 'node:fs/promises';
@@ -12,50 +12,50 @@ import { PathError, isInside, resolveInside } from './paths.mjs';
 
 const FOLDER = '.worktrees';
 
-/** How long git may take to make one: a large repository has much to write. */
-const MAKE_MS = 10 * 60_000;
+/** Time limit for creating a worktree: git writes every file of the repository. */
+const ADD_TIMEOUT_MS = 10 * 60_000;
 
-/** Making a worktree starts no program of the repository's choice, as nobody was asked about one. */
+/** Disables hooks: the user did not approve the programs that a repository's hooks run. */
 const NO_HOOKS = ['-c', 'core.hooksPath=/dev/null'];
 
-/** Those who ask at the same time are served one after another: the second finds what the first has made. */
-let turn = Promise.resolve();
+/** Calls of `openWorktree` run one at a time, so that two with the same name open the same worktree. */
+let lastOpen = Promise.resolve();
 
 /**
- * Makes a worktree with a branch of its own, both of the name given, from what is checked out in `directory`; or takes the
- * one that was made under this name before.
+ * Opens the worktree with this name, or creates it with a branch of the same name from the commit checked out in
+ * `directory`.
  * @param {{directory: string, directories: string[], name: unknown}} options `directory`: resolved, in a repository;
- *   `directories`: what the machine serves, resolved
+ *   `directories`: the served directories, resolved
  * @returns {Promise<string>} the directory in the worktree that corresponds to `directory`
- * @throws {Error} with a sentence for the person who asked
+ * @throws {Error} whose message is sent to the web client
  */
 export function openWorktree({ directory, directories, name }) {
-  const opened = turn.then(() => open(directory, directories, checkName(name)));
-  turn = opened.catch(() => {});
+  const opened = lastOpen.then(() => open(directory, directories, checkName(name)));
+  lastOpen = opened.catch(() => {});
   return opened;
 }
 
 /**
- * The linked worktree that a directory lies in, as session metadata shows it.
+ * Describes the linked worktree that contains a directory, for the session metadata.
  * @param {string} directory resolved
  * @returns {Promise<{basePath: string, branch: string, name: string, worktreePath: string, createdAt: number} | undefined>}
- *   undefined for any other directory; `branch` is `HEAD` when none is checked out
+ *   undefined outside of a linked worktree; `branch` is `HEAD` when no branch is checked out
  */
 export async function describeWorktree(directory) {
   try {
-    const place = await locate(directory);
-    if (!place.linked) return undefined;
-    const branch = await text(['branch', '--show-current'], place.top);
-    const { mtimeMs } = await stat(path.join(place.top, '.git'));
+    const { top, base, isLinked } = await locate(directory);
+    if (!isLinked) return undefined;
+    const branch = await gitText(['branch', '--show-current'], top);
+    const { mtimeMs } = await stat(path.join(top, '.git'));
     return {
-      basePath: place.base,
+      basePath: base,
       branch: branch || 'HEAD',
-      name: path.basename(place.top),
-      worktreePath: place.top,
+      name: path.basename(top),
+      worktreePath: top,
       createdAt: Math.round(mtimeMs),
     };
   } catch {
-    // No repository, or no git: no worktree then.
+    // The directory is in no repository, or git is not installed.
     return undefined;
   }
 }
@@ -64,8 +64,8 @@ function checkName(name) {
   if (typeof name !== 'string' || name === '') throw new PathError('"worktreeName" is missing.');
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name) || name.includes('..') || /(\.|\.lock)$/i.test(name)) {
     throw new PathError(
-      '"worktreeName" becomes a branch and a folder: 1 to 64 letters, digits, ".", "_" and "-", beginning with a letter' +
-        ' or digit, without ".." in it and without "." or ".lock" at its end.',
+      '"worktreeName" must be 1 to 64 letters, digits, ".", "_" and "-", start with a letter or digit, not contain ".."' +
+        ' and not end with "." or ".lock": it becomes the name of a branch and a folder.',
     );
   }
   return name;
@@ -76,27 +76,28 @@ async function open(directory, directories, name) {
   if (!directories.some((allowed) => isInside(allowed, base))) {
     throw new PathError(`The repository ${base} is outside the directories this machine serves.`);
   }
-  const folder = await ownFolder(base);
+  const folder = await ensureFolder(base);
   const worktree = path.join(folder, name);
-  if (!(await isWorktree(base, worktree))) await add(top, worktree, name);
+  if (!(await isWorktree(base, worktree))) await addWorktree(top, worktree, name);
   const inside = await resolveInside(worktree, prefix).catch(() => worktree);
   return (await isDirectory(inside)) ? inside : worktree;
 }
 
-/** Where a directory lies: its checkout, the repository's main one (`base`), and the path inside. */
+/** Finds the checkout of a directory (`top`), the repository's main checkout (`base`), and the path inside (`prefix`). */
 async function locate(directory) {
-  const found = await text(
+  const found = await gitText(
     ['rev-parse', '--path-format=absolute', '--show-toplevel', '--git-dir', '--git-common-dir', '--show-prefix'],
     directory,
   );
-  const [top, own, common, prefix = ''] = found.split('\n');
+  const [top, gitDir, commonDir, prefix = ''] = found.split('\n');
+  // An older git prints the unknown option instead of an absolute path.
   if (!path.isAbsolute(top)) throw new Error('Worktrees need git 2.31 or newer.');
-  const linked = own !== common;
-  return { top, linked, prefix, base: linked ? (await worktrees(top))[0] : top };
+  const isLinked = gitDir !== commonDir;
+  return { top, isLinked, prefix, base: isLinked ? (await listWorktrees(top))[0] : top };
 }
 
-/** The folder for worktrees, made when it is not there; it hides itself from git. */
-async function ownFolder(base) {
+/** Creates the folder for worktrees, with a .gitignore that makes git ignore it, and returns its path. */
+async function ensureFolder(base) {
   const folder = await resolveInside(base, FOLDER, { mustExist: false, field: FOLDER });
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, '.gitignore'), '*\n', { flag: 'wx' }).catch((error) => {
@@ -106,32 +107,32 @@ async function ownFolder(base) {
 }
 
 async function isWorktree(base, worktree) {
-  return (await worktrees(base)).includes(worktree) && isDirectory(worktree);
+  return (await listWorktrees(base)).includes(worktree) && isDirectory(worktree);
 }
 
-async function add(top, worktree, name) {
-  if (!(await succeeds(['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], top))) {
-    throw new Error(`The repository ${top} has no commit yet: a worktree needs one to start from.`);
+async function addWorktree(top, worktree, name) {
+  if (!(await gitSucceeds(['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], top))) {
+    throw new Error(`The repository ${top} has no commits. Make a commit first: a worktree starts from one.`);
   }
-  if (await succeeds(['show-ref', '--verify', '--quiet', `refs/heads/${name}`], top)) {
-    throw new Error(`There is a branch ${name} already, but no worktree of that name. Take another name.`);
+  if (await gitSucceeds(['show-ref', '--verify', '--quiet', `refs/heads/${name}`], top)) {
+    throw new Error(`The branch ${name} already exists, but has no worktree. Use another name.`);
   }
   const args = [...NO_HOOKS, 'worktree', 'add', '--quiet', '--no-track', '-b', name, worktree, 'HEAD'];
-  await text(args, top, { timeoutMs: MAKE_MS });
+  await gitText(args, top, { timeoutMs: ADD_TIMEOUT_MS });
 }
 
 /** Paths of the repository's checkouts, the main one first. */
-async function worktrees(cwd) {
-  const list = await text(['worktree', 'list', '--porcelain'], cwd);
+async function listWorktrees(cwd) {
+  const list = await gitText(['worktree', 'list', '--porcelain'], cwd);
   return [...list.matchAll(/^worktree (.*)$/gm)].map(([, found]) => found);
 }
 
-async function succeeds(args, cwd) {
+async function gitSucceeds(args, cwd) {
   return (await git(args, cwd)).code === 0;
 }
 
-/** What git prints. @throws {Error} with its reason when it fails */
-async function text(args, cwd, options) {
+/** Runs git and returns its output. @throws {Error} with the first line of its error output */
+async function gitText(args, cwd, options) {
   const result = await git(args, cwd, options);
   if (result.code !== 0) throw new Error(gitError(result, cwd));
   return result.stdout.toString('utf8').replace(/\n$/, '');

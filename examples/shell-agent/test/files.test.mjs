@@ -8,8 +8,8 @@ import { MAX_READ, checkPaths, fileMethods } from '../src/files.mjs';
 import { isInside } from '../src/paths.mjs';
 import { tempDir } from './support/repository.mjs';
 
-/** A served directory beside a secret one, with links of every kind. */
-function place(t) {
+/** A served directory with links of every kind, next to files that must not be readable. */
+function setUp(t) {
   const base = tempDir(t);
   const root = path.join(base, 'served');
   mkdirSync(path.join(root, 'folder'), { recursive: true });
@@ -26,7 +26,7 @@ function place(t) {
 }
 
 test('a file is read as base64 of its bytes', async (t) => {
-  const { root } = place(t);
+  const { root } = setUp(t);
   const bytes = Buffer.from([0, 255, 10, 195, 40]);
   writeFileSync(path.join(root, 'folder', 'bytes'), bytes);
   const files = fileMethods(root);
@@ -56,24 +56,24 @@ const REFUSED = [
 
 for (const [wanted, reason] of REFUSED) {
   test(`reading ${JSON.stringify(wanted)} is refused`, async (t) => {
-    const { root } = place(t);
+    const { root } = setUp(t);
     await assert.rejects(fileMethods(root).readFile({ path: wanted }), reason);
   });
 }
 
-test('a folder, a pipe and a file that is too large are not read, and the reason is told', async (t) => {
-  const { root } = place(t);
+test('reading a folder, a pipe or a file above the limit fails with the reason', async (t) => {
+  const { root } = setUp(t);
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
   writeFileSync(path.join(root, 'large'), '');
   truncateSync(path.join(root, 'large'), MAX_READ + 1);
   const files = fileMethods(root);
   await assert.rejects(files.readFile({ path: 'folder' }), /folder is a directory/);
   await assert.rejects(files.readFile({ path: 'pipe' }), /not a regular file/);
-  await assert.rejects(files.readFile({ path: 'large' }), /too large to send: 20\.0 MB, at most 20 MB/);
+  await assert.rejects(files.readFile({ path: 'large' }), /too large to read: 20\.0 MB; the limit is 20 MB/);
 });
 
-test('a listing has directories first, sizes for files, and tells nothing about what a link outside leads to', async (t) => {
-  const { root } = place(t);
+test('a listing has directories first, sizes of files, and nothing about the target of a link that leads outside', async (t) => {
+  const { root } = setUp(t);
   const { success, entries } = await fileMethods(root).listDirectory({ path: '' });
   assert.equal(success, true);
   assert.deepEqual(entries, [
@@ -89,14 +89,14 @@ test('a listing has directories first, sizes for files, and tells nothing about 
   await assert.rejects(fileMethods(root).listDirectory({ path: 'plain.txt' }), /plain\.txt is not a directory/);
 });
 
-test('a directory whose name only begins alike is not inside', () => {
+test('a directory whose name has the same prefix is not inside', () => {
   assert.equal(isInside('/a/b', '/a/bc'), false);
   assert.equal(isInside('/a/b', '/a/b/..c'), true);
   assert.equal(isInside('/', '/etc'), true);
 });
 
-test('paths anywhere on the machine can be asked for, and odd names do no harm', async (t) => {
-  const { base, root } = place(t);
+test('an existence check takes paths anywhere on the machine, and invalid names', async (t) => {
+  const { base, root } = setUp(t);
   const exists = await checkPaths(root, [base, '~', 'plain.txt', path.join(base, 'nothing'), '', 'a\0b', '__proto__']);
   assert.deepEqual(Object.entries(exists), [
     [base, true],

@@ -7,7 +7,7 @@ import { repository, tempDir } from './support/repository.mjs';
 
 const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) => [name, status]));
 
-test('git status tells each kind of change apart, whatever the names look like', async (t) => {
+test('git status reports each kind of change, also for names with spaces, tabs and line breaks', async (t) => {
   const { dir, git, write } = repository(t);
   write('kept.txt', 'one\n');
   write('old name.txt', 'a file with enough text to be recognized after a rename\n');
@@ -43,7 +43,7 @@ test('git status tells each kind of change apart, whatever the names look like',
   assert.equal(status.files.find((file) => file.status === 'renamed').oldPath, 'old name.txt');
 });
 
-test('a file that two branches changed is conflicted', async (t) => {
+test('a merge conflict is reported as conflicted', async (t) => {
   const { dir, git, write } = repository(t);
   write('shared.txt', 'base\n');
   git('add', '.');
@@ -59,7 +59,7 @@ test('a file that two branches changed is conflicted', async (t) => {
   assert.deepEqual(byPath(files), { 'shared.txt': 'conflicted' });
 });
 
-test('a repository without commits and one with a detached head have a branch to show, too', async (t) => {
+test('a repository without commits shows its branch, one with a detached HEAD the commit', async (t) => {
   const { dir, git, write } = repository(t);
   assert.equal((await gitMethods(dir).gitStatus({})).branch, 'main');
   write('a.txt', 'a');
@@ -79,7 +79,7 @@ test('ahead and behind are read from the branch header', () => {
   assert.deepEqual([status.upstream, status.ahead, status.behind], ['origin/main', 2, 3]);
 });
 
-test('outside a repository every method says so', async (t) => {
+test('outside a repository every method fails with "Not a git repository"', async (t) => {
   const dir = tempDir(t);
   const git = gitMethods(dir);
   for (const answer of [
@@ -119,7 +119,7 @@ test('numstat of a rename carries both names', () => {
   ]);
 });
 
-test('the diff of a file shows what changed, an untracked file as a whole', async (t) => {
+test('a diff shows the changed lines, or the whole file if it is untracked', async (t) => {
   const { dir, git, write } = repository(t);
   write('a.txt', 'one\n');
   git('add', '.');
@@ -139,7 +139,7 @@ test('the diff of a file shows what changed, an untracked file as a whole', asyn
   assert.match((await methods.gitDiffFile({ cwd: dir, filePath: 'a.txt', staged: true })).diff, /^\+two$/m);
 });
 
-test('a deleted file still has a diff, and a name with stars is no pattern', async (t) => {
+test('a deleted file has a diff, and a path is not a pattern', async (t) => {
   const { dir, git, write } = repository(t);
   write('sub/gone.txt', 'bye\n');
   write('other.txt', 'x\n');
@@ -153,7 +153,7 @@ test('a deleted file still has a diff, and a name with stars is no pattern', asy
   assert.equal((await methods.gitDiffFile({ filePath: '*.txt' })).diff, '');
 });
 
-test('in a folder of a repository only that folder is shown, with paths of its own', async (t) => {
+test('in a subdirectory of a repository, only its files are reported, with relative paths', async (t) => {
   const { dir, git, write } = repository(t);
   write('outside.txt', 'a\n');
   write('sub/inside.txt', 'a\n');
@@ -169,7 +169,7 @@ test('in a folder of a repository only that folder is shown, with paths of its o
   await assert.rejects(methods.gitDiffFile({ cwd: sub, filePath: '../outside.txt' }), /must not contain "\.\."/);
 });
 
-test('a working directory elsewhere and a link to elsewhere are refused', async (t) => {
+test('a working directory outside the served directory is refused, also behind a link', async (t) => {
   const { dir } = repository(t);
   const elsewhere = tempDir(t);
   symlinkSync(elsewhere, path.join(dir, 'link'));

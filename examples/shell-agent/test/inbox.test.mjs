@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PAGE } from '../src/hub-client.mjs';
 import { Inbox } from '../src/inbox.mjs';
-import { deferred, turn } from './support/wait.mjs';
+import { deferred, nextTurn } from './support/wait.mjs';
 
-/** An inbox on a history that the test fills. */
+/** An inbox whose history the test fills. */
 function inbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
   const history = [];
   const got = [];
@@ -20,23 +20,23 @@ function inbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
 
 const upTo = (n) => Array.from({ length: n }, (_, i) => ({ seq: i + 1 }));
 
-test('a message seen live and in the history is handed on once', async () => {
+test('a message that arrives live and in the history is delivered once', async () => {
   const { box, got, history } = inbox();
   history.push(...upTo(3));
-  box.live({ seq: 1 });
+  box.receive({ seq: 1 });
   await box.catchUp();
-  box.live({ seq: 3 });
-  box.live({ seq: 4 });
+  box.receive({ seq: 3 });
+  box.receive({ seq: 4 });
   assert.deepEqual(got, [1, 2, 3, 4]);
 });
 
-test('live messages wait until the history before them was read', async () => {
+test('live messages are delivered after the history before them', async () => {
   const page = deferred();
   const { box, got } = inbox({ fetchAfter: () => page.promise });
   const caught = box.catchUp();
-  box.live({ seq: 4 });
-  box.live({ seq: 3 });
-  await turn();
+  box.receive({ seq: 4 });
+  box.receive({ seq: 3 });
+  await nextTurn();
   assert.deepEqual(got, []);
   page.resolve(upTo(3));
   await caught;
@@ -55,7 +55,7 @@ test('a long history is read page by page', async () => {
   );
 });
 
-test('more live messages than can be held are read from the history instead', async () => {
+test('live messages beyond the buffer are read from the history', async () => {
   const all = upTo(2000);
   const gate = deferred();
   const { box, got } = inbox({
@@ -65,7 +65,7 @@ test('more live messages than can be held are read from the history instead', as
     },
   });
   const caught = box.catchUp();
-  for (const message of all) box.live(message);
+  for (const message of all) box.receive(message);
   gate.resolve();
   await caught;
   assert.deepEqual(
@@ -74,7 +74,7 @@ test('more live messages than can be held are read from the history instead', as
   );
 });
 
-test('a failed page is tried again while there is a connection, else with the next one', async () => {
+test('a failed page is retried while connected, else on the next connection', async () => {
   let connected = true;
   let failures = 2;
   const { box, got } = inbox({
@@ -93,12 +93,12 @@ test('a failed page is tried again while there is a connection, else with the ne
   assert.equal(failures, 0);
 });
 
-test('own messages are passed over only when nothing is missing before them', () => {
+test('own messages are delivered when no seq before them is missing', () => {
   const { box, got } = inbox({ startSeq: 5 });
-  box.own(6);
-  box.own(8);
-  assert.equal(box.seen, 6);
-  box.live({ seq: 7 });
-  assert.equal(box.seen, 8);
+  box.skipOwn(6);
+  box.skipOwn(8);
+  assert.equal(box.lastSeq, 6);
+  box.receive({ seq: 7 });
+  assert.equal(box.lastSeq, 8);
   assert.deepEqual(got, [6, 7, 8]);
 });

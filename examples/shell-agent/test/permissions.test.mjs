@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { freeMode, isHarmless, isValidMode, isValidModel, verdict } from '../src/modes.mjs';
+import { autoApproveMode, isReadOnly, isValidMode, isValidModel, decideByMode } from '../src/modes.mjs';
 import { Permissions } from '../src/permissions.mjs';
 import { Versioned } from '../src/versioned.mjs';
-import { quietLog, turn } from './support/wait.mjs';
+import { quietLog, nextTurn } from './support/wait.mjs';
 
-/** The hub's copy of an agent state. */
-class Stored {
+/** The hub's copy of an agent state. The next `errors` updates fail with `code`. */
+class StoredState {
   version = 1;
   errors = 0;
   code = 'unavailable';
   value = { requests: {}, completedRequests: {} };
 
   async request(_event, { expectedVersion, agentState }) {
-    await turn();
+    await nextTurn();
     if (this.errors-- > 0) return { result: 'error', reason: 'The hub could not store the update.', code: this.code };
     if (expectedVersion !== this.version)
       return { result: 'version-mismatch', version: this.version, agentState: this.value };
@@ -28,7 +28,7 @@ class Stored {
 }
 
 function setup() {
-  const hub = new Stored();
+  const hub = new StoredState();
   const modes = [];
   const state = new Versioned({
     request: (event, payload) => hub.request(event, payload),
@@ -41,13 +41,13 @@ function setup() {
   });
   const permissions = new Permissions({ state, onMode: (mode) => modes.push(mode), log: quietLog(), now: () => 1000 });
   const pendingId = async () => {
-    while (Object.keys(hub.value.requests).length === 0) await turn();
+    while (Object.keys(hub.value.requests).length === 0) await nextTurn();
     return Object.keys(hub.value.requests)[0];
   };
   return { hub, state, permissions, modes, pendingId };
 }
 
-test('an approved request moves to completedRequests with all that was answered', async () => {
+test('an approved request moves to completedRequests with the fields of the answer', async () => {
   const { hub, permissions, modes, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -76,7 +76,7 @@ test('an approved request moves to completedRequests with all that was answered'
   assert.ok(permissions.isAllowed('Bash') && permissions.isAllowed('Edit'));
 });
 
-test('of two answers one wins', async () => {
+test('of two answers the first applies', async () => {
   const { permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -97,7 +97,7 @@ test('an approval with the decision to abort is a denial', async () => {
   assert.deepEqual(await outcome, { status: 'denied', id, decision: 'abort' });
 });
 
-test('a denial tells the agent why', async () => {
+test('a denial has its reason in the outcome and the agent state', async () => {
   const { hub, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', {}, 'default');
   const id = await pendingId();
@@ -106,18 +106,18 @@ test('a denial tells the agent why', async () => {
   assert.equal(hub.value.completedRequests[id].reason, 'Not on a Friday');
 });
 
-test('what the hub cancels of a session that is about to end is not asked again', async () => {
+test('after close, a request that the hub cancels is not published again', async () => {
   const { hub, state, permissions, pendingId } = setup();
   permissions.ask('Bash', {}, 'default');
   const id = await pendingId();
   permissions.close();
   hub.change({ requests: {}, completedRequests: { [id]: { tool: 'Bash', status: 'canceled' } } });
   state.adopt(hub.version, hub.value);
-  for (let i = 0; i < 20; i += 1) await turn();
+  for (let i = 0; i < 20; i += 1) await nextTurn();
   assert.deepEqual(hub.value.requests, {});
 });
 
-test('a change by somebody else in between is merged, not lost', async () => {
+test('a concurrent change of the agent state is merged', async () => {
   const { hub, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -128,7 +128,7 @@ test('a change by somebody else in between is merged, not lost', async () => {
   assert.equal(hub.value.completedRequests[id].status, 'approved');
 });
 
-test('a hub that cannot store a request for a moment still gets it, and one that never can ends the wait', async () => {
+test('storing a request is retried after transient errors, and canceled after too many', async () => {
   const { hub, permissions, pendingId } = setup();
   hub.errors = 3;
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
@@ -138,7 +138,7 @@ test('a hub that cannot store a request for a moment still gets it, and one that
   assert.equal((await permissions.ask('Bash', { command: 'ls' }, 'default')).status, 'canceled');
 });
 
-test('a request that the hub refuses as it is is not sent again', async () => {
+test('storing a request is not retried after a permanent error', async () => {
   const { hub, permissions } = setup();
   hub.errors = 100;
   hub.code = 'too-large';
@@ -146,7 +146,7 @@ test('a request that the hub refuses as it is is not sent again', async () => {
   assert.equal(hub.errors, 99);
 });
 
-test('when the hub already moved the request, its entry stays as it is', async () => {
+test('a request that the hub already completed is not changed', async () => {
   const { hub, permissions, pendingId } = setup();
   permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -155,7 +155,7 @@ test('when the hub already moved the request, its entry stays as it is', async (
   assert.equal(hub.value.completedRequests[id].completedAt, 5);
 });
 
-test('a request that the hub canceled while nobody listened is asked again', async () => {
+test('a request that the hub canceled is published again', async () => {
   const { hub, state, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -167,7 +167,7 @@ test('a request that the hub canceled while nobody listened is asked again', asy
   assert.equal((await outcome).status, 'approved');
 });
 
-test('an aborted task cancels its request, a restart those of the process before', async () => {
+test('cancelAll cancels own requests, cancelStale those of an earlier process', async () => {
   const { hub, permissions, pendingId } = setup();
   const outcome = permissions.ask('Bash', { command: 'ls' }, 'default');
   const id = await pendingId();
@@ -175,37 +175,37 @@ test('an aborted task cancels its request, a restart those of the process before
   assert.equal((await outcome).status, 'canceled');
   assert.equal(hub.value.completedRequests[id].status, 'canceled');
   hub.change({ ...hub.value, requests: { left: { tool: 'Bash', arguments: {} } } });
-  // The copy held here is old: the left-over request is found by the mismatch of a later change.
+  // The local copy is outdated: a version mismatch of a later change brings the stale request.
   permissions.ask('Bash', { command: 'pwd' }, 'default');
-  while (Object.keys(hub.value.requests).length < 2) await turn();
+  while (Object.keys(hub.value.requests).length < 2) await nextTurn();
   await permissions.cancelStale();
   assert.equal(hub.value.completedRequests.left.status, 'canceled');
   assert.equal(Object.keys(hub.value.requests).length, 1);
 });
 
-test('each agent kind has its modes, and an unknown one only the default', () => {
+test('each agent kind has its modes, and an unknown kind only the default', () => {
   assert.ok(isValidMode('alpha', 'acceptEdits') && isValidMode('beta', 'safe-yolo') && isValidMode('gamma', 'ask'));
   assert.ok(!isValidMode('alpha', 'yolo') && !isValidMode('epsilon', 'plan') && !isValidMode('toString', 'yolo'));
   assert.ok(isValidMode('other', 'default') && !isValidMode('other', 'yolo'));
-  assert.deepEqual(['alpha', 'beta', 'other'].map(freeMode), ['bypassPermissions', 'yolo', null]);
+  assert.deepEqual(['alpha', 'beta', 'other'].map(autoApproveMode), ['bypassPermissions', 'yolo', null]);
   assert.ok(isValidModel('alpha', 'model_fast') && !isValidModel('beta', 'model_fast') && !isValidModel('alpha', 'x'));
 });
 
-test('a mode decides about a command', () => {
+test('decideByMode runs, asks or refuses by mode', () => {
   assert.deepEqual(
     ['default', 'acceptEdits', 'ask', 'bypassPermissions', 'yolo', 'plan', 'read-only'].map((mode) =>
-      verdict(mode, 'ls', true),
+      decideByMode(mode, 'ls', true),
     ),
     ['ask', 'ask', 'ask', 'run', 'run', 'never', 'never'],
   );
-  assert.equal(verdict('safe-yolo', 'ls -la src', true), 'run');
-  assert.equal(verdict('safe-yolo', 'rm -rf src', true), 'ask');
-  assert.equal(verdict('safe-yolo', 'ls -la src', false), 'ask');
+  assert.equal(decideByMode('safe-yolo', 'ls -la src', true), 'run');
+  assert.equal(decideByMode('safe-yolo', 'rm -rf src', true), 'ask');
+  assert.equal(decideByMode('safe-yolo', 'ls -la src', false), 'ask');
 });
 
-test('only plain reading below the directory is harmless', () => {
+test('only reading programs with paths inside the directory are read-only', () => {
   for (const command of ['ls', 'cat a.txt', 'head -n 3 src/a.rs', 'git status', 'echo hello'])
-    assert.ok(isHarmless(command), command);
+    assert.ok(isReadOnly(command), command);
   for (const command of [
     'ls; rm a',
     'cat /etc/passwd',
@@ -219,5 +219,5 @@ test('only plain reading below the directory is harmless', () => {
     'ls & x',
     'A=1 ls',
   ])
-    assert.ok(!isHarmless(command), command);
+    assert.ok(!isReadOnly(command), command);
 });

@@ -1,4 +1,4 @@
-/** Sessions as processes of their own. */
+/** Spawned sessions as child processes. */
 
 import assert from 'node:assert/strict';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { SessionProcesses } from '../src/processes.mjs';
 import { TOKEN } from './support/fake-hub.mjs';
 import { hubAndFolders } from './support/program.mjs';
 
-test('a session that is up lives on when the time to come up is over', async (t) => {
+test('the start timeout does not kill a session that has started', async (t) => {
   const { hub, base, dir } = await hubAndFolders(t);
   const processes = new SessionProcesses({ token: TOKEN, home: path.join(base, 'home'), log: { info() {} } });
   t.after(() => processes.end());
@@ -17,8 +17,8 @@ test('a session that is up lives on when the time to come up is over', async (t)
   assert.equal(success, true, error);
   t.mock.timers.tick(60_000);
   t.mock.timers.reset();
-  const { gone } = processes.serving(sessionId);
-  // What the process says after that shows that nobody killed it.
-  hub.say(sessionId, 'echo alive');
-  await Promise.race([hub.ready(sessionId, 1), gone.then(() => assert.fail('The session was ended.'))]);
+  const { ended } = processes.find(sessionId);
+  // The output shows that the process still runs.
+  hub.postMessage(sessionId, 'echo alive');
+  await Promise.race([hub.untilReady(sessionId, 1), ended.then(() => assert.fail('The session was ended.'))]);
 });

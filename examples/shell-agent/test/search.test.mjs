@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { checkRipgrepArgs, searchMethods } from '../src/search.mjs';
 import { tempDir } from './support/repository.mjs';
 
-function place(t) {
+function setUp(t) {
   const base = tempDir(t);
   const root = path.join(base, 'served');
   mkdirSync(path.join(root, 'src'), { recursive: true });
@@ -16,28 +16,28 @@ function place(t) {
   return { base, root, search: searchMethods(root) };
 }
 
-test('the hub finds files by a part of their name, in any case', async (t) => {
-  const { root, search } = place(t);
+test('files are found by a part of their name, ignoring case', async (t) => {
+  const { root, search } = setUp(t);
   const found = await search.runRipgrep({ args: ['--files', '--iglob', '*readme*'], cwd: root });
   assert.deepEqual([found.success, found.stdout], [true, 'README.md\n']);
   const all = await search.runRipgrep({ args: ['--files'], cwd: root });
   assert.deepEqual(all.stdout.trim().split('\n').sort(), ['README.md', 'src/main.rs']);
 });
 
-test('finding nothing is a success', async (t) => {
-  const { root, search } = place(t);
+test('a search without matches succeeds', async (t) => {
+  const { root, search } = setUp(t);
   const found = await search.runRipgrep({ args: ['--files', '--iglob', '*nothing*'], cwd: root });
   assert.deepEqual([found.success, found.stdout], [true, '']);
 });
 
-test('text is searched, in a folder when one is named', async (t) => {
-  const { search } = place(t);
+test('text is found, in the directory or in a named folder', async (t) => {
+  const { search } = setUp(t);
   assert.equal((await search.runRipgrep({ args: ['-n', 'main', 'src'] })).stdout, 'src/main.rs:1:fn main() {}\n');
   assert.equal((await search.runRipgrep({ args: ['-e', 'Hello', '-il'] })).stdout, 'README.md\n');
 });
 
-test('a mistake in the pattern comes back as an error', async (t) => {
-  const { search } = place(t);
+test('an invalid pattern is an error', async (t) => {
+  const { search } = setUp(t);
   const answer = await search.runRipgrep({ args: ['(unclosed'] });
   assert.equal(answer.success, false);
   assert.match(answer.error, /regex|rg/);
@@ -63,12 +63,12 @@ const REFUSED = [
 
 for (const [args] of REFUSED) {
   test(`rg ${args.join(' ')} is refused`, () => {
-    assert.throws(() => checkRipgrepArgs(args), /not allowed here|needs a value/);
+    assert.throws(() => checkRipgrepArgs(args), /is not allowed|needs a value/);
   });
 }
 
-test('paths outside are refused, wherever they stand', async (t) => {
-  const { base, root, search } = place(t);
+test('paths outside the directory are refused at every position', async (t) => {
+  const { base, root, search } = setUp(t);
   for (const args of [
     ['--files', '..'],
     ['--files', base],
@@ -88,7 +88,7 @@ test('paths outside are refused, wherever they stand', async (t) => {
   await assert.rejects(search.runRipgrep({ args: 'x' }), /array of strings/);
 });
 
-test('a pattern that looks like a path stays a pattern', () => {
+test('a pattern is not checked as a path', () => {
   assert.deepEqual(checkRipgrepArgs(['../x', 'src']).paths, ['src']);
   assert.deepEqual(checkRipgrepArgs(['-A3', '--glob', '../*', 'x', 'src']).paths, ['src']);
 });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { ShellState } from '../src/shell-state.mjs';
 import { startCommand } from '../src/shell.mjs';
-import { deferred, turn } from './support/wait.mjs';
+import { deferred, nextTurn } from './support/wait.mjs';
 import { tempDir } from './support/repository.mjs';
 
 /** Runs a command and collects its pieces. */
@@ -19,19 +19,19 @@ async function collect(options) {
   return { ...result, pieces, all: pieces.join('') + result.rest };
 }
 
-test('output of both kinds arrives in order, with the exit code', async (t) => {
+test('standard output and standard error arrive in order, with the exit code', async (t) => {
   const cwd = tempDir(t);
   const { code, all } = await collect({ command: 'echo one; sleep 0.1; echo two >&2; sleep 0.1; pwd; exit 3', cwd });
   assert.equal(code, 3);
   assert.equal(all, `one\ntwo\n${cwd}\n`);
 });
 
-test('arguments reach the script as they are', async (t) => {
+test('arguments reach the script unchanged', async (t) => {
   const { all } = await collect({ command: 'printf "%s|" "$@"', args: ['a b', '$HOME', ';'], cwd: tempDir(t) });
   assert.equal(all, 'a b|$HOME|;|');
 });
 
-test('much output comes in pieces of at most 32 KB that never break a character', async (t) => {
+test('output arrives in pieces of at most 32 K characters, without split surrogate pairs', async (t) => {
   const { pieces, all } = await collect({
     command: `i=0; while [ $i -lt 3000 ]; do printf '%s' 'x🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂'; i=$((i+1)); done`,
     cwd: tempDir(t),
@@ -41,7 +41,7 @@ test('much output comes in pieces of at most 32 KB that never break a character'
   assert.equal(all, 'x🙂🙂🙂🙂🙂🙂🙂🙂🙂🙂'.repeat(3000));
 });
 
-test('a receiver that is slow stops the command instead of filling memory', async (t) => {
+test('a slow receiver pauses the command', async (t) => {
   const gate = deferred();
   let pieces = 0;
   const command = startCommand({
@@ -52,15 +52,15 @@ test('a receiver that is slow stops the command instead of filling memory', asyn
       return gate.promise;
     },
   });
-  while (pieces === 0) await turn();
-  for (let i = 0; i < 200; i += 1) await turn();
+  while (pieces === 0) await nextTurn();
+  for (let i = 0; i < 200; i += 1) await nextTurn();
   assert.equal(pieces, 1);
   command.kill();
   gate.resolve();
   assert.equal((await command.done).signal, 'SIGTERM');
 });
 
-test('killing reaches what the shell started', async (t) => {
+test('kill reaches processes that the shell started', async (t) => {
   const started = deferred();
   const command = startCommand({
     command: 'sh -c "echo up; exec sleep 600"; echo not reached',
@@ -75,19 +75,19 @@ test('killing reaches what the shell started', async (t) => {
   assert.equal(rest, '');
 });
 
-test('what a command leaves in the background does not keep it open for ever', async (t) => {
+test('a background process does not prevent a command from ending', async (t) => {
   const { code, all } = await collect({ command: 'sleep 600 & echo done', cwd: tempDir(t) });
   assert.deepEqual([code, all], [0, 'done\n']);
 });
 
-test('output above the limit is left out, and that is said', async (t) => {
+test('output above the limit is discarded, with a note', async (t) => {
   const { all, code } = await collect({
     command: 'head -c 500000 /dev/zero | tr "\\0" x',
     cwd: tempDir(t),
     maxOutput: 100_000,
   });
   assert.equal(code, 0);
-  assert.match(all, /\[the rest of the output is left out\]\n$/);
+  assert.match(all, /\[output limit reached; the rest is discarded\]\n$/);
   assert.ok(all.length < 200_000);
 });
 
@@ -96,14 +96,14 @@ test('a receiver that fails ends the command', async (t) => {
   await assert.rejects(command.done, /gone/);
 });
 
-/** A shell as the agent uses it: what a command leaves is there for the next one. */
+/** A shell state, and a function that runs a command in it as the agent does. */
 function shell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
   const folder = tempDir(t);
   const root = path.join(folder, 'root');
   mkdirSync(path.join(root, 'sub'), { recursive: true });
   const file = path.join(folder, 'state');
   const saved = [];
-  const open = () => new ShellState({ root, file, base, kept: saved.at(-1), keep: (kept) => saved.push(kept) });
+  const open = () => new ShellState({ root, file, base, saved: saved.at(-1), save: (state) => saved.push(state) });
   const run = async (state, command, args) => {
     const notice = state.begin();
     const { cwd, environment: env } = state;
@@ -113,7 +113,7 @@ function shell(t, base = { PATH: process.env.PATH, GIVEN: 'by the process' }) {
   return { root, folder, file, saved, open, run };
 }
 
-test('a command goes on where the one before it ended, also after a restart', async (t) => {
+test('a command continues with the directory and variables of the previous one, also after a restart', async (t) => {
   const { root, open, run, saved } = shell(t);
   const first = open();
   assert.equal((await run(first, 'cd sub && export COLOR="light blue" && unset GIVEN')).change, `Now in ${root}/sub.`);
@@ -126,14 +126,14 @@ test('a command goes on where the one before it ended, also after a restart', as
   assert.equal(String(restarted), `in ${root}`);
 });
 
-test('what a shell leaves is for this user only, and for a moment', async (t) => {
+test('the state file is readable by this user only, and removed after the command', async (t) => {
   const { folder, file, open, run } = shell(t);
   const { all } = await run(open(), `stat -c %a ${file}; set -C; export A=1; trap 'echo own trap' EXIT`);
   assert.equal(all, '600\nown trap\n');
   assert.deepEqual(readdirSync(folder), ['root']);
 });
 
-test('a command that is killed or replaces its shell leaves nothing', async (t) => {
+test('a command that is killed or replaces its shell changes no state', async (t) => {
   const { root, open, run, saved } = shell(t);
   const state = open();
   for (const command of ['cd sub; kill -9 $$', 'cd sub; exec true', 'cd sub; exit() { :; }; if; then']) {
@@ -143,28 +143,28 @@ test('a command that is killed or replaces its shell leaves nothing', async (t) 
   assert.deepEqual(saved, []);
 });
 
-test('a shell whose directory is gone is back at the start, and one that exports too much keeps what it had', async (t) => {
+test('a deleted working directory resets to the root, and variables above the limit are not saved', async (t) => {
   const { root, open, run } = shell(t);
   const state = open();
   await run(state, 'cd sub; export A=1');
   rmSync(path.join(root, 'sub'), { recursive: true });
   const back = await run(state, 'pwd');
-  assert.deepEqual([back.notice, back.all], [`${root}/sub is gone. Back in ${root}.`, `${root}\n`]);
+  assert.deepEqual([back.notice, back.all], [`The directory ${root}/sub no longer exists. Continuing in ${root}.`, `${root}\n`]);
   const much = await run(state, 'export A=2 B="$(head -c 140000 /dev/zero | tr "\\0" x)"');
   assert.equal(much.change, null);
   const many = await run(state, 'export B="$(head -c 100000 /dev/zero | tr "\\0" x)" C="$(head -c 100000 /dev/zero | tr "\\0" x)"');
-  assert.equal(many.change, 'What it exported is too large to be kept.');
+  assert.equal(many.change, 'The exported variables exceed 128 KB and are not kept.');
   assert.deepEqual(state.env, { A: '1' });
 });
 
-test('a shell is plain until something is set in it or it has left its directory', async (t) => {
+test('a shell is unmodified until a variable changes or it leaves its directory', async (t) => {
   const { open, run } = shell(t);
   const state = open();
   await run(state, 'cd sub');
-  assert.ok(state.isPlain);
+  assert.ok(state.isUnmodified);
   await run(state, 'PATH=.:$PATH');
-  assert.ok(!state.isPlain);
+  assert.ok(!state.isUnmodified);
   const other = open();
   await run(other, 'cd /');
-  assert.ok(!other.isPlain);
+  assert.ok(!other.isUnmodified);
 });

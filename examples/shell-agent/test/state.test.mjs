@@ -4,13 +4,13 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { readArgs } from '../src/args.mjs';
 import { Catalog } from '../src/catalog.mjs';
-import { HeldError } from '../src/lock.mjs';
+import { LockHeldError } from '../src/lock.mjs';
 import { StateStore } from '../src/state.mjs';
 import { Todos } from '../src/todos.mjs';
 import { findToken, namespaceOf } from '../src/token.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
-test('a machine keeps its id, per hub, namespace and served directory', (t) => {
+test('a machine id is stable per hub, namespace and directory', (t) => {
   const home = tempDir(t);
   const id = (namespace, dir) => new StateStore({ home, hub: 'http://hub', namespace }).machineId(dir);
   assert.equal(id('a', '/dir'), id('a', '/dir'));
@@ -18,26 +18,26 @@ test('a machine keeps its id, per hub, namespace and served directory', (t) => {
   assert.notEqual(id('a', '/dir'), id('a', '/other'));
 });
 
-test('a machine is served by one process at a time', (t) => {
+test('one process at a time holds the lock of a machine', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const release = store.lockMachine('one');
   assert.throws(() => store.lockMachine('one'), { name: 'Error', pid: process.pid });
   store.lockMachine('two')();
   release();
   const again = store.lockMachine('one');
-  // Giving it back twice does not take it from whoever has it by then.
+  // A second release does not release the lock of the next holder.
   release();
-  assert.throws(() => store.lockMachine('one'), HeldError);
+  assert.throws(() => store.lockMachine('one'), LockHeldError);
   again();
 });
 
-test('a session goes on where it stopped, unless it is another one under the same tag', (t) => {
+test('the last handled seq is stored per session, not per tag', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const first = store.openSession('/dir');
   first.attach('one', 7);
   assert.equal(first.lastSeq, 7);
-  first.handled(9);
-  first.handled(10, true);
+  first.markHandled(9);
+  first.markHandled(10, true);
   first.release();
   const second = store.openSession('/dir');
   second.attach('one', 30);
@@ -49,12 +49,12 @@ test('a session goes on where it stopped, unless it is another one under the sam
   third.release();
 });
 
-test('what the shell keeps goes with the session it belongs to', (t) => {
+test('the shell state is stored per session, not per tag', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const kept = { cwd: '/dir/sub', env: { A: '1', B: null } };
   const first = store.openSession('/dir');
   first.attach('one', 0);
-  first.keepShell(kept);
+  first.saveShell(kept);
   first.release();
   const second = store.openSession('/dir');
   second.attach('one', 0);
@@ -66,21 +66,21 @@ test('what the shell keeps goes with the session it belongs to', (t) => {
   third.release();
 });
 
-test('a session is served by one process at a time, and a dead one does not count', (t) => {
+test('one process at a time serves a session, and stale locks are removed', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const first = store.openSession('/dir');
   assert.throws(() => store.openSession('/dir'), /already serves this session/);
   store.openSession('/other').release();
-  writeFileSync(first.lock, JSON.stringify({ pid: 2 ** 30, born: '1' }));
+  writeFileSync(first.lockFile, JSON.stringify({ pid: 2 ** 30, born: '1' }));
   store.openSession('/dir').release();
-  // Cut off by a crash.
-  writeFileSync(first.lock, '');
+  // Truncated by a crash.
+  writeFileSync(first.lockFile, '');
   store.openSession('/dir').release();
-  writeFileSync(first.lock, JSON.stringify({ pid: process.ppid, born: 'another time' }));
+  writeFileSync(first.lockFile, JSON.stringify({ pid: process.ppid, born: 'another time' }));
   store.openSession('/dir').release();
 });
 
-test('a call that began is open until its last message is stored, over restarts and not over another session', (t) => {
+test('a call stays recorded until its last message is stored, also over restarts', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const open = (sessionId) => {
     const state = store.openSession('/dir');
@@ -88,26 +88,26 @@ test('a call that began is open until its last message is stored, over restarts 
     return state;
   };
   const [first, second] = ['one', 'two'].map((id) => ({ id, name: 'Bash', input: { command: `echo ${id}` } }));
-  const begun = open('s');
-  begun.began(first, 6);
-  begun.began(second);
-  begun.stored('one-result');
-  begun.release();
-  const back = open('s');
-  assert.deepEqual([back.calls, back.lastSeq], [[first, second], 6]);
-  back.stored('one-ready');
-  back.release();
+  const initial = open('s');
+  initial.recordCall(first, 6);
+  initial.recordCall(second);
+  initial.handleStored('one-result');
+  initial.release();
+  const restarted = open('s');
+  assert.deepEqual([restarted.calls, restarted.lastSeq], [[first, second], 6]);
+  restarted.handleStored('one-ready');
+  restarted.release();
   const later = open('s');
   assert.deepEqual(later.calls, [second]);
   later.release();
-  const anew = open('another');
-  assert.deepEqual(anew.calls, []);
-  anew.release();
+  const other = open('another');
+  assert.deepEqual(other.calls, []);
+  other.release();
 });
 
-test('an id from the hub cannot lead uploads elsewhere', (t) => {
+test('a session id from the hub cannot move the uploads to another folder', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
-  for (const id of ['..', '../x', 'a/b', '']) assert.throws(() => store.uploads(id), /cannot name a folder/);
+  for (const id of ['..', '../x', 'a/b', '']) assert.throws(() => store.uploadFolder(id), /cannot be a folder name/);
 });
 
 test('the token comes from the option, the environment or .dev.vars', (t) => {
@@ -132,13 +132,13 @@ test('the token comes from the option, the environment or .dev.vars', (t) => {
   assert.deepEqual(['secret', 'secret:team', 'se:cret:team'].map(namespaceOf), ['default', 'team', 'team']);
 });
 
-test('mistakes on the command line are told', () => {
+test('invalid command lines are refused with the reason', () => {
   for (const [argv, reason] of [
     [[], /--dir PATH is missing/],
     [['--dir', '.', '--nonsense'], /--nonsense/],
-    [['--dir', '.', '--hub', 'nowhere'], /is not an address/],
+    [['--dir', '.', '--hub', 'nowhere'], /must be a URL such as/],
     [['--dir', '.', '--hub', 'ftp://x'], /http/],
-    [['--dir', '.', '--flavor', 'a b'], /--flavor takes one word/],
+    [['--dir', '.', '--flavor', 'a b'], /--flavor must be .*not "a b"/],
   ]) {
     assert.throws(() => readArgs(argv, {}), reason);
   }
@@ -164,7 +164,7 @@ test('commands and skills are read from the directory', async (t) => {
   ]);
 });
 
-test('todos are added, done and shown', () => {
+test('todos are added, completed and listed', () => {
   const todos = new Todos();
   assert.equal(todos.command('').text, 'There are no todos.');
   todos.command('add write the tests');

@@ -1,4 +1,4 @@
-/** The agent as a whole, against a hub in memory. */
+/** The whole agent, against an in-memory hub. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -8,31 +8,31 @@ import { test } from 'node:test';
 import { HubSocket } from '../src/hub-socket.mjs';
 import { Outage } from '../src/outage.mjs';
 import { TOKEN } from './support/fake-hub.mjs';
-import { approve, place } from './support/place.mjs';
-import { turn } from './support/wait.mjs';
+import { approve, setUp } from './support/setup.mjs';
+import { nextTurn } from './support/wait.mjs';
 
-test('a message is asked about, approved, run, and its output comes back', async (t) => {
-  const { hub, start } = await place(t);
+test('a command runs after its permission request is approved, and its output is sent', async (t) => {
+  const { hub, start } = await setUp(t);
   const { session } = await start();
-  hub.say(session.id, 'echo hello; echo problem >&2; exit 4');
-  const id = await hub.until(() => hub.pending(session.id), 'a permission request');
+  hub.postMessage(session.id, 'echo hello; echo problem >&2; exit 4');
+  const id = await hub.waitUntil(() => hub.pendingRequest(session.id), 'a permission request');
   const stored = hub.sessions.get(session.id);
   assert.deepEqual(stored.agentState.requests[id].arguments, { command: 'echo hello; echo problem >&2; exit 4' });
-  assert.deepEqual(hub.heard(session.id), []);
+  assert.deepEqual(hub.transcript(session.id), []);
   assert.deepEqual(await approve(hub, session.id), { success: true });
   assert.equal(stored.agentState.completedRequests[id].status, 'approved');
-  await hub.ready(session.id, 1);
-  assert.deepEqual(hub.heard(session.id), [
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id), [
     '> echo hello; echo problem >&2; exit 4',
     '! hello\nproblem\n',
     'Exit code 4.',
     '(ready)',
   ]);
-  assert.deepEqual(stored.thoughts.slice(-2), [true, false]);
+  assert.deepEqual(stored.thinkingChanges.slice(-2), [true, false]);
 });
 
 test('todos, help, own commands and attachments', async (t) => {
-  const { hub, write, start } = await place(t);
+  const { hub, write, start } = await setUp(t);
   write('.agents/commands/greet.md', '```sh\necho "hello $1"\n```\n');
   const { session } = await start({ autoApprove: true });
   assert.deepEqual(hub.sessions.get(session.id).metadata.slashCommands, ['help', 'todo', 'greet']);
@@ -41,40 +41,40 @@ test('todos, help, own commands and attachments', async (t) => {
     content: btoa('attached'),
     mimeType: 'text/plain',
   });
-  hub.say(session.id, '/todo add write it');
-  hub.say(session.id, '/greet world');
-  hub.say(session.id, '/nothing');
-  hub.say(session.id, '/help');
+  hub.postMessage(session.id, '/todo add write it');
+  hub.postMessage(session.id, '/greet world');
+  hub.postMessage(session.id, '/nothing');
+  hub.postMessage(session.id, '/help');
   const attachments = [
     { filename: 'a.txt', path: file },
     { filename: 'x', path: '/etc/passwd' },
   ];
-  hub.say(session.id, 'cat "$ATTACHMENTS"; echo', attachments);
-  await hub.ready(session.id, 5);
-  const heard = hub.heard(session.id);
-  assert.deepEqual(heard.slice(0, 3), ['(todos: 1)', '1. [ ] write it', '(ready)']);
-  assert.ok(heard.includes('hello world\n'));
-  assert.ok(heard.includes('There is no command /nothing. Try /help.'));
-  assert.ok(heard.some((one) => one.endsWith('/greet')));
-  const list = `- a.txt (8 bytes): ${file}\n- x: not an upload of this session, left out`;
-  assert.ok(heard.includes(`Attached, in $ATTACHMENTS for a command:\n${list}`));
-  assert.ok(heard.includes('attached\n'));
-  hub.say(session.id, '', attachments.slice(0, 1));
-  await hub.ready(session.id, 6);
-  assert.deepEqual(hub.heard(session.id).slice(-2), [
-    `Attached, in $ATTACHMENTS for a command:\n- a.txt (8 bytes): ${file}`,
+  hub.postMessage(session.id, 'cat "$ATTACHMENTS"; echo', attachments);
+  await hub.untilReady(session.id, 5);
+  const lines = hub.transcript(session.id);
+  assert.deepEqual(lines.slice(0, 3), ['(todos: 1)', '1. [ ] write it', '(ready)']);
+  assert.ok(lines.includes('hello world\n'));
+  assert.ok(lines.includes('There is no command /nothing. Try /help.'));
+  assert.ok(lines.some((line) => line.endsWith('/greet')));
+  const list = `- a.txt (8 bytes): ${file}\n- x: ignored (not an upload of this session)`;
+  assert.ok(lines.includes(`Attachments ($ATTACHMENTS has their paths):\n${list}`));
+  assert.ok(lines.includes('attached\n'));
+  hub.postMessage(session.id, '', attachments.slice(0, 1));
+  await hub.untilReady(session.id, 6);
+  assert.deepEqual(hub.transcript(session.id).slice(-2), [
+    `Attachments ($ATTACHMENTS has their paths):\n- a.txt (8 bytes): ${file}`,
     '(ready)',
   ]);
 });
 
-test('every method of the specification is registered and answers from the real directory', async (t) => {
-  const { hub, dir, git, write, start } = await place(t);
+test('every method of the specification is registered and works', async (t) => {
+  const { hub, dir, git, write, start } = await setUp(t);
   write('src/main.rs', 'fn main() {}\n');
   git('add', '.');
   git('commit', '-m', 'first');
   write('src/main.rs', 'fn main() { }\n');
   const { session, machine } = await start({ machine: true });
-  await hub.until(() => hub.registered(machine.id).length === 2, 'the methods of the machine');
+  await hub.waitUntil(() => hub.registeredMethods(machine.id).length === 2, 'the methods of the machine');
   const call = (method, params) => hub.call(session.id, method, params);
   const status = await call('gitStatus', { cwd: dir });
   assert.deepEqual([status.branch, status.files[0].path, status.files[0].status], ['main', 'src/main.rs', 'modified']);
@@ -100,14 +100,14 @@ test('every method of the specification is registered and answers from the real 
     '/nope': false,
   });
   for (const name of ['permission', 'abort', 'switch', 'killSession', 'set-session-config']) {
-    assert.ok(hub.registered(session.id).includes(name), name);
+    assert.ok(hub.registeredMethods(session.id).includes(name), name);
   }
   const refused = await call('readFile', { path: '../../etc/passwd' });
   assert.deepEqual(refused, { success: false, error: '"path" must not contain "..".' });
 });
 
-test('the token comes with the upgrade, or only inside CONNECT when the hub bridges', async (t) => {
-  const { hub, start } = await place(t);
+test('the token is sent with the upgrade, or with --bridged only in CONNECT', async (t) => {
+  const { hub, start } = await setUp(t);
   const app = await start();
   assert.equal(hub.upgradeToken, `Bearer ${TOKEN}`);
   await app.stop();
@@ -115,146 +115,145 @@ test('the token comes with the upgrade, or only inside CONNECT when the hub brid
   assert.equal(hub.upgradeToken, undefined);
 });
 
-test('a lost connection loses and doubles nothing, in either direction', async (t) => {
-  const { hub, start } = await place(t);
+test('lost connections neither lose nor duplicate messages, in either direction', async (t) => {
+  const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
   let lost = 0;
-  // The hub stores the message, but its answer is lost with the connection: seven times.
-  hub.swallow = ({ seq }) => {
+  // Seven times the hub stores a message, but its acknowledgement is lost with the connection.
+  hub.dropAck = ({ seq }) => {
     if (lost === 7 || seq % 3 !== 0) return false;
     lost += 1;
-    hub.cut();
+    hub.cutConnections();
     return true;
   };
   const texts = Array.from({ length: 12 }, (_, i) => `echo ${i}`);
-  for (const text of texts) hub.say(session.id, text);
-  await hub.ready(session.id, 12);
+  for (const text of texts) hub.postMessage(session.id, text);
+  await hub.untilReady(session.id, 12);
   assert.equal(lost, 7);
-  assert.ok(hub.count('rpc-register') >= 2 * hub.registered(session.id).length);
-  const heard = hub.heard(session.id);
+  assert.ok(hub.count('rpc-register') >= 2 * hub.registeredMethods(session.id).length);
   assert.deepEqual(
-    heard,
+    hub.transcript(session.id),
     texts.flatMap((text, i) => [`> ${text}`, `${i}\n`, 'Exit code 0.', '(ready)']),
   );
 });
 
-test('an acknowledgement that never comes makes the agent connect anew and send again', async (t) => {
-  const { hub, start } = await place(t);
+test('a missing acknowledgement makes the agent reconnect and send again', async (t) => {
+  const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true, ackMs: 200 });
   let known = 0;
-  hub.swallow = (_stored, again) => {
+  hub.dropAck = (_stored, again) => {
     known += again ? 1 : 0;
     return known === 0;
   };
-  hub.say(session.id, 'echo once');
-  await hub.ready(session.id, 1);
-  await hub.until(() => known >= 1, 'a message sent again');
-  assert.deepEqual(hub.heard(session.id), ['> echo once', 'once\n', 'Exit code 0.', '(ready)']);
+  hub.postMessage(session.id, 'echo once');
+  await hub.untilReady(session.id, 1);
+  await hub.waitUntil(() => known >= 1, 'a message sent again');
+  assert.deepEqual(hub.transcript(session.id), ['> echo once', 'once\n', 'Exit code 0.', '(ready)']);
 });
 
-test('a goodbye of the server is no reason to stay away', async (t) => {
-  const { hub, start } = await place(t);
+test('the agent reconnects after the server disconnected it', async (t) => {
+  const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
   hub.cli.disconnectSockets(true);
-  hub.say(session.id, 'echo back');
-  await hub.ready(session.id, 1);
-  assert.ok(hub.heard(session.id).includes('back\n'));
+  hub.postMessage(session.id, 'echo back');
+  await hub.untilReady(session.id, 1);
+  assert.ok(hub.transcript(session.id).includes('back\n'));
 });
 
-test('a restarted agent goes on where it stopped, and asks again what was not answered', async (t) => {
-  const { hub, dir, start } = await place(t);
+test('a restarted agent continues after the last handled message, and repeats an open permission request', async (t) => {
+  const { hub, dir, start } = await setUp(t);
   const first = await start({ autoApprove: true });
-  hub.say(first.session.id, 'echo x >> log');
-  await hub.ready(first.session.id, 1);
+  hub.postMessage(first.session.id, 'echo x >> log');
+  await hub.untilReady(first.session.id, 1);
   await hub.call(first.session.id, 'set-session-config', { permissionMode: 'default' });
   await first.stop();
   assert.equal(hub.sessions.get(first.session.id).active, false);
   assert.equal(hub.sessions.get(first.session.id).metadata.lifecycleState, 'completed');
-  assert.deepEqual(hub.registered(first.session.id), []);
-  hub.say(first.session.id, 'echo y >> log');
+  assert.deepEqual(hub.registeredMethods(first.session.id), []);
+  hub.postMessage(first.session.id, 'echo y >> log');
   const second = await start();
   assert.equal(second.session.id, first.session.id);
   const stored = hub.sessions.get(first.session.id);
   await approve(hub, second.session.id);
-  await hub.ready(first.session.id, 2);
-  hub.say(first.session.id, 'echo z >> log');
-  const asked = await hub.until(() => hub.pending(first.session.id), 'a permission request');
+  await hub.untilReady(first.session.id, 2);
+  hub.postMessage(first.session.id, 'echo z >> log');
+  const asked = await hub.waitUntil(() => hub.pendingRequest(first.session.id), 'a permission request');
   await second.stop();
   const third = await start();
-  await hub.until(
+  await hub.waitUntil(
     () => stored.agentState.completedRequests[asked]?.status === 'canceled',
     'the old request to be canceled',
   );
-  await hub.until(() => hub.pending(third.session.id), 'a new request');
+  await hub.waitUntil(() => hub.pendingRequest(third.session.id), 'a new request');
   await approve(hub, third.session.id);
-  await hub.ready(third.session.id, 3);
+  await hub.untilReady(third.session.id, 3);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\nz\n');
   assert.equal(stored.metadata.lifecycleState, 'running');
 });
 
-test('a command that cannot be started is closed like any other', async (t) => {
-  const { hub, start } = await place(t);
+test('a command that cannot be started gets a failed result', async (t) => {
+  const { hub, start } = await setUp(t);
   const { session } = await start({ autoApprove: true });
-  // More than the system takes as an argument.
+  // Above the system's limit for an argument.
   const command = `: ${'x'.repeat(3_000_000)}`;
-  hub.say(session.id, command);
-  await hub.ready(session.id, 1);
-  const [use, result, ...rest] = hub.heard(session.id);
+  hub.postMessage(session.id, command);
+  await hub.untilReady(session.id, 1);
+  const [use, result, ...rest] = hub.transcript(session.id);
   assert.equal(use, `> ${command}`);
   assert.match(result, /^! .*E2BIG/);
-  assert.deepEqual(rest, ['It could not be run.', '(ready)']);
+  assert.deepEqual(rest, ['The command could not be started.', '(ready)']);
 });
 
-test('an agent without a past does not run the history', async (t) => {
-  const { hub, dir, start, home } = await place(t);
+test('an agent without state does not run the history', async (t) => {
+  const { hub, dir, start, home } = await setUp(t);
   const first = await start({ autoApprove: true });
-  hub.say(first.session.id, 'echo x >> log');
-  await hub.ready(first.session.id, 1);
+  hub.postMessage(first.session.id, 'echo x >> log');
+  await hub.untilReady(first.session.id, 1);
   await first.stop();
   const second = await start({ autoApprove: true, home: `${home}/elsewhere` });
-  hub.say(second.session.id, 'echo y >> log');
-  await hub.ready(second.session.id, 2);
+  hub.postMessage(second.session.id, 'echo y >> log');
+  await hub.untilReady(second.session.id, 2);
   assert.equal(readFileSync(path.join(dir, 'log'), 'utf8'), 'x\ny\n');
 });
 
-test('a second agent on the same session is turned away', async (t) => {
-  const { start } = await place(t);
+test('a second agent on the same session is refused', async (t) => {
+  const { start } = await setUp(t);
   await start();
   await assert.rejects(start(), /already serves this session/);
 });
 
-test('a bad token and a session that is gone are final, with a reason', async (t) => {
-  const { hub, start } = await place(t);
+test('an invalid token and a deleted session end the agent with the reason', async (t) => {
+  const { hub, start } = await setUp(t);
   await assert.rejects(start({ token: 'wrong' }), /does not accept the token.*npm run token -- NAMESPACE/);
   const app = await start();
   hub.sessions.delete(app.session.id);
-  hub.cut();
-  assert.match((await app.ended).message, /session is gone|Session not found/);
+  hub.cutConnections();
+  assert.match((await app.ended).message, /session does not exist|Session not found/);
 });
 
-test('a token that is refused later gives up nothing: what was said goes out when it is taken again', async (t) => {
-  const { hub, dir, log, start } = await place(t);
+test('a token that is refused later loses no messages: they are sent when it is accepted again', async (t) => {
+  const { hub, dir, log, start } = await setUp(t);
   const { session } = await start({ autoApprove: true, machine: true });
-  hub.say(session.id, 'until [ -e go ]; do sleep 0.05; done; echo done');
-  await hub.until(() => hub.heard(session.id).length === 1, 'the command to begin');
+  hub.postMessage(session.id, 'until [ -e go ]; do sleep 0.05; done; echo done');
+  await hub.waitUntil(() => hub.transcript(session.id).length === 1, 'the command to begin');
   hub.token = 'another';
-  hub.cut();
-  while (log.warnings.length < 2) await turn();
-  assert.match(log.warnings[0], /is away/);
-  assert.match(log.warnings[1], /does not take the token any more \(Invalid token\).*npm run token -- NAMESPACE/);
+  hub.cutConnections();
+  while (log.warnings.length < 2) await nextTurn();
+  assert.match(log.warnings[0], /Cannot reach the hub/);
+  assert.match(log.warnings[1], /no longer accepts the token \(Invalid token\).*npm run token -- NAMESPACE/);
   writeFileSync(path.join(dir, 'go'), '');
-  while (session.outbox.size < 3) await turn();
+  while (session.outbox.size < 3) await nextTurn();
   hub.token = TOKEN;
-  await hub.ready(session.id, 1);
-  assert.deepEqual(hub.heard(session.id).slice(1), ['done\n', 'Exit code 0.', '(ready)']);
-  assert.equal(log.warnings.length, 2, 'each is told once');
+  await hub.untilReady(session.id, 1);
+  assert.deepEqual(hub.transcript(session.id).slice(1), ['done\n', 'Exit code 0.', '(ready)']);
+  assert.equal(log.warnings.length, 2, 'each is logged once');
 });
 
-test('of two connections the one that is back first brings the other back', async (t) => {
-  const { hub, log } = await place(t);
+test('when one connection is restored, the others reconnect at once', async (t) => {
+  const { hub, log } = await setUp(t);
   const outage = new Outage({ hub: hub.url, log });
   const sockets = ['first', 'second'].map((clientType, i) => {
-    // The second one would not try again before the test has given up.
+    // By itself, the second socket would retry after an hour.
     const reconnectMs = i === 0 ? 10 : 3_600_000;
     const socket = new HubSocket({ hub: hub.url, token: TOKEN, auth: { clientType }, log, outage, reconnectMs });
     t.after(() => socket.close());
@@ -262,30 +261,30 @@ test('of two connections the one that is back first brings the other back', asyn
     return socket;
   });
   await Promise.all(sockets.map((socket) => socket.whenConnected()));
-  const back = sockets.map((socket) => once(socket, 'connect'));
-  hub.cut();
-  await Promise.all(back);
-  assert.deepEqual(log.infos, ['The hub is back.']);
+  const reconnected = sockets.map((socket) => once(socket, 'connect'));
+  hub.cutConnections();
+  await Promise.all(reconnected);
+  assert.deepEqual(log.infos, ['Connected to the hub again.']);
 });
 
-test('without a hub the error says where it was looked for, and what to do is said once', async (t) => {
-  const { log, start } = await place(t);
+test('without a hub the error names its address, and the advice is logged once', async (t) => {
+  const { log, start } = await setUp(t);
   const address = { hub: 'http://127.0.0.1:9' };
   await assert.rejects(start(address), /Cannot reach the hub at http:\/\/127\.0\.0\.1:9/);
   assert.deepEqual(log.warnings, []);
-  await assert.rejects(start({ ...address, patienceMs: 1000 }), /Cannot reach the hub/);
+  await assert.rejects(start({ ...address, startTimeoutMs: 1000 }), /Cannot reach the hub/);
   assert.equal(log.warnings.length, 1);
-  assert.match(log.warnings[0], /127\.0\.0\.1:9 is away \(.*\)\. Is it running\?/);
+  assert.match(log.warnings[0], /Cannot reach the hub at http:\/\/127\.0\.0\.1:9 \(.*\); retrying\./);
 });
 
-test('what the hub reports again and again is told once', async (t) => {
-  const { hub, log, start } = await place(t);
+test('a repeated error of the hub is logged once', async (t) => {
+  const { hub, log, start } = await setUp(t);
   const { session } = await start();
   for (let i = 0; i < 3; i += 1) hub.cli.emit('error', { message: 'The database is away', code: 'unavailable' });
   hub.cli.emit('error', { message: 'Something else', code: 'unavailable' });
-  await session.socket.ask('ping', {});
+  await session.socket.sendWithAck('ping', {});
   assert.deepEqual(log.warnings, [
-    'the hub reports: The database is away (unavailable)',
-    'the hub reports: Something else (unavailable)',
+    'error from the hub: The database is away (unavailable)',
+    'error from the hub: Something else (unavailable)',
   ]);
 });

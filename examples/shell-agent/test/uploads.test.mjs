@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { safeName, uploadMethods } from '../src/uploads.mjs';
 import { tempDir } from './support/repository.mjs';
 
-test('an uploaded file is kept under a name of its own, and can be deleted', async (t) => {
+test('an uploaded file gets a unique name, and can be deleted', async (t) => {
   const folder = path.join(tempDir(t), 'uploads', 'one');
   const uploads = uploadMethods(folder);
   const content = Buffer.from([0, 1, 254, 255]).toString('base64');
@@ -25,7 +25,7 @@ test('an uploaded file is kept under a name of its own, and can be deleted', asy
   });
 });
 
-test('no file name leads out of the folder', async (t) => {
+test('no file name leads outside the folder', async (t) => {
   const folder = path.join(tempDir(t), 'uploads');
   const uploads = uploadMethods(folder);
   for (const filename of ['../../evil', '/etc/evil', '..\\evil', '..', '.', 'a\0b', 'ü'.repeat(200), '.bashrc']) {
@@ -41,7 +41,7 @@ test('a long name keeps its extension', () => {
   assert.ok(Buffer.byteLength(name) <= 120);
 });
 
-test('what is not base64, not named or too large is refused', async (t) => {
+test('an upload without a name, with invalid base64 or above the limit is refused', async (t) => {
   const uploads = uploadMethods(path.join(tempDir(t), 'uploads'));
   for (const content of ['%%%%', 'AAA$', 'A', 'AAAA=AAA']) {
     await assert.rejects(uploads.uploadFile({ filename: 'a', content }), /not valid base64/, content);
@@ -50,11 +50,11 @@ test('what is not base64, not named or too large is refused', async (t) => {
   await assert.rejects(uploads.uploadFile({ filename: 'a' }), /"content" must be/);
   await assert.rejects(
     uploads.uploadFile({ filename: 'a', content: 'A'.repeat(70 * 1024 * 1024) }),
-    /larger than 50 MB/,
+    /larger than the limit of 50 MB/,
   );
 });
 
-test('only files of the folder itself are deleted', async (t) => {
+test('only files of the folder can be deleted', async (t) => {
   const base = tempDir(t);
   const folder = path.join(base, 'uploads');
   const uploads = uploadMethods(folder);

@@ -6,17 +6,17 @@ import { describeWorktree, openWorktree } from '../src/worktree.mjs';
 import { repository, tempDir } from './support/repository.mjs';
 
 /** A repository with one commit on `main`: `a.txt` and `sub/b.txt`. */
-function committed(t) {
-  const place = repository(t);
-  place.write('a.txt', 'a\n');
-  place.write('sub/b.txt', 'b\n');
-  place.git('add', '.');
-  place.git('commit', '-m', 'first');
-  return place;
+function committedRepository(t) {
+  const created = repository(t);
+  created.write('a.txt', 'a\n');
+  created.write('sub/b.txt', 'b\n');
+  created.git('add', '.');
+  created.git('commit', '-m', 'first');
+  return created;
 }
 
-test('a worktree is a checkout and a branch of its own, and git sees nothing of it in the repository', async (t) => {
-  const { dir, git } = committed(t);
+test('a worktree is a separate checkout and branch, which git status does not show', async (t) => {
+  const { dir, git } = committedRepository(t);
   const before = Date.now();
   const worktree = await openWorktree({ directory: dir, directories: [dir], name: 'fix-1' });
   assert.equal(worktree, path.join(dir, '.worktrees', 'fix-1'));
@@ -28,8 +28,8 @@ test('a worktree is a checkout and a branch of its own, and git sees nothing of 
   assert.ok(createdAt >= before - 1000 && createdAt <= Date.now() + 1000);
 });
 
-test('only linked worktrees are described, with what is checked out in them now', async (t) => {
-  const { dir, git } = committed(t);
+test('only linked worktrees are described, with their current branch', async (t) => {
+  const { dir, git } = committedRepository(t);
   assert.equal(await describeWorktree(dir), undefined);
   assert.equal(await describeWorktree(tempDir(t)), undefined);
   const own = path.join(tempDir(t), 'mine');
@@ -39,8 +39,8 @@ test('only linked worktrees are described, with what is checked out in them now'
   assert.deepEqual([basePath, branch, name, worktreePath], [dir, 'HEAD', 'mine', own]);
 });
 
-test('a worktree that is there is taken again, also by two who ask at once', async (t) => {
-  const { dir, git } = committed(t);
+test('an existing worktree is reused, also by concurrent calls', async (t) => {
+  const { dir, git } = committedRepository(t);
   const open = () => openWorktree({ directory: dir, directories: [dir], name: 'same' });
   const [first, second] = await Promise.all([open(), open()]);
   assert.equal(first, second);
@@ -50,16 +50,16 @@ test('a worktree that is there is taken again, also by two who ask at once', asy
   assert.equal(git('worktree', 'list').trim().split('\n').length, 2);
 });
 
-test('a session below the top of the repository gets the same place in the worktree, if it is there', async (t) => {
-  const { dir, write } = committed(t);
+test('a subdirectory of the repository maps to the same subdirectory of the worktree, if that exists', async (t) => {
+  const { dir, write } = committedRepository(t);
   write('new/c.txt', 'not committed\n');
   const open = (sub, name) => openWorktree({ directory: path.join(dir, sub), directories: [dir], name });
   assert.equal(await open('sub', 'one'), path.join(dir, '.worktrees', 'one', 'sub'));
   assert.equal(await open('new', 'two'), path.join(dir, '.worktrees', 'two'));
 });
 
-test('a worktree made from a worktree lies beside it, and starts where that one is', async (t) => {
-  const { dir, git } = committed(t);
+test('a worktree created from a worktree is next to it and starts from its commit', async (t) => {
+  const { dir, git } = committedRepository(t);
   const first = await openWorktree({ directory: dir, directories: [dir], name: 'first' });
   writeFileSync(path.join(first, 'more.txt'), '');
   git('-C', first, 'add', '.');
@@ -70,8 +70,8 @@ test('a worktree made from a worktree lies beside it, and starts where that one 
   assert.equal((await describeWorktree(second)).basePath, dir);
 });
 
-test('what cannot be made is refused with the reason', async (t) => {
-  const { dir, git } = committed(t);
+test('a worktree that cannot be created is refused with the reason', async (t) => {
+  const { dir, git } = committedRepository(t);
   const plain = tempDir(t);
   const empty = repository(t).dir;
   const bare = path.join(tempDir(t), 'bare.git');
@@ -80,9 +80,9 @@ test('what cannot be made is refused with the reason', async (t) => {
   mkdirSync(path.join(dir, '.worktrees', 'occupied', 'x'), { recursive: true });
   for (const [directory, name, reason] of [
     [plain, 'x', /^Not a git repository: /],
-    [empty, 'x', /has no commit yet/],
+    [empty, 'x', /has no commits/],
     [bare, 'x', /work tree/],
-    [dir, 'taken', /^There is a branch taken already, but no worktree of that name\. Take another name\.$/],
+    [dir, 'taken', /^The branch taken already exists, but has no worktree\. Use another name\.$/],
     [dir, 'occupied', /already exists/],
     [dir, 'HEAD', /HEAD/],
   ]) {
@@ -91,16 +91,16 @@ test('what cannot be made is refused with the reason', async (t) => {
   assert.equal(git('worktree', 'list').trim().split('\n').length, 1);
 });
 
-test('a name that is no branch and no folder is refused', async (t) => {
-  const { dir } = committed(t);
+test('a name that cannot be a branch or a folder is refused', async (t) => {
+  const { dir } = committedRepository(t);
   for (const name of [undefined, '', 5, '..', '../x', 'a/b', '-b', '.hidden', 'a b', 'x..y', 'x.lock', 'x.', 'a\0', 'é', 'x'.repeat(65)]) {
     await assert.rejects(openWorktree({ directory: dir, directories: [dir], name }), /"worktreeName"/, String(name));
   }
   assert.equal(existsSync(path.join(dir, '.worktrees')), false);
 });
 
-test('nothing is made outside the directories that the machine serves', async (t) => {
-  const { dir } = committed(t);
+test('no worktree is created outside the served directories', async (t) => {
+  const { dir } = committedRepository(t);
   const sub = path.join(dir, 'sub');
   await assert.rejects(openWorktree({ directory: sub, directories: [sub], name: 'x' }), /outside the directories/);
   const outside = tempDir(t);
@@ -109,8 +109,8 @@ test('nothing is made outside the directories that the machine serves', async (t
   rmSync(path.join(dir, '.worktrees'));
 });
 
-test('making a worktree runs no hook of the repository', async (t) => {
-  const { dir } = committed(t);
+test('creating a worktree runs no hooks of the repository', async (t) => {
+  const { dir } = committedRepository(t);
   const hook = path.join(dir, '.git', 'hooks', 'post-checkout');
   mkdirSync(path.dirname(hook), { recursive: true });
   writeFileSync(hook, `#!/bin/sh\ntouch ${dir}/hooked\n`, { mode: 0o755 });

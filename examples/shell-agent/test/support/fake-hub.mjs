@@ -1,6 +1,6 @@
 /**
- * A hub for tests, in memory: as much of the real one's command-line interface as the agent uses, on the official
- * server library. It can lose connections and swallow acknowledgements on purpose.
+ * An in-memory hub for tests: the part of the CLI interface that the agent uses, on the official Socket.IO server. Tests can
+ * cut its connections and drop its acknowledgements.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -13,7 +13,7 @@ export const TOKEN = 'secret:tests';
 export class FakeHub extends EventEmitter {
   sessions = new Map();
   machines = new Map();
-  /** The one token that it takes. */
+  /** The only valid token. */
   token = TOKEN;
   #registered = new Map();
   #emitted = new Map();
@@ -21,11 +21,11 @@ export class FakeHub extends EventEmitter {
   static async start() {
     const hub = new FakeHub();
     hub.setMaxListeners(0);
-    hub.http = createServer((request, response) => hub.#rest(request, response));
+    hub.http = createServer((request, response) => hub.#handleRequest(request, response));
     hub.io = new Server(hub.http, { path: '/socket.io/', transports: ['websocket'], maxHttpBufferSize: 1e8 });
     hub.cli = hub.io.of('/cli');
     hub.cli.use((socket, next) => next(socket.handshake.auth.token === hub.token ? undefined : new Error('Invalid token')));
-    hub.cli.on('connection', (socket) => hub.#connection(socket));
+    hub.cli.on('connection', (socket) => hub.#handleConnection(socket));
     hub.http.listen(0, '127.0.0.1');
     await once(hub.http, 'listening');
     hub.url = `http://127.0.0.1:${hub.http.address().port}`;
@@ -36,10 +36,10 @@ export class FakeHub extends EventEmitter {
     await this.io.close();
   }
 
-  // --- what a test does and looks at -------------------------------------------------------------------------------
+  // --- for tests ---------------------------------------------------------------------------------------------------
 
-  /** A message of a user on the web. */
-  say(sid, text, attachments) {
+  /** Sends a message as a web user. */
+  postMessage(sid, text, attachments) {
     const content = {
       role: 'user',
       content: { type: 'text', text, ...(attachments ? { attachments } : {}) },
@@ -59,19 +59,19 @@ export class FakeHub extends EventEmitter {
     return JSON.parse(answer);
   }
 
-  registered(scope) {
+  registeredMethods(scope) {
     return [...this.#registered.keys()]
       .filter((name) => name.startsWith(`${scope}:`))
       .map((name) => name.slice(scope.length + 1));
   }
 
-  /** Cuts all connections, as a broken network does: without a goodbye. */
-  cut() {
+  /** Cuts all connections as a network failure does, without a disconnect packet. */
+  cutConnections() {
     for (const socket of this.cli.sockets.values()) socket.conn.transport.socket.terminate();
   }
 
-  /** Messages of a session's agent, one line each, oldest first; however many pieces an output came in, it is one. */
-  heard(sid) {
+  /** The agent's messages in a session in order, one string each. The pieces of one tool result are joined. */
+  transcript(sid) {
     const lines = [];
     let output = null;
     for (const { content } of this.sessions.get(sid).messages) {
@@ -81,55 +81,55 @@ export class FakeHub extends EventEmitter {
         lines[output] = (result.is_error ? '! ' : '') + lines[output] + result.content;
       } else if (content.role !== 'user') {
         output = null;
-        lines.push(plain(content));
+        lines.push(lineOf(content));
       }
     }
     return lines;
   }
 
-  /** Settled when the agent has said that it is ready `times` times. */
-  ready(sid, times) {
-    const count = () => this.heard(sid).filter((one) => one === '(ready)').length;
-    return this.until(() => count() >= times, `the agent to be ready ${times} times`);
+  /** Waits until the agent has sent `ready` the given number of times. */
+  untilReady(sid, times) {
+    const count = () => this.transcript(sid).filter((line) => line === '(ready)').length;
+    return this.waitUntil(() => count() >= times, `the agent to be ready ${times} times`);
   }
 
-  /** Settled when `test` gives something; it is asked again after everything that happens. */
-  async until(test, what = 'the expected event', ms = 15_000) {
+  /** Waits until `test` returns a truthy value, and resolves to it. It runs after every change of the hub's state. */
+  async waitUntil(test, what = 'the expected event', ms = 15_000) {
     const signal = AbortSignal.timeout(ms);
     for (;;) {
       const found = test();
       if (found) return found;
       await once(this, 'change', { signal }).catch(() => {
-        throw new Error(`waited in vain for ${what}`);
+        throw new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);
       });
     }
   }
 
-  /** The pending permission request of a session, when it has one. */
-  pending(sid) {
+  /** The id of a session's pending permission request; undefined when there is none. */
+  pendingRequest(sid) {
     return Object.keys(this.sessions.get(sid)?.agentState?.requests ?? {})[0];
   }
 
-  /** Ends what the agent does: the session is inactive until the next sign of life. */
+  /** Aborts the agent's task. The session is inactive until the next keep-alive. */
   async abort(sid) {
     const answer = await this.call(sid, 'abort', { reason: 'enough' });
     this.sessions.get(sid).active = false;
     return answer;
   }
 
-  /** Archives a session: its agent is told to end, and its requests are canceled. */
+  /** Archives a session: ends its agent and cancels its requests. */
   async archive(sid) {
     await this.call(sid, 'killSession');
     const session = this.sessions.get(sid);
     Object.assign(session, { active: false, metadataVersion: session.metadataVersion + 1 });
     session.metadata = { ...session.metadata, lifecycleState: 'archived', archivedBy: 'web', archiveReason: 'Done' };
     this.changeState(sid, ({ requests, ...state }) => {
-      const canceled = Object.entries(requests).map(([id, one]) => [id, { ...one, status: 'canceled' }]);
+      const canceled = Object.entries(requests).map(([id, request]) => [id, { ...request, status: 'canceled' }]);
       return { ...state, requests: {}, completedRequests: { ...state.completedRequests, ...Object.fromEntries(canceled) } };
     });
   }
 
-  /** Asks a machine to take up a session again, as the hub does. */
+  /** Resumes a session on a machine as the hub does. */
   resume(machineId, sid) {
     const { path, flavor, [`${flavor}SessionId`]: resumeSessionId } = this.sessions.get(sid).metadata;
     return this.call(machineId, 'spawnSession', { directory: path, agent: flavor, sessionId: sid, resumeSessionId });
@@ -147,14 +147,14 @@ export class FakeHub extends EventEmitter {
     });
   }
 
-  /** How often an event came in. */
+  /** The number of times an event was received. */
   count(event) {
     return this.#emitted.get(event) ?? 0;
   }
 
-  // --- the interface of the hub ------------------------------------------------------------------------------------
+  // --- the hub's interface -----------------------------------------------------------------------------------------
 
-  async #rest(request, response) {
+  async #handleRequest(request, response) {
     const answer = (status, body) => {
       response.writeHead(status, { 'Content-Type': 'application/json' });
       response.end(JSON.stringify(body));
@@ -166,8 +166,8 @@ export class FakeHub extends EventEmitter {
     const body = text === '' ? {} : JSON.parse(text);
     const url = new URL(request.url, this.url);
     const [, , kind, id, what] = url.pathname.split('/');
-    if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#open(body) });
-    if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#machine(body) });
+    if (request.method === 'POST' && kind === 'sessions') return answer(200, { session: this.#openSession(body) });
+    if (request.method === 'POST' && kind === 'machines') return answer(200, { machine: this.#openMachine(body) });
     const session = this.sessions.get(id);
     if (kind !== 'sessions' || !session) return answer(404, { error: 'Not found', code: 'not_found' });
     if (what !== 'messages') return answer(200, { session: view(session) });
@@ -176,8 +176,8 @@ export class FakeHub extends EventEmitter {
     return answer(200, { messages: session.messages.filter(({ seq }) => seq > after).slice(0, limit) });
   }
 
-  #open({ tag, metadata, agentState, model }) {
-    let session = [...this.sessions.values()].find((one) => one.tag === tag);
+  #openSession({ tag, metadata, agentState, model }) {
+    let session = [...this.sessions.values()].find((candidate) => candidate.tag === tag);
     if (!session) {
       const id = randomUUID();
       session = {
@@ -195,13 +195,13 @@ export class FakeHub extends EventEmitter {
     return view(session);
   }
 
-  #machine({ id, metadata, runnerState }) {
+  #openMachine({ id, metadata, runnerState }) {
     const known = this.machines.get(id) ?? { id, metadata, runnerState, metadataVersion: 1, runnerStateVersion: 1 };
     this.machines.set(id, known);
     return known;
   }
 
-  #connection(socket) {
+  #handleConnection(socket) {
     const { sessionId, machineId } = socket.handshake.auth;
     socket.onAny((event) => {
       this.#emitted.set(event, this.count(event) + 1);
@@ -222,9 +222,9 @@ export class FakeHub extends EventEmitter {
     socket.on('ping', (_payload, ack) => ack?.());
     socket.on('message', ({ sid, message, localId }, ack) => {
       const session = this.sessions.get(sid);
-      const known = session.messages.find((one) => one.localId === localId);
+      const known = session.messages.find((candidate) => candidate.localId === localId);
       const stored = known ?? this.#append(session, message, localId, socket);
-      if (this.swallow?.(stored, known !== undefined)) return;
+      if (this.dropAck?.(stored, known !== undefined)) return;
       ack?.({ ok: true, id: stored.id, seq: stored.seq });
     });
     const versioned = (event, field, find) =>
@@ -244,7 +244,7 @@ export class FakeHub extends EventEmitter {
     versioned('machine-update-metadata', 'metadata', (payload) => this.machines.get(payload.machineId));
     socket.on('session-alive', ({ sid, thinking, mode, permissionMode }) => {
       const session = this.sessions.get(sid);
-      if (session.thinking !== thinking) (session.thoughts ??= []).push(thinking);
+      if (session.thinking !== thinking) (session.thinkingChanges ??= []).push(thinking);
       Object.assign(session, { active: true, thinking, mode, permissionMode });
     });
     socket.on('session-end', ({ sid }) => Object.assign(this.sessions.get(sid), { active: false }));
@@ -271,8 +271,8 @@ function view({ messages, ...session }) {
   return { ...session, seq: messages.length };
 }
 
-/** A message in one line: `> command`, words, or `(ready)`. */
-function plain(content) {
+/** A message as one string: `> command`, its text, or `(ready)`. */
+function lineOf(content) {
   if (content.content.data.type === 'ready') return '(ready)';
   const [part] = content.content.data.message.content;
   if (part.type === 'tool_use')

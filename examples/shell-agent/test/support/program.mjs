@@ -1,4 +1,4 @@
-/** The program as a person starts it. */
+/** Starts the program as a child process. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,12 +11,12 @@ import { tempDir } from './repository.mjs';
 
 export const ENTRY = fileURLToPath(new URL('../../index.mjs', import.meta.url));
 
-/** Starts the program, which ends with the test. */
-export function program(t, args, { entry = ENTRY, ...env } = {}) {
+/** Starts the program. It is killed when the test ends. */
+export function startProgram(t, args, { entry = ENTRY, ...env } = {}) {
   const child = spawn(process.execPath, [entry, ...args], {
     env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env },
   });
-  // Not `exit`: what it wrote last may come after that.
+  // `close`, because the last output may arrive after `exit`.
   const exit = once(child, 'close');
   t.after(async () => {
     child.kill('SIGKILL');
@@ -25,14 +25,14 @@ export function program(t, args, { entry = ENTRY, ...env } = {}) {
   const collected = { out: '', err: '' };
   child.stdout.on('data', (text) => (collected.out += text));
   child.stderr.on('data', (text) => (collected.err += text));
-  /** Settled when the program has said something like this on standard error. */
-  const says = async (pattern) => {
+  /** Waits until standard error matches the pattern. */
+  const untilLogged = async (pattern) => {
     while (!pattern.test(collected.err)) await once(child.stderr, 'data');
   };
-  return { child, exit, collected, says };
+  return { child, exit, collected, untilLogged };
 }
 
-/** A hub in memory, and a temporary folder with the directories `served/sub` and `allowed`. */
+/** An in-memory hub, and a temporary folder with the directories `served/sub` and `allowed`. */
 export async function hubAndFolders(t) {
   const hub = await FakeHub.start();
   t.after(() => hub.stop());
@@ -42,25 +42,26 @@ export async function hubAndFolders(t) {
   return { hub, base, dir: path.join(base, 'served') };
 }
 
-/** Arguments and environment to serve a directory of that world. */
+/** The arguments and the environment to serve a directory of `hubAndFolders`. */
 export function commandLine({ hub, base, dir }, args) {
   const env = { CLI_API_TOKEN: TOKEN, SHELL_AGENT_HOME: path.join(base, 'home') };
   return [['--dir', dir, '--hub', hub.url, ...args], env];
 }
 
 /**
- * Starts the program on the directory `served` with the home `home`, and waits until it is connected.
- * @returns its session's and machine's ids, as `ids`, and what `program` gives
+ * Starts the program and waits until it is connected.
+ * @returns the result of `startProgram`, and `ids` of the session and the machine
  */
-export async function agent(t, world, args = []) {
-  const { hub } = world;
-  const started = program(t, ...commandLine(world, args));
+export async function startAgent(t, fixture, args = []) {
+  const { hub } = fixture;
+  const started = startProgram(t, ...commandLine(fixture, args));
   const ids = {};
   for await (const line of createInterface({ input: started.child.stdout })) {
     const [kind, id] = line.split(' ');
     ids[kind] = id;
     if (ids.session && (ids.machine || args.includes('--no-machine'))) break;
   }
-  if (ids.machine) await hub.until(() => hub.registered(ids.machine).includes('spawnSession'), 'the machine to register');
+  const isRegistered = () => hub.registeredMethods(ids.machine).includes('spawnSession');
+  if (ids.machine) await hub.waitUntil(isRegistered, 'the machine to register');
   return { ...started, ids };
 }

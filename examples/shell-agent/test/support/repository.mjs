@@ -5,14 +5,14 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-/** A fresh directory, removed when the test has ended. */
+/** Creates a directory, which is removed when the test ends. */
 export function tempDir(t) {
   const dir = realpathSync(mkdtempSync(path.join(tmpdir(), 'shell-agent-')));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
-/** A directory that is a git repository, with helpers to write files into it and to run git. */
+/** Creates a git repository. Returns functions that run git and write files in it. */
 export function repository(t, dir = tempDir(t)) {
   const env = {
     ...process.env,

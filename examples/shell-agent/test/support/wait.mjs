@@ -1,6 +1,6 @@
-/** Promises for tests. */
+/** Helpers for asynchronous tests. */
 
-/** A promise with its two ends. */
+/** A promise with its `resolve` and `reject` functions. */
 export function deferred() {
   let resolve;
   let reject;
@@ -11,24 +11,24 @@ export function deferred() {
   return { promise, resolve, reject };
 }
 
-/** A turn of the event loop, so that everything that is ready has run. */
-export const turn = () => new Promise((resolve) => setImmediate(resolve));
+/** Waits for one turn of the event loop. */
+export const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 /**
- * Asks `test` again and again until it says yes. Only for what nobody tells of.
+ * Polls `test` until it returns true, for conditions without an event.
  * @param {() => boolean} test
- * @param {string} what what is waited for, as the end of a sentence
- * @param {number} [ms] how long at most
+ * @param {string} what the condition, for the error message
+ * @param {number} [ms] timeout
  */
 export async function eventually(test, what, ms = 15_000) {
   const deadline = Date.now() + ms;
   while (!test()) {
-    if (Date.now() > deadline) throw new Error(`Waited ${ms / 1000} s in vain for ${what}.`);
+    if (Date.now() > deadline) throw new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
-/** A log that remembers what it was told. */
+/** A log that records its lines. */
 export function quietLog() {
   const warnings = [];
   const infos = [];

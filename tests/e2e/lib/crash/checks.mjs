@@ -6,7 +6,7 @@ import { requestOf } from './crowd.mjs';
 
 /** What the agent says at the end of a command: that it is done, or that the agent was killed meanwhile. */
 const DONE = 'Exit code 0.';
-const CUT_SHORT = 'What came of it is not known, and it is not run again.';
+const CUT_SHORT = 'The outcome is unknown. The command is not run again.';
 
 /** All that is known of a session. @param {import('./crowd.mjs').Crowd} crowd */
 export async function record({ web, session: { id }, storm }) {

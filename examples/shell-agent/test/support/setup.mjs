@@ -1,16 +1,16 @@
-/** A place for the agent as a whole: a hub in memory, a repository, and agents that end with the test. */
+/** Set-up for tests of the whole agent. */
 
 import { startApp } from '../../src/app.mjs';
 import { FakeHub, TOKEN } from './fake-hub.mjs';
 import { repository, tempDir } from './repository.mjs';
 import { quietLog } from './wait.mjs';
 
-/** A hub, a repository, and a way to start agents that end with the test. */
-export async function place(t) {
+/** Starts an in-memory hub and creates a repository. `start` starts an agent, which ends with the test. */
+export async function setUp(t) {
   const hub = await FakeHub.start();
   const log = quietLog();
   const apps = new Set();
-  // Before the directories: what is registered first is run first.
+  // Registered before the directories are created, so that it runs before they are removed.
   t.after(async () => {
     try {
       await Promise.all([...apps].map((app) => app.stop()));
@@ -30,7 +30,7 @@ export async function place(t) {
       machine: false,
       log,
       reconnectMs: 10,
-      patienceMs: 0,
+      startTimeoutMs: 0,
       ...options,
     });
     apps.add(app);
@@ -39,8 +39,8 @@ export async function place(t) {
   return { hub, dir, git, write, home, log, start };
 }
 
-/** Approves what the agent asks, as soon as it does. */
+/** Waits for a permission request and approves it. */
 export const approve = async (hub, sid, answer = {}) => {
-  const id = await hub.until(() => hub.pending(sid), 'a permission request');
+  const id = await hub.waitUntil(() => hub.pendingRequest(sid), 'a permission request');
   return hub.call(sid, 'permission', { id, approved: true, ...answer });
 };

@@ -1,0 +1,53 @@
+/** Builds and parses message contents. They are opaque to the hub, except for `TodoWrite` calls and `ready` events. */
+
+import { randomUUID } from 'node:crypto';
+
+const output = (data) => ({ role: 'agent', content: { type: 'output', data } });
+const assistantMessage = (part) => output({ type: 'assistant', message: { role: 'assistant', content: [part] } });
+
+export const text = (value) => assistantMessage({ type: 'text', text: value });
+
+/** A tool call. The hub stores the todos of a `TodoWrite` call with the session. */
+export const toolUse = (id, name, input) => assistantMessage({ type: 'tool_use', id, name, input });
+
+/** A piece of a tool's output. */
+export const toolResult = (id, content, isError = false) =>
+  output({
+    type: 'user',
+    message: {
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: id, content, ...(isError ? { is_error: true } : {}) }],
+    },
+  });
+
+/**
+ * The local ids of a tool call's messages. They follow from the call's id, so that the hub recognizes messages that are
+ * sent again after a restart.
+ * @param {string} id of the call
+ */
+export const localIds = (id) => ({ use: `${id}-use`, result: `${id}-result`, end: `${id}-end`, ready: `${id}-ready` });
+
+/** The event that the agent waits for the next message. */
+export const ready = () => ({ role: 'agent', content: { id: randomUUID(), type: 'event', data: { type: 'ready' } } });
+
+/** A command typed at the terminal. */
+export const typedCommand = (command) => ({
+  role: 'user',
+  content: { type: 'text', text: command },
+  meta: { sentFrom: 'cli' },
+});
+
+/**
+ * Parses the content of a message from the hub.
+ * @param {any} content
+ * @returns {{text: string, attachments: {path: string, filename?: string}[]} | null} null for any other message than a
+ *   user's from the web
+ */
+export function userMessage(content) {
+  if (content?.role !== 'user' || content.content?.type !== 'text' || content.meta?.sentFrom === 'cli') return null;
+  const { text: command, attachments } = content.content;
+  return {
+    text: typeof command === 'string' ? command : '',
+    attachments: Array.isArray(attachments) ? attachments.filter((file) => typeof file?.path === 'string') : [],
+  };
+}
