@@ -1,13 +1,13 @@
-//! Web clients that are cut off again and again, while sleeps, restarts and faults come at random.
+//! Web clients that reconnect many times, with random sleeps, restarts and faults.
 
-use crate::support::replay::{FORMATS, exhaust, id, live, message, passing};
+use crate::support::replay::{FORMATS, exhaust_retries, id, message, retryable, scene};
 use crate::support::sqlite::On;
 use crate::support::web::{Web, number};
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 
-/// Numbers that look random and are the same in every run.
+/// A xorshift generator: the numbers are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -19,48 +19,48 @@ impl Dice {
     }
 }
 
-/// A web client that is cut off again and again.
-struct Wanderer {
+/// A web client that reconnects many times.
+struct Client {
     format: Format,
     web: Option<Web>,
-    /// The id of the last event that arrived; none before the first.
+    /// The id of the last event that it received.
     last: Option<String>,
-    /// After which number it has heard everything, and what it heard.
+    /// It has received all events after this number.
     since: u64,
-    heard: Vec<Value>,
-    returns: usize,
+    received: Vec<Value>,
+    connects: usize,
     gaps: usize,
 }
 
-impl Wanderer {
+impl Client {
     fn new(format: Format) -> Self {
-        Self { format, web: None, last: None, since: 0, heard: Vec::new(), returns: 0, gaps: 0 }
+        Self { format, web: None, last: None, since: 0, received: Vec::new(), connects: 0, gaps: 0 }
     }
 
     async fn connect(&mut self, world: &World, query: &str) {
         self.web = Some(Web(world.try_subscribe(query, self.last.as_deref(), self.format).await.unwrap()));
-        self.returns += 1;
+        self.connects += 1;
     }
 
-    /// Takes the first of the events that have come since.
-    fn take(&mut self, events: impl Iterator<Item = Value>) {
+    /// Receives events.
+    fn receive(&mut self, events: impl Iterator<Item = Value>) {
         for event in events {
             let number = number(&event);
             match event["type"].as_str().unwrap() {
                 "connection-changed" if event["data"]["resume"] == "gap" || self.last.is_none() => {
                     self.gaps += usize::from(self.last.is_some());
                     self.since = number;
-                    self.heard.clear();
+                    self.received.clear();
                 }
                 "connection-changed" | "heartbeat" => {}
-                _ => self.heard.push(event.clone()),
+                _ => self.received.push(event.clone()),
             }
             self.last = Some(id(&event));
         }
     }
 
-    /// It is cut off, and what came last has not reached it.
-    async fn cut_off(&mut self, dice: &mut Dice) {
+    /// Disconnects it; a random number of the last events is lost.
+    async fn disconnect(&mut self, dice: &mut Dice) {
         let Some(mut web) = self.web.take() else { return };
         let events = web.events().await;
         web.0.close();
@@ -68,20 +68,20 @@ impl Wanderer {
             0 => events.len(),
             _ => usize::try_from(dice.roll(events.len() as u64 + 1)).unwrap(),
         };
-        self.take(events.into_iter().take(arrived));
+        self.receive(events.into_iter().take(arrived));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_back_again_and_again_under_load_hears_what_the_others_hear() {
-    let (mut returns, mut gaps) = (0, 0);
+async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_stays() {
+    let (mut connects, mut gaps) = (0, 0);
     for seed in 1..=12 {
-        let (world, session, mut cli, query) = live().await;
+        let (world, session, mut cli, query) = scene().await;
         let mut dice = Dice(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
-        // It is always there: its socket survives what happens to the hub.
+        // Its socket is open all the time.
         let mut witness = world.web(&query).await;
         let mut witnessed: Vec<Value> = Vec::new();
-        let mut wanderers: Vec<Wanderer> = (0..4).map(|n| Wanderer::new(FORMATS[n % 2])).collect();
+        let mut clients: Vec<Client> = (0..4).map(|n| Client::new(FORMATS[n % 2])).collect();
         for n in 0..250 {
             match dice.roll(20) {
                 0 => world.sleep_and_wake().await,
@@ -91,7 +91,7 @@ async fn whoever_comes_back_again_and_again_under_load_hears_what_the_others_hea
                 }
                 2 if dice.roll(6) == 0 => {
                     world.db.hold(On::Writes);
-                    cli.emit("message", &message(&session, "untold"));
+                    cli.emit("message", &message(&session, "unpublished"));
                     quiet().await;
                     world.restart();
                     world.db.release();
@@ -104,17 +104,17 @@ async fn whoever_comes_back_again_and_again_under_load_hears_what_the_others_hea
                     }
                 }
                 13 => {
-                    // One answer is lost, or all of them.
-                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_answer(passing()));
-                    cli.emit("message", &message(&session, "of which nobody knows"));
-                    exhaust(&world).await;
+                    // Either one response is lost, or those to all attempts.
+                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_answer(retryable()));
+                    cli.emit("message", &message(&session, "uncertain"));
+                    exhaust_retries(&world).await;
                 }
                 _ => {
-                    let wanderer = usize::try_from(dice.roll(4)).unwrap();
-                    let wanderer = &mut wanderers[wanderer];
-                    match wanderer.web {
-                        Some(_) => wanderer.cut_off(&mut dice).await,
-                        None => wanderer.connect(&world, &query).await,
+                    let client = usize::try_from(dice.roll(4)).unwrap();
+                    let client = &mut clients[client];
+                    match client.web {
+                        Some(_) => client.disconnect(&mut dice).await,
+                        None => client.connect(&world, &query).await,
                     }
                 }
             }
@@ -123,27 +123,27 @@ async fn whoever_comes_back_again_and_again_under_load_hears_what_the_others_hea
             }
         }
         witnessed.extend(witness.events().await);
-        for wanderer in &mut wanderers {
-            if wanderer.web.is_none() {
-                wanderer.connect(&world, &query).await;
+        for client in &mut clients {
+            if client.web.is_none() {
+                client.connect(&world, &query).await;
             }
-            let events = wanderer.web.as_mut().unwrap().events().await;
-            wanderer.take(events.into_iter());
+            let events = client.web.as_mut().unwrap().events().await;
+            client.receive(events.into_iter());
         }
         let events: Vec<&Value> = witnessed
             .iter()
             .filter(|event| event["type"] != "connection-changed" && event["type"] != "heartbeat")
             .collect();
         assert!(events.iter().map(|event| number(event)).is_sorted_by(|a, b| a < b), "seed {seed}");
-        for (at, wanderer) in wanderers.iter().enumerate() {
-            let expected: Vec<&Value> = events.iter().copied().filter(|e| number(e) > wanderer.since).collect();
-            assert_eq!(wanderer.heard.iter().collect::<Vec<_>>(), expected, "seed {seed}, client {at}");
-            let seqs: Vec<u64> = wanderer.heard.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
+        for (at, client) in clients.iter().enumerate() {
+            let expected: Vec<&Value> = events.iter().copied().filter(|e| number(e) > client.since).collect();
+            assert_eq!(client.received.iter().collect::<Vec<_>>(), expected, "seed {seed}, client {at}");
+            let seqs: Vec<u64> = client.received.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
             assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "seed {seed}, client {at}: {seqs:?}");
-            returns += wanderer.returns;
-            gaps += wanderer.gaps;
+            connects += client.connects;
+            gaps += client.gaps;
         }
     }
-    assert!(returns > 200, "{returns} returns");
-    assert_eq!(gaps, 0, "all of it is held");
+    assert!(connects > 200, "{connects} connects");
+    assert_eq!(gaps, 0, "the log retains all events");
 }
