@@ -1,4 +1,4 @@
-//! Events to web clients: who hears what, in which form, and what a client that comes back gets.
+//! Events for web clients: which client receives which events, their formats, reconnects, and slow clients.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use session_gateway_hub::http::error::Refusal;
 use session_gateway_hub::hub::peers::subscription::Format;
 
-/// Subscribes as a client that heard this event last; answers its greeting too.
-async fn come_back(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {
+/// Connects a web client with the id of its last event. Returns its first event, and the client.
+async fn reconnect(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {
     let mut web = Web(world.try_subscribe(query, last, Format::Json).await.unwrap());
     (web.event().await, web)
 }
@@ -20,26 +20,26 @@ fn ids(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_greeting_comes_first_and_names_the_subscription() {
+async fn the_first_event_has_the_subscription_id() {
     let (world, _, _cli) = live().await;
-    let (greeting, mut web) = come_back(&world, "", None).await;
-    let subscription = greeting["data"]["subscriptionId"].as_str().unwrap();
+    let (first, mut web) = reconnect(&world, "", None).await;
+    let subscription = first["data"]["subscriptionId"].as_str().unwrap();
     assert!(subscription.len() > 8);
     assert_eq!(
-        greeting,
+        first,
         json!({
             "type": "connection-changed",
             "data": {"status": "connected", "subscriptionId": subscription, "resume": "ok"},
-            "eventId": greeting["eventId"],
+            "eventId": first["eventId"],
         })
     );
     web.0.heard_nothing().await;
-    let (second, _web) = come_back(&world, "", None).await;
+    let (second, _web) = reconnect(&world, "", None).await;
     assert_ne!(second["data"]["subscriptionId"], subscription);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_subscriber_hears_what_it_asked_for() {
+async fn each_client_receives_the_events_it_subscribed_to() {
     let (world, session, mut cli) = live().await;
     let other = world.session("/other").await;
     world.machine("m").await;
@@ -63,19 +63,18 @@ async fn each_subscriber_hears_what_it_asked_for() {
     cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    let heard = async |web: &mut Web| web.types().await;
     let of_all = ["session-updated", "machine-updated", "session-updated", "session-removed"];
     let of_session = ["message-received", "session-updated", "session-updated", "session-removed"];
     let everything = ["message-received", "session-updated", "machine-updated", "session-updated", "session-removed"];
     let expected: [&[&str]; 9] =
         [&of_all, &of_all, &of_session, &[], &["machine-updated"], &[], &everything, &everything, &[]];
     for (position, (web, expected)) in webs.iter_mut().zip(expected).enumerate() {
-        assert_eq!(heard(web).await, expected, "subscriber {position}");
+        assert_eq!(web.types().await, expected, "subscriber {position}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_to_what_is_not_there_or_not_ones_own_is_refused() {
+async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
     let world = World::new();
     let neighbour = world.neighbour();
     let foreign = neighbour.session("/theirs").await;
@@ -98,7 +97,7 @@ async fn a_subscription_to_what_is_not_there_or_not_ones_own_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_crosses_from_one_namespace_to_another() {
+async fn no_event_reaches_another_namespace() {
     let (world, session, mut cli) = live().await;
     let neighbour = world.neighbour();
     let mut spy = neighbour.web("all=true").await;
@@ -126,7 +125,7 @@ async fn events_carry_their_data_and_growing_ids() {
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content},"localId":"l"}}"#));
     cli.acknowledged(ack).await;
     let text = web.0.text().await;
-    assert!(text.contains(content), "content is kept to the letter: {text}");
+    assert!(text.contains(content), "the content is unchanged: {text}");
     let received: Value = serde_json::from_str(&text).unwrap();
     let message = &received["message"];
     assert_eq!(
@@ -148,7 +147,7 @@ async fn events_carry_their_data_and_growing_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn todos_are_told_when_an_agent_writes_them() {
+async fn a_todo_list_of_an_agent_is_published() {
     let (world, session, mut cli) = live().await;
     let mut web = world.web("all=true").await;
     let todos = json!([{"id": "1", "content": "c", "status": "completed", "priority": "high"}]);
@@ -160,93 +159,93 @@ async fn todos_are_told_when_an_agent_writes_them() {
     assert_eq!(world.shown(&session).await["todos"], todos);
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"][0]["todoProgress"], json!({"completed": 1, "total": 1}));
-    // The web cannot write the agent's list.
+    // A message from the web does not change the list.
     let words = record.to_string();
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": words})).await.ok();
     web.0.heard_nothing().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_comes_back_gets_what_it_missed_in_order_before_live_events() {
+async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
     let (world, session, mut cli) = live().await;
     let other = world.session("/other").await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    cli.message(&session, "heard").await;
-    let heard = web.event().await["eventId"].as_str().unwrap().to_owned();
+    cli.message(&session, "received").await;
+    let received = web.event().await["eventId"].as_str().unwrap().to_owned();
     web.0.close();
     cli.message(&session, "missed 1").await;
     cli.message(&other, "of another session").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
     cli.message(&session, "missed 2").await;
 
-    let (greeting, mut web) = come_back(&world, &query, Some(&heard)).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    let (first, mut web) = reconnect(&world, &query, Some(&received)).await;
+    assert_eq!(first["data"]["resume"], "ok");
     cli.message(&session, "live").await;
     let events = web.events().await;
-    let told: Vec<&str> = events
+    let texts: Vec<&str> = events
         .iter()
         .map(|event| event["message"]["content"]["content"].as_str().or(event["type"].as_str()).unwrap())
         .collect();
-    assert_eq!(told, ["missed 1", "session-updated", "missed 2", "live"]);
-    // By the query, where a header can't be sent; it counts before the header, which a browser repeats.
-    let (_, mut web) = come_back(&world, &format!("{query}&lastEventId={}", ids(&events)[2]), Some(&heard)).await;
+    assert_eq!(texts, ["missed 1", "session-updated", "missed 2", "live"]);
+    // The query `lastEventId` takes precedence over the header.
+    let (_, mut web) = reconnect(&world, &format!("{query}&lastEventId={}", ids(&events)[2]), Some(&received)).await;
     assert_eq!(ids(&web.events().await), [ids(&events)[3]]);
-    // Who was cut off right after the greeting comes back with the greeting's id and misses nothing.
-    let (greeting, web) = come_back(&world, &query, Some(&heard)).await;
+    // A client that disconnects right after its first event resumes with the id of that event.
+    let (first, web) = reconnect(&world, &query, Some(&received)).await;
     drop(web);
-    let (_, mut web) = come_back(&world, &query, greeting["eventId"].as_str()).await;
+    let (_, mut web) = reconnect(&world, &query, first["eventId"].as_str()).await;
     assert_eq!(ids(&web.events().await), ids(&events));
-    // Who heard everything misses nothing.
-    let (greeting, mut web) = come_back(&world, &query, Some(ids(&events)[3])).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    // A client that has received all events misses none.
+    let (first, mut web) = reconnect(&world, &query, Some(ids(&events)[3])).await;
+    assert_eq!(first["data"]["resume"], "ok");
     web.0.heard_nothing().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeats_id_is_as_good_as_any_other_to_come_back_with() {
+async fn a_client_resumes_with_the_id_of_a_heartbeat() {
     let (world, session, mut cli) = live().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
     world.pass(26_000).await;
     let heartbeat = web.event_of("heartbeat").await["eventId"].as_str().unwrap().to_owned();
     cli.message(&session, "missed").await;
-    let (greeting, mut web) = come_back(&world, &query, Some(&heartbeat)).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    let (first, mut web) = reconnect(&world, &query, Some(&heartbeat)).await;
+    assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.types().await, ["message-received"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_held_is_a_gap() {
+async fn an_unknown_or_trimmed_event_id_is_a_gap() {
     let (world, session, mut cli) = live().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    cli.message(&session, "heard").await;
-    let heard = web.event().await["eventId"].as_str().unwrap().to_owned();
+    cli.message(&session, "received").await;
+    let received = web.event().await["eventId"].as_str().unwrap().to_owned();
     let neighbour = world.neighbour();
-    let (of_neighbour, _web) = come_back(&neighbour, "", None).await;
-    for odd in [of_neighbour["eventId"].as_str().unwrap(), "", "x", "1", &format!("{heard}9"), "'; --"] {
-        let (greeting, mut web) = come_back(&world, &query, Some(odd)).await;
-        assert_eq!(greeting["data"]["resume"], "gap", "{odd:?}");
+    let (of_neighbour, _web) = reconnect(&neighbour, "", None).await;
+    for invalid in [of_neighbour["eventId"].as_str().unwrap(), "", "x", "1", &format!("{received}9"), "'; --"] {
+        let (first, mut web) = reconnect(&world, &query, Some(invalid)).await;
+        assert_eq!(first["data"]["resume"], "gap", "{invalid:?}");
         web.0.heard_nothing().await;
     }
     for n in 0..1_300 {
         cli.emit("message", &json!({"sid": session, "message": {"n": n}}));
     }
     drop(web.events().await);
-    let (greeting, mut web) = come_back(&world, &query, Some(&heard)).await;
-    assert_eq!(greeting["data"]["resume"], "gap");
+    let (first, mut web) = reconnect(&world, &query, Some(&received)).await;
+    assert_eq!(first["data"]["resume"], "gap");
     web.0.heard_nothing().await;
-    // From here on it goes on without a gap.
-    let last = greeting["eventId"].as_str().unwrap().to_owned();
+    // From its first event on, the client can resume.
+    let last = first["eventId"].as_str().unwrap().to_owned();
     cli.message(&session, "next").await;
-    let (greeting, mut web) = come_back(&world, &query, Some(&last)).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    let (first, mut web) = reconnect(&world, &query, Some(&last)).await;
+    assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.types().await, ["message-received"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_go_on_growing_and_the_past_is_held_after_the_hub_lost_its_memory() {
+async fn ids_grow_and_clients_resume_after_the_hub_lost_its_memory() {
     let (world, session, mut cli) = live().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
@@ -257,8 +256,8 @@ async fn ids_go_on_growing_and_the_past_is_held_after_the_hub_lost_its_memory() 
     cli.message(&session, "after").await;
     let after = web.event().await;
     assert!(number(&after) > number(&before));
-    let (greeting, mut web) = come_back(&world, &query, before["eventId"].as_str()).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    let (first, mut web) = reconnect(&world, &query, before["eventId"].as_str()).await;
+    assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.events().await, [after]);
 }
 
@@ -269,8 +268,8 @@ async fn an_event_stream_has_an_id_and_one_line_of_data() {
     let mut web = world.web(&format!("sessionId={session}")).await;
     cli.message(&session, "line one\nline two\r\u{2028}").await;
     world.pass(30_000).await;
-    let greeting = stream.text().await;
-    assert!(greeting.contains("\"connection-changed\""), "{greeting}");
+    let first = stream.text().await;
+    assert!(first.contains("\"connection-changed\""), "{first}");
     for kind in ["message-received", "heartbeat"] {
         let text = stream.text().await;
         let lines: Vec<&str> = text.split('\n').collect();
@@ -278,21 +277,21 @@ async fn an_event_stream_has_an_id_and_one_line_of_data() {
         let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(event["type"], kind);
         let of_json = web.event_of(kind).await;
-        assert_eq!(id.strip_prefix("id: "), of_json["eventId"].as_str(), "the same id in both forms");
+        assert_eq!(id.strip_prefix("id: "), of_json["eventId"].as_str(), "both formats have the same id");
         assert!(!data.contains('\r'));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_web_client_says_is_not_answered_with_packets_for_clis() {
+async fn frames_of_a_web_client_are_not_parsed_as_packets_of_a_cli() {
     let world = World::new();
     let mut web = world.web("all=true").await;
     for text in
         ["ping", "", "2", "hello", r#"{"type":"ping"}"#, r#"42/cli,0["ping",{}]"#, r#"40/cli,{"token":"secret:team"}"#]
     {
         web.0.send(text);
-        let heard = web.0.rest().await;
-        assert!(heard.is_empty(), "{text:?} was answered with {heard:?}");
+        let received = web.0.rest().await;
+        assert!(received.is_empty(), "{text:?} was answered with {received:?}");
     }
     web.0.send_binary();
     web.0.heard_nothing().await;
@@ -302,50 +301,50 @@ async fn what_a_web_client_says_is_not_answered_with_packets_for_clis() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_closed_hears_nothing_more_and_needs_no_heartbeat() {
+async fn without_web_clients_no_heartbeat_is_scheduled() {
     let world = World::new();
     let web = world.web("all=true").await;
     assert!(world.rt.alarm().is_some());
     web.0.close();
     world.pass(30_000).await;
-    assert_eq!(world.rt.alarm(), Some(START + 600_000), "the log of events ends");
+    assert_eq!(world.rt.alarm(), Some(START + 600_000), "the end of the log");
     world.pass(600_000).await;
     assert_eq!(world.rt.alarm(), None);
 }
 
-/// A message of a megabyte.
-async fn megabyte(cli: &mut Cli, session: &str) {
+/// Sends a message of 1 MiB.
+async fn send_mebibyte(cli: &mut Cli, session: &str) {
     assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_socket_that_answers_nothing_is_closed_before_more_than_sixteen_megabytes_wait_for_it() {
+async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
     let (world, session, mut cli) = live().await;
     let query = format!("sessionId={session}");
     let mut silent = world.web(&query).await;
     let mut stream = world.try_subscribe(&query, None, Format::Sse).await.unwrap();
     for _ in 0..15 {
-        megabyte(&mut cli, &session).await;
+        send_mebibyte(&mut cli, &session).await;
     }
-    let heard = silent.events().await;
-    assert_eq!(heard.len(), 15);
-    megabyte(&mut cli, &session).await;
+    let received = silent.events().await;
+    assert_eq!(received.len(), 15);
+    send_mebibyte(&mut cli, &session).await;
     assert_eq!(silent.0.closed().await, 4408);
     silent.0.heard_nothing().await;
-    assert_eq!(stream.rest().await.len(), 1 + 16, "the worker sees to its own");
-    // Whoever did read comes back and has missed nothing.
-    let (greeting, mut back) = come_back(&world, &query, heard[14]["eventId"].as_str()).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    assert_eq!(stream.rest().await.len(), 1 + 16, "the worker limits the backlog of a stream");
+    // The client reconnects and has missed nothing.
+    let (first, mut back) = reconnect(&world, &query, received[14]["eventId"].as_str()).await;
+    assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(back.event().await["message"]["seq"], 16);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_socket_that_answers_heartbeats_is_not_closed_however_much_it_hears() {
+async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
     let (world, session, mut cli) = live().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..8 {
         for _ in 0..6 {
-            megabyte(&mut cli, &session).await;
+            send_mebibyte(&mut cli, &session).await;
         }
         cli.socket.rest().await;
         world.pass(30_000).await;
@@ -357,7 +356,7 @@ async fn a_web_socket_that_answers_heartbeats_is_not_closed_however_much_it_hear
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_runs_out_takes_its_sockets_with_it_at_the_next_heartbeat() {
+async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
     let (world, session, mut cli) = live().await;
     let query = format!("sessionId={session}");
     let expires = world.now() + 60_000;
@@ -371,20 +370,24 @@ async fn a_token_that_runs_out_takes_its_sockets_with_it_at_the_next_heartbeat()
     cli.message(&session, "hello").await;
     for socket in &mut closed {
         assert!(socket.is_open());
-        assert_eq!(socket.rest().await.len(), 5, "greeting, two heartbeats, the end of the session's life, message");
+        assert_eq!(
+            socket.rest().await.len(),
+            5,
+            "connection-changed, two heartbeats, session-updated, message-received"
+        );
     }
     lasting.events().await;
     world.sleep_and_wake().await;
     world.pass(30_000).await;
     for socket in &mut closed {
         assert_eq!(socket.closed().await, 4401);
-        assert_eq!(socket.rest().await.len(), 1, "a last heartbeat");
+        assert_eq!(socket.rest().await.len(), 1, "the last heartbeat");
     }
     let last = lasting.event_of("heartbeat").await;
-    assert!(lasting.0.is_open(), "an access token does not run out");
-    // With a fresh token the others go on where they were, although the hub slept.
+    assert!(lasting.0.is_open(), "an access token does not expire");
+    // With a new token, a client resumes, although the hub slept.
     cli.message(&session, "more").await;
-    let (greeting, mut back) = come_back(&world, &query, last["eventId"].as_str()).await;
-    assert_eq!(greeting["data"]["resume"], "ok");
+    let (first, mut back) = reconnect(&world, &query, last["eventId"].as_str()).await;
+    assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(back.event().await["message"]["seq"], 2);
 }

@@ -1,7 +1,7 @@
-//! From an agent that asks or waits to the browser of a person who is away.
+//! Notifications about permission requests and finished agents, from the CLI to the browser.
 
 use crate::support::World;
-use crate::support::pushes::{Browser, SERVICE, answering, asking, header, scene};
+use crate::support::pushes::{Browser, ENDPOINT, header, pending, scene, second_browser};
 use crate::support::runtime::START;
 use crate::support::sqlite::On;
 use serde_json::json;
@@ -10,9 +10,9 @@ use session_gateway_hub::store::DbError;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test(start_paused = true)]
-async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
+async fn a_permission_request_is_pushed_to_the_browser() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.pass(499).await;
     assert!(world.rt.pushed().is_empty());
     world.pass(2).await;
@@ -31,9 +31,9 @@ async fn a_permission_request_reaches_the_browser_of_whoever_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_in_a_state_that_is_larger_than_a_row_is_told_with_its_tool() {
+async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool() {
     let (world, session, mut cli, browser) = scene().await;
-    let mut state = asking(&["r1"]);
+    let mut state = pending(&["r1"]);
     state["context"] = json!("x".repeat(3_000_000));
     cli.state(&session, 1, &state).await;
     world.pass(501).await;
@@ -42,7 +42,7 @@ async fn a_request_in_a_state_that_is_larger_than_a_row_is_told_with_its_tool() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_done_is_told_of_once_in_five_seconds() {
+async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     let (world, session, mut cli, browser) = scene().await;
     cli.ready(&session).await;
     world.pass(1).await;
@@ -61,11 +61,11 @@ async fn an_agent_that_is_done_is_told_of_once_in_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_looks_at_a_page_gets_a_toast_instead() {
+async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
     let (world, session, mut cli, _) = scene().await;
     let mut visible = world.web("visibility=visible").await;
     let mut hidden = world.web("").await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.pass(501).await;
     let toast = visible.event_of("toast").await;
     let expected = json!({
@@ -78,10 +78,10 @@ async fn somebody_who_looks_at_a_page_gets_a_toast_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_is_over_is_removed_and_the_others_stay() {
+async fn a_subscription_that_is_gone_is_deleted() {
     for status in [404, 410] {
         let (world, session, mut cli, browser) = scene().await;
-        answering(&world, &[(status, None)]).await;
+        second_browser(&world, &[(status, None)]).await;
         cli.ready(&session).await;
         world.pass(1).await;
         assert_eq!(world.rt.pushed().len(), 2);
@@ -99,11 +99,11 @@ async fn a_subscription_that_is_over_is_removed_and_the_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more() {
+async fn without_subscriptions_notifications_need_no_read() {
     let world = World::new();
     let session = world.session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
-    let browser = answering(&world, &[(410, None)]).await;
+    let browser = second_browser(&world, &[(410, None)]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
@@ -121,29 +121,29 @@ async fn when_the_last_subscription_is_over_notifications_cost_no_read_any_more(
     assert_eq!(world.outcomes().await[0], "sent");
 }
 
-/// What the hub asked of the database and of the alarm so far: reads, writes, alarms.
+/// The reads and writes of the database, and the alarms that were set.
 fn costs(world: &World) -> (usize, usize, usize) {
     (world.db.reads(), world.db.writes(), world.rt.alarms_set())
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm() {
+async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     let world = World::new();
     let session = world.session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
-    // The first one of all has to be told by the database; over a sleep the notebook remembers.
+    // The first notification reads the database. The key-value storage keeps the result over a sleep.
     cli.ready(&session).await;
     world.pass(6_000).await;
     world.sleep_and_wake().await;
-    cli.state(&session, 1, &asking(&[])).await;
+    cli.state(&session, 1, &pending(&[])).await;
     let mut deltas = Vec::new();
-    for tells in [false, true] {
+    for notifies in [false, true] {
         let before = costs(&world);
-        match tells {
+        match notifies {
             false => drop(cli.message(&session, "words").await),
             true => cli.ready(&session).await,
         }
-        cli.state(&session, 2 + u64::from(tells), &asking(if tells { &["r1"] } else { &[] })).await;
+        cli.state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
         world.pass(1_000).await;
         let after = costs(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
@@ -153,9 +153,9 @@ async fn where_nobody_subscribed_a_notification_costs_no_statement_and_no_alarm(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_knows_nothing_asks_the_database_who_subscribed() {
+async fn a_new_object_reads_the_subscriptions() {
     let (world, session, _, browser) = scene().await;
-    // As it is when a copy of the database is put under a new deployment.
+    // Like a new deployment with a copy of the database.
     let restored = World::of("team", std::sync::Arc::clone(&world.db));
     restored.live_cli(&session).await.ready(&session).await;
     restored.pass(1).await;
@@ -164,12 +164,13 @@ async fn an_object_that_knows_nothing_asks_the_database_who_subscribed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_nobody_subscribed_is_believed_for_a_day_for_the_database_may_have_been_put_back() {
+async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
     for sleeps in [true, false] {
         let (world, session, mut cli, browser) = scene().await;
         world.db.execute("CREATE TABLE backup AS SELECT * FROM push_subscriptions");
         let unsubscribe = json!({"endpoint": browser.endpoint}).to_string();
         world.request("DELETE", "/api/push/subscribe", unsubscribe).await.ok();
+        // Like a restore of the database.
         world.db.execute("INSERT INTO push_subscriptions SELECT * FROM backup");
         for (pause, outcome) in [(DAY_MS - 1_000, "no-subscribers"), (1_000 + 5_000, "sent")] {
             world.rt.set_now(world.now() + pause);
@@ -184,7 +185,7 @@ async fn that_nobody_subscribed_is_believed_for_a_day_for_the_database_may_have_
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_subscribed_is_read_from_the_database_once() {
+async fn subscriptions_are_read_once() {
     let (world, session, mut cli, _) = scene().await;
     cli.ready(&session).await;
     world.pass(6_000).await;
@@ -193,12 +194,12 @@ async fn whoever_subscribed_is_read_from_the_database_once() {
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 2);
     let after = costs(&world);
-    assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the message itself");
+    assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the write is the message");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_busy_is_asked_again_when_it_says() {
-    for (status, retry_after, pause) in [
+async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
+    for (status, retry_after, delay) in [
         (429, Some("7"), 7_000),
         (503, Some("Fri, 15 Jan 2027 08:00:15 GMT"), 10_000),
         (500, None, 5_000),
@@ -206,10 +207,10 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
         (0, None, 5_000),
     ] {
         let (world, session, mut cli, _) = scene().await;
-        let browser = answering(&world, &[(status, retry_after), (201, None)]).await;
+        let browser = second_browser(&world, &[(status, retry_after), (201, None)]).await;
         cli.ready(&session).await;
         world.ring_at(world.now() + 1).await;
-        let tried = world.now();
+        let sent_at = world.now();
         world.rt.pushed();
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["waiting"], &log["failures"]), (&json!("sending"), &json!(1), &json!([])));
@@ -218,7 +219,7 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
         assert_eq!(retry.get("status"), (status > 0).then(|| json!(status)).as_ref());
         let reason = if status > 0 { "The push service was busy." } else { "The push service could not be reached." };
         assert_eq!(retry["reason"], reason);
-        let until = if status == 503 { START + pause } else { tried + pause };
+        let until = if status == 503 { START + delay } else { sent_at + delay };
         world.pass(until - 1 - world.now()).await;
         assert!(world.rt.pushed().is_empty(), "{status} {retry_after:?}");
         assert_eq!(retry["at"], until);
@@ -232,9 +233,9 @@ async fn a_service_that_is_busy_is_asked_again_when_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_five_tries_it_is_given_up() {
+async fn the_fifth_attempt_is_the_last() {
     let (world, session, mut cli, _) = scene().await;
-    answering(&world, &[(500, None)]).await;
+    second_browser(&world, &[(500, None)]).await;
     cli.ready(&session).await;
     world.pass(3_600_000).await;
     assert_eq!(world.rt.pushed().len(), 1 + 5);
@@ -243,13 +244,13 @@ async fn after_five_tries_it_is_given_up() {
         (&log["outcome"], &log["waiting"], &log["failures"][0]["status"]),
         (&json!("sent"), &json!(0), &json!(500))
     );
-    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")), "nothing is left of it");
+    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_survives_a_sleep_and_a_restart() {
     let (world, session, mut cli, _) = scene().await;
-    let browser = answering(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
+    let browser = second_browser(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 2);
@@ -264,9 +265,9 @@ async fn a_retry_survives_a_sleep_and_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_waits_for_its_moment_survives_a_restart() {
+async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.restart();
     world.pass(501).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
@@ -277,34 +278,34 @@ async fn a_request_that_waits_for_its_moment_survives_a_restart() {
     world.restart();
     cli.ready(&session).await;
     world.pass(1).await;
-    assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"], "a restart ends no cool-down");
+    assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_too_long_is_shortened_once() {
+async fn a_too_long_message_is_shortened_once() {
     let world = World::new();
     let session = world.session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
     let mut cli = world.live_cli(&session).await;
-    let browser = answering(&world, &[(413, None)]).await;
+    let browser = second_browser(&world, &[(413, None)]).await;
     let request = json!({"requests": {"r1": {"tool": "T".repeat(9_000)}}});
     cli.state(&session, 1, &request).await;
     world.pass(60_000).await;
     let pushed = world.rt.pushed();
     let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
-    assert_eq!(long.body().len(), 4_095, "the record is filled");
+    assert_eq!(long.body().len(), 4_095, "the largest record");
     assert!(short.body().len() < 2_200);
     assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
     assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);
     cli.ready(&session).await;
     world.pass(60_000).await;
-    assert_eq!(world.rt.pushed().len(), 1, "one that is short already is not sent again");
+    assert_eq!(world.rt.pushed().len(), 1, "a short message is not retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_else_a_service_says_is_final() {
+async fn other_statuses_are_not_retried() {
     for status in [200, 301, 307, 400, 401, 403, 406] {
         let (world, session, mut cli, _) = scene().await;
-        answering(&world, &[(status, None)]).await;
+        second_browser(&world, &[(status, None)]).await;
         cli.ready(&session).await;
         world.pass(600_000).await;
         assert_eq!(world.rt.pushed().len(), 2, "{status}");
@@ -314,92 +315,93 @@ async fn whatever_else_a_service_says_is_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_hangs_holds_up_nobody() {
+async fn an_unresponsive_push_service_blocks_nothing_else() {
     let (world, session, mut cli, _) = scene().await;
-    world.rt.silence_pushes(SERVICE);
+    world.rt.silence_pushes(ENDPOINT);
     cli.ready(&session).await;
     world.pass(1).await;
     assert_eq!(world.rt.pushed().len(), 1);
     assert_eq!(cli.message(&session, "words").await["ok"], true);
     assert_eq!(world.shown(&session).await["seq"], 2);
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.pass(501).await;
-    assert_eq!(world.rt.pushed().len(), 1, "and the next notification goes out beside it");
+    assert_eq!(world.rt.pushed().len(), 1, "the next notification is sent");
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_come_one_after_the_other_are_one_notification() {
+async fn requests_within_half_a_second_are_one_notification() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.pass(400).await;
-    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
     world.pass(99).await;
     assert!(world.rt.pushed().is_empty());
     world.pass(1).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-    cli.state(&session, 3, &asking(&["r2"])).await;
+    cli.state(&session, 3, &pending(&["r2"])).await;
     world.pass(1_000).await;
-    assert!(world.rt.pushed().is_empty(), "nothing new was asked");
+    assert!(world.rt.pushed().is_empty(), "there is no new request");
     assert_eq!(world.outcomes().await, ["sent", "replaced"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_asks_and_asks_does_not_put_off_what_it_asked_first() {
+async fn further_requests_do_not_delay_the_first_one() {
     let (world, session, mut cli, browser) = scene().await;
     for version in 1..=5 {
-        cli.state(&session, version, &asking(&[&format!("r{version}")])).await;
+        cli.state(&session, version, &pending(&[&format!("r{version}")])).await;
         world.pass(125).await;
     }
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["data"]["requestId"], "r4", "half a second after the first");
+    assert_eq!(browser.read(message)["data"]["requestId"], "r4", "the last one within half a second");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_before_a_newer_one_took_its_place_stands_in_the_log() {
+async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
     let (world, session, mut cli, _) = scene().await;
     let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
     world.rt.silence_pushes(&slow.endpoint);
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.pass(501).await;
-    // While the one push service does not answer, of which the other one has the message already.
-    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
+    // The first push service has accepted it, the other one has not responded yet.
+    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
     world.rt.give_up_pushes();
     let log = &world.push_log().await[1];
     assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
-    assert_eq!(log["retries"], json!([]), "nobody asks the other one again: {log}");
+    assert_eq!(log["retries"], json!([]), "it is not retried: {log}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_of_several_requests_that_still_waits_is_told() {
+async fn the_last_request_still_pending_is_pushed() {
     // In one update, and one after the other.
-    for asked in
-        [vec![asking(&["r1", "r2", "r3"])], vec![asking(&["r1"]), asking(&["r1", "r2"]), asking(&["r1", "r2", "r3"])]]
-    {
+    for states in [
+        vec![pending(&["r1", "r2", "r3"])],
+        vec![pending(&["r1"]), pending(&["r1", "r2"]), pending(&["r1", "r2", "r3"])],
+    ] {
         let (world, session, mut cli, browser) = scene().await;
-        let versions = asked.len() as u64;
-        for (version, state) in (1..).zip(&asked) {
+        let versions = states.len() as u64;
+        for (version, state) in (1..).zip(&states) {
             cli.state(&session, version, state).await;
         }
-        cli.state(&session, versions + 1, &asking(&["r1", "r2"])).await;
+        cli.state(&session, versions + 1, &pending(&["r1", "r2"])).await;
         world.pass(501).await;
         let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
         assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-        cli.state(&session, versions + 2, &asking(&["r1", "r4"])).await;
-        cli.state(&session, versions + 3, &asking(&["r1"])).await;
+        cli.state(&session, versions + 2, &pending(&["r1", "r4"])).await;
+        cli.state(&session, versions + 3, &pending(&["r1"])).await;
         world.pass(501).await;
-        assert!(world.rt.pushed().is_empty(), "of r1 somebody was told with r2");
+        assert!(world.rt.pushed().is_empty(), "the push for r2 covered r1");
         assert_eq!(world.outcomes().await[0], "answered");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_request_that_was_answered_at_once_and_of_a_session_that_is_gone_nobody_is_told() {
+async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
     let (world, session, mut cli, _) = scene().await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
-    cli.state(&session, 2, &asking(&[])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
+    cli.state(&session, 2, &pending(&[])).await;
     world.pass(1_000).await;
-    cli.state(&session, 3, &asking(&["r2"])).await;
+    cli.state(&session, 3, &pending(&["r2"])).await;
     cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     world.pass(1_000).await;
@@ -408,10 +410,10 @@ async fn of_a_request_that_was_answered_at_once_and_of_a_session_that_is_gone_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_of_what_was_not_written() {
+async fn a_request_that_was_not_committed_is_not_pushed() {
     let (world, session, mut cli, _) = scene().await;
     world.db.break_down(On::Writes, DbError::Refused("no".into()));
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
     world.pass(1_000).await;
     assert!(world.rt.pushed().is_empty());
@@ -419,7 +421,7 @@ async fn nobody_is_told_of_what_was_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_database_fails_a_notification_waits_some_time() {
+async fn a_notification_waits_while_the_database_is_unavailable() {
     let (world, session, mut cli, _) = scene().await;
     cli.ready(&session).await;
     let fault = DbError::Retryable("Network connection lost".into());

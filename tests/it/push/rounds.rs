@@ -1,33 +1,30 @@
-//! A notification that takes several rounds: what is decided anew, what waits for what, and what the log says of it.
+//! A notification with several rounds: what each round decides again, the limits on requests, and the push log.
 
 use crate::support::World;
-use crate::support::pushes::{Browser, answering, asking, scene};
+use crate::support::pushes::{Browser, pending, scene, second_browser};
 use crate::support::sqlite::On;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::DbError;
 
-fn lost() -> DbError {
+fn retryable() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_wakes_the_hub_while_the_database_is_down_waits_as_long_as_any_other() {
+async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     let (world, session, mut cli, _) = scene().await;
-    let browser = answering(&world, &[(503, Some("10")), (201, None)]).await;
+    let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     world.rt.pushed();
     world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, lost());
+    world.db.break_down(On::Reads, retryable());
     world.pass(10_000).await;
-    let waits = world.push_log().await;
-    assert_eq!(
-        (&waits[0]["outcome"], &waits[0]["sent"], &waits[0]["waiting"]),
-        (&json!("waiting"), &json!(1), &json!(1))
-    );
+    let log = &world.push_log().await[0];
+    assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
     world.pass(24_000).await;
-    assert_eq!(world.outcomes().await, ["waiting"], "5 s and 20 s later it was asked again, or will be");
+    assert_eq!(world.outcomes().await, ["waiting"], "retried after 5 s, and again after 20 s");
     world.db.repair();
     world.pass(1_001).await;
     let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
@@ -36,13 +33,13 @@ async fn a_retry_that_wakes_the_hub_while_the_database_is_down_waits_as_long_as_
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_it_has_it_when_the_database_stays_away() {
+async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
     let (world, session, mut cli, _) = scene().await;
-    answering(&world, &[(503, Some("10"))]).await;
+    second_browser(&world, &[(503, Some("10"))]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, lost());
+    world.db.break_down(On::Reads, retryable());
     world.pass(3_600_000).await;
     let log = &world.push_log().await[0];
     assert_eq!(
@@ -50,19 +47,19 @@ async fn whoever_has_it_has_it_when_the_database_stays_away() {
         (&json!("unavailable"), &json!(1), &json!(0)),
         "{log}"
     );
-    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")), "nothing is left of it");
+    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_round_asks_again_whether_there_is_something_to_tell() {
+async fn each_round_decides_again_whether_the_notification_is_needed() {
     for outcome in ["answered", "session-gone", "toast"] {
         let (world, session, mut cli, _) = scene().await;
-        answering(&world, &[(503, Some("10"))]).await;
-        cli.state(&session, 1, &asking(&["r1"])).await;
+        second_browser(&world, &[(503, Some("10"))]).await;
+        cli.state(&session, 1, &pending(&["r1"])).await;
         world.pass(501).await;
         assert_eq!(world.rt.pushed().len(), 2);
         match outcome {
-            "answered" => drop(cli.state(&session, 2, &asking(&[])).await),
+            "answered" => drop(cli.state(&session, 2, &pending(&[])).await),
             "session-gone" => {
                 cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
                 world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
@@ -82,32 +79,32 @@ async fn each_round_asks_again_whether_there_is_something_to_tell() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_round_tells_of_the_last_request_that_waits_then() {
+async fn a_later_round_is_about_the_last_request_still_pending() {
     let (world, session, mut cli, _) = scene().await;
-    let busy = answering(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
-    cli.state(&session, 1, &asking(&["r1", "r2", "r3"])).await;
-    for (version, waiting, told) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
+    let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
+    cli.state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
+    for (version, next, expected) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
         world.pass(2_001).await;
         let pushed = world.rt.pushed();
         assert_eq!(
             busy.read(pushed.iter().find(|message| *message.uri() == *busy.endpoint).unwrap())["data"]["requestId"],
-            told
+            expected
         );
-        cli.state(&session, version, &asking(&waiting)).await;
+        cli.state(&session, version, &pending(&next)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_notification_was_replaced_while_the_database_was_asked_in_vain_is_not_forgotten() {
+async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &asking(&["r1"])).await;
+    cli.state(&session, 1, &pending(&["r1"])).await;
     world.db.hold(On::Reads);
     world.pass(501).await;
-    assert_eq!(world.db.held(), 1, "who subscribed is being read");
-    // Meanwhile another one comes up, and is answered before anybody was told.
-    cli.state(&session, 2, &asking(&["r1", "r2"])).await;
-    cli.state(&session, 3, &asking(&["r1"])).await;
-    world.db.break_down(On::Reads, lost());
+    assert_eq!(world.db.held(), 1, "the subscriptions are being read");
+    // Meanwhile, another request arrives and is answered before its notification is sent.
+    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.state(&session, 3, &pending(&["r1"])).await;
+    world.db.break_down(On::Reads, retryable());
     world.db.release();
     world.pass(1).await;
     world.db.repair();
@@ -118,13 +115,13 @@ async fn a_request_whose_notification_was_replaced_while_the_database_was_asked_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_service_that_is_dead_holds_up_neither_the_others_nor_other_notifications() {
+async fn an_unresponsive_push_service_delays_no_other_service_and_no_other_notification() {
     let world = World::new();
     let sessions = [world.session("/code/a").await, world.session("/code/b").await];
-    world.rt.silence_pushes("https://dead.com");
+    world.rt.silence_pushes("https://unresponsive.com");
     for number in 1..=20 {
-        Browser::subscribed(&world, &format!("https://dead.com/{number}"), number).await;
-        Browser::subscribed(&world, &format!("https://well.com/{number}"), number).await;
+        Browser::subscribed(&world, &format!("https://unresponsive.com/{number}"), number).await;
+        Browser::subscribed(&world, &format!("https://healthy.com/{number}"), number).await;
     }
     for session in &sessions {
         world.live_cli(session).await.ready(session).await;
@@ -132,11 +129,11 @@ async fn a_push_service_that_is_dead_holds_up_neither_the_others_nor_other_notif
     }
     let pushed = world.rt.pushed();
     let of = |service: &str| pushed.iter().filter(|message| message.uri().to_string().starts_with(service)).count();
-    assert_eq!((of("https://well.com"), of("https://dead.com")), (40, 3));
+    assert_eq!((of("https://healthy.com"), of("https://unresponsive.com")), (40, 3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_each_push_others_have_their_turn() {
+async fn each_push_message_yields_to_other_tasks() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -150,13 +147,13 @@ async fn before_each_push_others_have_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_six_hundred_a_minute_pushes_wait_for_the_next_one_also_over_a_sleep_and_the_log_says_so() {
+async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
     let world = World::new();
     for number in 1..=50 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
-    // The alarm that sends the first of them rings a moment later.
-    let begun = world.now() + 1;
+    // The alarm that sends the first one is a millisecond later.
+    let window_start = world.now() + 1;
     let mut sessions = Vec::new();
     for number in 1..=13 {
         let session = world.session(&format!("/code/{number}")).await;
@@ -169,28 +166,28 @@ async fn beyond_six_hundred_a_minute_pushes_wait_for_the_next_one_also_over_a_sl
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("sending"), &json!(0), &json!(50)), "{log}");
     let retry = &log["retries"][0];
     assert_eq!(retry["reason"], "The limit of 600 push messages per minute is reached.");
-    assert_eq!((&retry["service"], &retry["at"]), (&json!("https://a.com"), &json!(begun + 60_000)), "{log}");
+    assert_eq!((&retry["service"], &retry["at"]), (&json!("https://a.com"), &json!(window_start + 60_000)), "{log}");
     world.sleep_and_wake().await;
     world.pass(6_000).await;
     world.live_cli(&sessions[0]).await.ready(&sessions[0]).await;
     world.pass(53_000).await;
-    assert!(world.rt.pushed().is_empty(), "who sleeps has not had another minute");
+    assert!(world.rt.pushed().is_empty(), "a sleep starts no new window");
     world.pass(1_000).await;
     assert_eq!(world.rt.pushed().len(), 100);
     assert_eq!(world.outcomes().await, ["sent"; 14]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_hub_before_noted_with_whole_endpoints_is_sent_to_them_again() {
+async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
     let (world, session, mut cli, _) = scene().await;
-    let browser = answering(&world, &[(503, Some("10")), (201, None)]).await;
+    let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     world.rt.pushed();
     let (key, note) = world.rt.notebook().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
     let mut item: Value = serde_json::from_str(&note).unwrap();
     let target = item["targets"][0].as_object_mut().unwrap();
-    assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "now an id stands for the endpoint");
+    assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "the id of the endpoint");
     target.insert("endpoint".into(), json!(browser.endpoint));
     world.rt.kv_put(&key, &item.to_string());
     world.sleep_and_wake().await;
@@ -201,9 +198,9 @@ async fn what_the_hub_before_noted_with_whole_endpoints_is_sent_to_them_again() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unsubscribes_between_two_rounds_is_no_target_any_more() {
+async fn a_browser_that_unsubscribes_between_two_rounds_counts_as_failed() {
     let (world, session, mut cli, _) = scene().await;
-    let browser = answering(&world, &[(503, Some("10"))]).await;
+    let browser = second_browser(&world, &[(503, Some("10"))]).await;
     cli.ready(&session).await;
     world.pass(1).await;
     world.rt.pushed();
@@ -213,7 +210,7 @@ async fn whoever_unsubscribes_between_two_rounds_is_no_target_any_more() {
     assert!(world.rt.pushed().is_empty());
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)), "{log}");
-    let over =
+    let failure =
         json!({"service": "https://other.service.com:8443", "reason": "The browser unsubscribed before it was sent."});
-    assert_eq!(log["failures"], json!([over]));
+    assert_eq!(log["failures"], json!([failure]));
 }

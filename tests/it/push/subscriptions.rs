@@ -1,4 +1,4 @@
-//! Who gets pushes, under which key, and what is told of them.
+//! Push subscriptions, the VAPID key pair, the push log, and which web clients count as visible.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ fn claims(authorization: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_hub_of_all_makes_the_key_pair_and_every_other_finds_it() {
+async fn concurrent_hubs_agree_on_one_generated_key_pair() {
     let world = World::new();
     let neighbour = world.neighbour();
-    // Both have read that there is none before either has offered its own.
+    // Both read that there is none before either writes its own.
     world.db.hold(On::Reads);
-    let asked = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
+    let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
     quiet().await;
     world.db.release();
     let mut keys = Vec::new();
-    for answer in asked {
-        keys.push(answer.reply().await.ok()["publicKey"].clone());
+    for request in requests {
+        keys.push(request.reply().await.ok()["publicKey"].clone());
     }
     assert_eq!(keys[0], keys[1]);
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
@@ -48,7 +48,7 @@ async fn the_first_hub_of_all_makes_the_key_pair_and_every_other_finds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_random_source_no_key_is_made_and_nothing_is_sent() {
+async fn without_a_random_source_no_key_is_generated_and_nothing_is_sent() {
     let world = World::new();
     world.rt.break_random();
     world.get("/api/push/vapid-public-key").await.refuses(503, "hub_unavailable");
@@ -65,13 +65,13 @@ async fn without_a_random_source_no_key_is_made_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_random_source_ids_and_calls_are_still_told_apart() {
+async fn without_a_random_source_ids_are_still_unique() {
     let world = World::new();
     world.rt.break_random();
     let mut sessions = HashSet::new();
     for number in 0..40 {
         let session = world.session(&format!("/code/{number}")).await;
-        assert!(sessions.insert(session.clone()), "{session} is there already");
+        assert!(sessions.insert(session.clone()), "{session} is a duplicate");
     }
     let session = sessions.iter().next().unwrap();
     let mut cli = world.live_cli(session).await;
@@ -114,7 +114,7 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscriber_used() {
+async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
     for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
         let world = World::new();
         let session = world.session("/code").await;
@@ -134,7 +134,7 @@ async fn without_a_subject_the_hub_names_itself_by_the_address_that_its_subscrib
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscribing_again_writes_nothing_and_new_keys_take_the_place_of_the_old() {
+async fn subscribing_again_writes_nothing_unless_the_keys_change() {
     let world = World::new();
     let browser = Browser::subscribed(&world, "https://a.com/1", 1).await;
     let written = world.db.writes();
@@ -149,7 +149,7 @@ async fn subscribing_again_writes_nothing_and_new_keys_take_the_place_of_the_old
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
+async fn an_unsubscribed_browser_gets_nothing_and_may_unsubscribe_again() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     for _ in 0..2 {
@@ -164,9 +164,9 @@ async fn whoever_unsubscribed_gets_nothing_and_may_do_so_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
+async fn a_browser_that_unsubscribes_while_it_waits_for_a_slot_gets_nothing() {
     let world = World::new();
-    // Two push services that do not answer take all lanes between them; the last subscriber's turn comes after.
+    // Two unresponsive push services take all slots, and the last subscriber waits for one.
     world.rt.silence_pushes("https://silent");
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
@@ -186,7 +186,7 @@ async fn whoever_unsubscribes_while_others_are_sent_to_gets_nothing_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_bound_the_oldest_subscription_goes() {
+async fn above_the_limit_the_oldest_subscription_is_deleted() {
     let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
@@ -217,7 +217,7 @@ async fn one_browser_in_two_namespaces_is_two_subscriptions() {
     for place in [&world, &neighbour] {
         Browser::subscribed(place, "https://a.com/1", 1).await;
     }
-    // What its push service says to the one does not concern the other.
+    // The response to one namespace does not affect the other.
     world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
     let session = world.session("/code").await;
     world.live_cli(&session).await.ready(&session).await;
@@ -232,7 +232,7 @@ async fn one_browser_in_two_namespaces_is_two_subscriptions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_called() {
+async fn the_log_shows_push_services_and_no_secret_of_a_subscription() {
     let world = with(PushConfig { insecure: true, ..PushConfig::default() });
     let browsers = [
         ("https://gone.com/capability-a?x=capability-b", (410, None)),
@@ -259,10 +259,10 @@ async fn the_log_names_push_services_and_nothing_by_which_a_subscriber_could_be_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_is_checked_again_before_it_is_called() {
+async fn an_endpoint_is_validated_again_before_each_request() {
     let world = with(PushConfig { insecure: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
-    // As it would be after development: the same database under the settings of a deployment.
+    // The same database, with settings that do not allow local endpoints.
     let deployed = World::of("team", Arc::clone(&world.db));
     Browser::subscribed(&deployed, "https://a.com/1", 2).await;
     let session = deployed.session("/code").await;
@@ -274,16 +274,16 @@ async fn an_endpoint_is_checked_again_before_it_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_visible_page_that_is_hidden_again_leaves_the_word_to_pushes() {
+async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
-    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    let first: Value = serde_json::from_str(&socket.text().await).unwrap();
     cli.ready(&session).await;
     world.pass(6_000).await;
-    let id = &greeting["data"]["subscriptionId"];
+    let id = &first["data"]["subscriptionId"];
     world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
     cli.ready(&session).await;
     world.pass(1).await;
@@ -292,11 +292,11 @@ async fn a_visible_page_that_is_hidden_again_leaves_the_word_to_pushes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
+async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.session("/code").await;
-    let tell = async || world.live_cli(&session).await.ready(&session).await;
+    let notify = async || world.live_cli(&session).await.ready(&session).await;
     let mut web = world.web("visibility=visible").await;
     for _ in 0..4 {
         world.pass(30_000).await;
@@ -304,33 +304,33 @@ async fn a_page_that_answers_no_heartbeat_any_more_keeps_no_push_back() {
         web.0.send("read");
         world.sleep_and_wake().await;
     }
-    tell().await;
+    notify().await;
     world.pass(1).await;
-    assert_eq!(world.outcomes().await, ["toast"], "whoever answers is there");
+    assert_eq!(world.outcomes().await, ["toast"], "it acknowledges heartbeats");
     web.types().await;
-    // The lid is closed: the socket stays, and says nothing.
+    // Like a closed laptop: the socket stays open without acknowledgements.
     world.pass(90_000).await;
-    tell().await;
+    notify().await;
     world.pass(6_000).await;
     assert_eq!(world.outcomes().await[0], "sent");
-    assert!(!web.types().await.contains(&"toast".to_owned()), "nor is it a page that anybody looks at");
+    assert!(!web.types().await.contains(&"toast".to_owned()), "it does not count as visible");
     web.0.send("read");
     quiet().await;
-    tell().await;
+    notify().await;
     world.pass(1).await;
-    assert_eq!(world.outcomes().await[0], "toast", "opened again it counts again");
+    assert_eq!(world.outcomes().await[0], "toast", "an acknowledgement makes it visible again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_cannot_answer_and_is_believed_for_a_quarter_of_an_hour_after_it_said_that_it_is_seen() {
+async fn the_visibility_of_an_event_stream_expires_after_15_minutes() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.session("/code").await;
     let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
-    let greeting = read(&stream.text().await);
-    let seen = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
+    let first = read(&stream.text().await);
+    let visible = json!({"subscriptionId": first["data"]["subscriptionId"], "visibility": "visible"});
     world.pass(890_000).await;
-    world.post("/api/visibility", &seen).await.ok();
+    world.post("/api/visibility", &visible).await.ok();
     for (passed, outcome) in [(890_000, "toast"), (20_000, "sent")] {
         world.pass(passed).await;
         world.live_cli(&session).await.ready(&session).await;
@@ -340,7 +340,7 @@ async fn a_stream_cannot_answer_and_is_believed_for_a_quarter_of_an_hour_after_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_toast_is_not_told_again_to_whoever_comes_back() {
+async fn a_toast_is_not_replayed() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -352,12 +352,12 @@ async fn a_toast_is_not_told_again_to_whoever_comes_back() {
     world.pass(1).await;
     assert!(web.types().await.contains(&"toast".to_owned()));
     let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
-    let heard: Vec<_> = back.rest().await;
-    assert!(!format!("{heard:?}").contains("toast"), "{heard:?}");
+    let received: Vec<_> = back.rest().await;
+    assert!(!format!("{received:?}").contains("toast"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_keeps_the_last_hundred_also_over_a_sleep() {
+async fn the_log_has_the_last_100_notifications_also_over_a_sleep() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;

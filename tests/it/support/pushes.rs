@@ -1,4 +1,4 @@
-//! A browser that subscribed to pushes: its keys, and what its push service brought it.
+//! A browser with a push subscription: its keys, and the push messages that it receives.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,29 +11,29 @@ use web_push_native::{Auth, decrypt};
 use super::cli::Cli;
 use super::{World, quiet};
 
-/// The endpoint of the subscriber in [`scene`].
-pub const SERVICE: &str = "https://push.service.com/send/a";
+/// The endpoint of the browser in [`scene`].
+pub const ENDPOINT: &str = "https://push.service.com/send/a";
 
-/// A live session whose flavor is beta, and somebody who subscribed.
+/// An active session with flavor beta, its CLI, and a subscribed browser.
 pub async fn scene() -> (World, String, Cli, Browser) {
     let world = World::new();
     let session = world.session_with("/code/demo", json!({"flavor": "beta"})).await;
     let cli = world.live_cli(&session).await;
-    let browser = Browser::subscribed(&world, SERVICE, 1).await;
+    let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
     (world, session, cli, browser)
 }
 
-/// An agent state in which these requests wait.
-pub fn asking(requests: &[&str]) -> Value {
+/// An agent state with these pending requests.
+pub fn pending(requests: &[&str]) -> Value {
     let requests: serde_json::Map<String, Value> =
         requests.iter().map(|id| ((*id).to_owned(), json!({"tool": "Bash", "arguments": {}}))).collect();
     json!({"requests": requests})
 }
 
-/// Another browser, whose push service answers with these.
-pub async fn answering(world: &World, answers: &[(u16, Option<&str>)]) -> Browser {
+/// Another subscribed browser, whose push service sends these responses.
+pub async fn second_browser(world: &World, responses: &[(u16, Option<&str>)]) -> Browser {
     let endpoint = "https://other.service.com:8443/b";
-    world.rt.answer_pushes(endpoint, answers);
+    world.rt.answer_pushes(endpoint, responses);
     Browser::subscribed(world, endpoint, 2).await
 }
 
@@ -45,27 +45,27 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser whose push service gave out this endpoint; its keys follow from the number.
-    pub fn new(endpoint: &str, number: u8) -> Self {
-        let secret = SecretKey::from_slice(&[number; 32]).unwrap();
-        Self { endpoint: endpoint.to_owned(), secret, auth: [number; 16] }
+    /// A browser with this endpoint, and keys derived from `seed`.
+    pub fn new(endpoint: &str, seed: u8) -> Self {
+        let secret = SecretKey::from_slice(&[seed; 32]).unwrap();
+        Self { endpoint: endpoint.to_owned(), secret, auth: [seed; 16] }
     }
 
     /// A browser that has subscribed.
-    pub async fn subscribed(world: &World, endpoint: &str, number: u8) -> Self {
-        let browser = Self::new(endpoint, number);
+    pub async fn subscribed(world: &World, endpoint: &str, seed: u8) -> Self {
+        let browser = Self::new(endpoint, seed);
         assert_eq!(world.post("/api/push/subscribe", &browser.subscription()).await.ok(), json!({"ok": true}));
         browser
     }
 
-    /// What it tells the hub.
+    /// The body of `POST /api/push/subscribe`.
     pub fn subscription(&self) -> Value {
         let point = self.secret.public_key().to_encoded_point(false);
         let keys = json!({"p256dh": URL_SAFE_NO_PAD.encode(point), "auth": URL_SAFE_NO_PAD.encode(self.auth)});
         json!({"endpoint": self.endpoint, "keys": keys})
     }
 
-    /// A message to it, as its service worker reads it.
+    /// Decrypts a push message to it.
     pub fn read(&self, request: &Request<Vec<u8>>) -> Value {
         assert_eq!(request.uri().to_string(), self.endpoint);
         let text = decrypt(request.body().clone(), &self.secret, &Auth::clone_from_slice(&self.auth)).unwrap();
@@ -73,14 +73,14 @@ impl Browser {
     }
 }
 
-/// A header of a message.
+/// A header of a push message.
 pub fn header<'r>(request: &'r Request<Vec<u8>>, name: &str) -> &'r str {
     let found = request.headers().get(name).unwrap_or_else(|| panic!("no header {name}: {:?}", request.headers()));
     found.to_str().unwrap()
 }
 
 impl World {
-    /// What `GET /api/push/log` shows, newest first.
+    /// The entries of `GET /api/push/log`, newest first.
     pub async fn push_log(&self) -> Vec<Value> {
         quiet().await;
         self.get("/api/push/log").await.ok()["log"].as_array().unwrap().clone()
