@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use super::{lines, value};
 
-const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+const KEY: &str = "0123456789abcdef0123456789abcdef";
 const NOW: i64 = 1_700_000_000;
 
 pub fn run(input: &str) {
@@ -25,7 +25,10 @@ pub fn run(input: &str) {
     assert!(AccessTokens::parse(Some(first), Some(second)).is_err() || !first.trim().is_empty());
     claims(first, second);
     // Nobody signed this one.
-    assert_eq!(JwtKey::new(KEY).verify(second, NOW).map(|_| ()), signed(second).then_some(()));
+    assert_eq!(
+        JwtKey::parse(KEY).expect("a valid secret").verify(second, NOW).map(|_| ()),
+        signed(second).then_some(())
+    );
 }
 
 /// The rules of [`AccessTokens`] in other words.
@@ -51,7 +54,7 @@ fn expected(tokens: &AccessTokens, secret: &str, token: &str, required: bool) ->
 fn claims(header: &str, payload: &str) {
     let data = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
     let token = format!("{data}.{}", URL_SAFE_NO_PAD.encode(signature(&data)));
-    let Some(verified) = JwtKey::new(KEY).verify(&token, NOW) else { return };
+    let Some(verified) = JwtKey::parse(KEY).expect("a valid secret").verify(&token, NOW) else { return };
     let header = value(header).expect("a header");
     let payload = value(payload).expect("claims");
     assert_eq!(header["alg"], "HS256");
@@ -59,14 +62,17 @@ fn claims(header: &str, payload: &str) {
     assert_eq!(payload["ns"], verified.claims.ns.as_str());
     // A NumericDate may have a fraction (RFC 7519 section 2).
     let seconds = |claim: &str| payload[claim].as_f64().map(|seconds| seconds.floor() as i64);
-    assert_eq!(seconds("exp"), Some(verified.expires));
-    assert!(verified.expires > NOW && seconds("nbf").is_none_or(|begins| begins <= NOW));
-    assert!(JwtKey::new(&KEY[1..]).verify(&token, NOW).is_none(), "another key");
-    assert!(JwtKey::new(KEY).verify(&token, verified.expires).is_none(), "it has run out");
+    assert_eq!(seconds("exp"), Some(verified.expires_at));
+    assert!(verified.expires_at > NOW && seconds("nbf").is_none_or(|begins| begins <= NOW));
+    assert!(JwtKey::parse(&format!("{KEY}x")).expect("a valid secret").verify(&token, NOW).is_none(), "another key");
+    assert!(
+        JwtKey::parse(KEY).expect("a valid secret").verify(&token, verified.expires_at).is_none(),
+        "it has run out"
+    );
 }
 
 fn signature(data: &str) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(KEY).expect("any length will do");
+    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).expect("any length will do");
     mac.update(data.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }

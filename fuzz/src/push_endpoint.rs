@@ -1,6 +1,6 @@
 //! Endpoints of push subscriptions: whatever is taken, a URL parser reads the same host in it, and that is a public name.
 
-use session_gateway_hub::push::endpoint::{Endpoint, MAX_ENDPOINT};
+use session_gateway_hub::push::endpoint::{Endpoint, MAX_ENDPOINT_BYTES};
 use url::{Host, Url};
 
 /// Last labels of private names, and of those that stand for an address.
@@ -9,7 +9,7 @@ const PRIVATE: [&str; 6] = ["localhost", "local", "internal", "lan", "arpa", "ho
 pub fn run(text: &str) {
     if let Ok(endpoint) = Endpoint::parse(text, false) {
         assert_eq!(endpoint.url(), text);
-        assert!(text.len() <= MAX_ENDPOINT && Endpoint::parse(text, true).as_ref() == Ok(&endpoint));
+        assert!(text.len() <= MAX_ENDPOINT_BYTES && Endpoint::parse(text, true).as_ref() == Ok(&endpoint));
         callable(&endpoint);
         public(&endpoint);
     } else if let Ok(endpoint) = Endpoint::parse(text, true) {

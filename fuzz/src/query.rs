@@ -79,7 +79,7 @@ fn decided(head: &Head, routing: &str) {
     let tokens = AccessTokens::new(SECRET, false);
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a way");
-    let key = JwtKey::new(b"0123456789abcdef0123456789abcdef");
+    let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
     let edge = Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), Arc::new(Empty));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.decide(head, NOW_MS, || None).now_or_never().expect("nothing to wait for");

@@ -1,5 +1,4 @@
-//! Access tokens: the shared secret and the namespaces' own tokens, by which CLIs, scripts and the log-in of the web
-//! client prove themselves.
+//! Access tokens: the shared secret and the namespace tokens. CLIs, scripts and the login of the web client use them.
 
 use std::fmt;
 
@@ -12,87 +11,83 @@ use subtle::{Choice, ConstantTimeEq as _};
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 
-/// The longest token that is looked at, in bytes: whoever asks without a good one must not cost much.
+/// The longest token that is verified, in bytes: limits the cost of a request without a valid token.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// The longest secret that a hub may have, in bytes: with any namespace it makes a token that is looked at.
+/// The longest secret whose tokens are within [`MAX_TOKEN_BYTES`] for every namespace.
 pub const MAX_SECRET_BYTES: usize = MAX_TOKEN_BYTES - ":".len() - Namespace::MAX_LEN;
 
-/// Checks access tokens against the hub's secret, `CLI_API_TOKEN`.
+/// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`.
 ///
-/// A token is `<SECRET>`, which stands for the namespace `default`, or `<SECRET>:<NAMESPACE>`. `<SECRET>` is either
-/// the hub's secret, which opens every namespace, or the namespace's own token, which opens that one alone:
+/// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
+/// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
 /// `base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE))`, without padding.
 ///
-/// The hub's secret may contain colons. A token is first compared whole, then split at its last colon. The order
-/// cannot change the outcome: no token equals the secret and is also the secret with a suffix.
+/// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]
 pub struct AccessTokens {
-    digest: [u8; 32],
-    /// Keyed with the secret, ready for a message. `None` when the secret is empty.
+    shared_digest: [u8; 32],
+    /// Keyed with the shared secret. `None` when the secret is blank.
     mac: Option<Hmac<Sha256>>,
-    shared: bool,
+    accepts_shared: bool,
 }
 
 impl AccessTokens {
-    /// Reads the configured secret, `CLI_API_TOKEN`, and `REQUIRE_NAMESPACE_TOKENS`; the error says what is wrong.
+    /// Parses the settings `CLI_API_TOKEN` and `REQUIRE_NAMESPACE_TOKENS`.
     pub fn parse(secret: Option<&str>, require_namespace_tokens: Option<&str>) -> Result<Self, String> {
         let secret = secret.filter(|secret| !secret.trim().is_empty()).ok_or(
             "The secret CLI_API_TOKEN is not set. Set it with `npm run wrangler -- secret put CLI_API_TOKEN`, or in .dev.vars for a local hub.",
         )?;
         if secret.len() > MAX_SECRET_BYTES {
-            return Err(format!("The secret CLI_API_TOKEN may have at most {MAX_SECRET_BYTES} bytes."));
+            return Err(format!("The secret CLI_API_TOKEN must have at most {MAX_SECRET_BYTES} bytes."));
         }
         let required = parse_bool("REQUIRE_NAMESPACE_TOKENS", require_namespace_tokens)?;
         Ok(Self::new(secret, required))
     }
 
-    /// Takes the hub's secret. One that is empty or only white space verifies nothing.
-    ///
-    /// With `require_namespace_tokens` the secret itself is refused, and only namespaces' own tokens are good.
+    /// With a blank secret no token is valid. With `require_namespace_tokens` the shared secret is not valid, only namespace
+    /// tokens are.
     pub fn new(cli_api_token: &str, require_namespace_tokens: bool) -> Self {
-        let usable = !cli_api_token.trim().is_empty();
-        let keyed = || Hmac::new_from_slice(cli_api_token.as_bytes()).ok();
+        let is_blank = cli_api_token.trim().is_empty();
+        let mac = || Hmac::new_from_slice(cli_api_token.as_bytes()).ok();
         Self {
-            digest: Sha256::digest(cli_api_token).into(),
-            mac: usable.then(keyed).flatten(),
-            shared: !require_namespace_tokens,
+            shared_digest: Sha256::digest(cli_api_token).into(),
+            mac: if is_blank { None } else { mac() },
+            accepts_shared: !require_namespace_tokens,
         }
     }
 
-    /// The namespace that `token` opens, or `None` when the token is wrong. Nothing tells why: whoever guesses must
-    /// not learn which part was right.
+    /// Returns the namespace that `token` grants access to. `None` gives no reason, so that a guess reveals nothing.
     pub fn verify(&self, token: &str) -> Option<Namespace> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let default = Namespace::default();
-        if self.opens(token, &default) {
+        if self.is_secret_of(&default, token) {
             return Some(default);
         }
         let (secret, suffix) = token.rsplit_once(':')?;
         let namespace = Namespace::parse(suffix)?;
-        self.opens(secret, &namespace).then_some(namespace)
+        self.is_secret_of(&namespace, secret).then_some(namespace)
     }
 
-    /// The token of one namespace, whole: `<base64url of the HMAC>:<NAMESPACE>`. Made from an empty secret it is
-    /// worth nothing: [`AccessTokens::verify`] refuses it.
+    /// Returns the token of a namespace, `<base64url of the HMAC>:<NAMESPACE>`.
     pub fn namespace_token(&self, namespace: &Namespace) -> String {
-        let own = self.own_secret(namespace).unwrap_or_default();
-        format!("{own}:{namespace}")
+        let secret = self.namespace_secret(namespace).unwrap_or_default();
+        format!("{secret}:{namespace}")
     }
 
-    fn opens(&self, secret: &str, namespace: &Namespace) -> bool {
-        let Some(own) = self.own_secret(namespace) else {
+    fn is_secret_of(&self, namespace: &Namespace, secret: &str) -> bool {
+        let Some(expected) = self.namespace_secret(namespace) else {
             return false;
         };
-        // Digests have one length, so comparing them takes one time, whatever was presented.
-        let presented = Sha256::digest(secret);
-        let is_shared = presented.ct_eq(&self.digest) & Choice::from(u8::from(self.shared));
-        let is_own = presented.ct_eq(&Sha256::digest(own));
+        // Digests of equal length are compared in constant time; the secrets may differ in length.
+        let digest = Sha256::digest(secret);
+        let is_shared = digest.ct_eq(&self.shared_digest) & Choice::from(u8::from(self.accepts_shared));
+        let is_own = digest.ct_eq(&Sha256::digest(expected));
         (is_shared | is_own).into()
     }
 
-    fn own_secret(&self, namespace: &Namespace) -> Option<String> {
+    fn namespace_secret(&self, namespace: &Namespace) -> Option<String> {
         let mut mac = self.mac.clone()?;
         mac.update(b"namespace:");
         mac.update(namespace.as_str().as_bytes());
@@ -102,7 +97,7 @@ impl AccessTokens {
 
 impl fmt::Debug for AccessTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessTokens").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("AccessTokens").field("accepts_shared", &self.accepts_shared).finish_non_exhaustive()
     }
 }
 
@@ -112,7 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Made with another implementation:
+    /// Computed with `node:crypto`:
     /// `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
     const TEAM: &str = "bQRx2_PD4XdqgVEhF-BUtXxtDvHx7RJS5WcqRf7pk3k";
     const DEFAULT: &str = "gNaeTFGclY-c0n_Pi4AgsvVuVelXfNK1d6mt6y7pjck";
@@ -121,20 +116,20 @@ mod tests {
         Namespace::parse(name).unwrap()
     }
 
-    fn opened(tokens: &AccessTokens, token: &str) -> Option<String> {
+    fn verify(tokens: &AccessTokens, token: &str) -> Option<String> {
         tokens.verify(token).map(|ns| ns.to_string())
     }
 
     #[test]
-    fn the_shared_secret_opens_the_default_namespace_or_the_one_in_its_suffix() {
+    fn the_shared_secret_is_valid_for_the_default_namespace_or_the_one_in_the_suffix() {
         let tokens = AccessTokens::new("s3cret", false);
-        assert_eq!(opened(&tokens, "s3cret").as_deref(), Some("default"));
-        assert_eq!(opened(&tokens, "s3cret:default").as_deref(), Some("default"));
-        assert_eq!(opened(&tokens, "s3cret:team-7").as_deref(), Some("team-7"));
+        assert_eq!(verify(&tokens, "s3cret").as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, "s3cret:default").as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, "s3cret:team-7").as_deref(), Some("team-7"));
     }
 
     #[test]
-    fn a_token_that_is_not_exactly_right_opens_nothing() {
+    fn invalid_tokens_are_rejected() {
         let tokens = AccessTokens::new("s3cret", false);
         let table = [
             "",
@@ -156,85 +151,86 @@ mod tests {
             "team-7:s3cret",
         ];
         for token in table {
-            assert_eq!(opened(&tokens, token), None, "{token:?}");
+            assert_eq!(verify(&tokens, token), None, "{token:?}");
         }
-        let endless = format!("s3cret:{}", "x".repeat(65));
-        assert_eq!(opened(&tokens, &endless), None);
+        let long_namespace = format!("s3cret:{}", "x".repeat(65));
+        assert_eq!(verify(&tokens, &long_namespace), None);
     }
 
     #[test]
-    fn a_secret_with_colons_is_compared_whole_before_a_suffix_is_looked_for() {
+    fn a_secret_may_contain_colons() {
         let tokens = AccessTokens::new("a:b:c", false);
-        assert_eq!(opened(&tokens, "a:b:c").as_deref(), Some("default"));
-        assert_eq!(opened(&tokens, "a:b:c:team").as_deref(), Some("team"));
-        assert_eq!(opened(&tokens, "a:b"), None);
-        assert_eq!(opened(&tokens, "a:b:team"), None);
+        assert_eq!(verify(&tokens, "a:b:c").as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, "a:b:c:team").as_deref(), Some("team"));
+        assert_eq!(verify(&tokens, "a:b"), None);
+        assert_eq!(verify(&tokens, "a:b:team"), None);
         let tokens = AccessTokens::new("a:", false);
-        assert_eq!(opened(&tokens, "a:").as_deref(), Some("default"));
-        assert_eq!(opened(&tokens, "a::team").as_deref(), Some("team"));
-        assert_eq!(opened(&tokens, "a:team"), None);
+        assert_eq!(verify(&tokens, "a:").as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, "a::team").as_deref(), Some("team"));
+        assert_eq!(verify(&tokens, "a:team"), None);
     }
 
     #[test]
-    fn an_empty_secret_opens_nothing_not_even_with_a_token_derived_from_it() {
+    fn no_token_of_a_blank_secret_is_valid() {
         for secret in ["", " ", "\n"] {
             let tokens = AccessTokens::new(secret, false);
             let derived = tokens.namespace_token(&Namespace::default());
             let bare = format!("{secret}:default");
             for token in ["", ":", ":default", secret, bare.as_str(), derived.as_str()] {
-                assert_eq!(opened(&tokens, token), None, "{secret:?} and {token:?}");
+                assert_eq!(verify(&tokens, token), None, "{secret:?} and {token:?}");
             }
         }
     }
 
     #[test]
-    fn a_namespace_token_is_the_one_that_another_implementation_computes() {
+    fn a_namespace_token_agrees_with_another_implementation() {
         let tokens = AccessTokens::new("s3cret", true);
         assert_eq!(tokens.namespace_token(&namespace("team-7")), format!("{TEAM}:team-7"));
         assert_eq!(tokens.namespace_token(&Namespace::default()), format!("{DEFAULT}:default"));
     }
 
     #[test]
-    fn a_namespace_token_opens_its_own_namespace_and_no_other() {
+    fn a_namespace_token_is_valid_for_its_namespace_only() {
         for required in [false, true] {
             let tokens = AccessTokens::new("s3cret", required);
-            assert_eq!(opened(&tokens, &format!("{TEAM}:team-7")).as_deref(), Some("team-7"));
+            assert_eq!(verify(&tokens, &format!("{TEAM}:team-7")).as_deref(), Some("team-7"));
             for other in ["team-8", "Team-7", "default", "team-7.", ""] {
-                assert_eq!(opened(&tokens, &format!("{TEAM}:{other}")), None, "{other:?}");
+                assert_eq!(verify(&tokens, &format!("{TEAM}:{other}")), None, "{other:?}");
             }
-            assert_eq!(opened(&tokens, TEAM), None, "without a suffix it is for default");
-            assert_eq!(opened(&tokens, &format!("{TEAM}=:team-7")), None, "padded");
+            assert_eq!(verify(&tokens, TEAM), None, "without a suffix the namespace is default");
+            assert_eq!(verify(&tokens, &format!("{TEAM}=:team-7")), None, "padded");
         }
     }
 
     #[test]
-    fn the_default_namespace_needs_no_suffix_on_its_own_token_either() {
+    fn the_token_of_the_default_namespace_needs_no_suffix() {
         let tokens = AccessTokens::new("s3cret", true);
-        assert_eq!(opened(&tokens, DEFAULT).as_deref(), Some("default"));
-        assert_eq!(opened(&tokens, &format!("{DEFAULT}:default")).as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, DEFAULT).as_deref(), Some("default"));
+        assert_eq!(verify(&tokens, &format!("{DEFAULT}:default")).as_deref(), Some("default"));
     }
 
     #[test]
-    fn a_hub_that_requires_namespace_tokens_refuses_the_shared_secret() {
+    fn the_shared_secret_is_rejected_where_namespace_tokens_are_required() {
         let tokens = AccessTokens::new("s3cret", true);
         for token in ["s3cret", "s3cret:default", "s3cret:team-7"] {
-            assert_eq!(opened(&tokens, token), None, "{token}");
+            assert_eq!(verify(&tokens, token), None, "{token}");
         }
     }
 
     #[test]
-    fn a_namespace_token_of_another_hub_is_worth_nothing_here() {
-        let theirs = AccessTokens::new("other", false).namespace_token(&namespace("team-7"));
-        assert_eq!(opened(&AccessTokens::new("s3cret", false), &theirs), None);
+    fn a_namespace_token_of_another_hub_is_rejected() {
+        let foreign = AccessTokens::new("other", false).namespace_token(&namespace("team-7"));
+        assert_eq!(verify(&AccessTokens::new("s3cret", false), &foreign), None);
     }
 
     #[test]
-    fn a_hub_is_not_run_with_a_secret_or_a_rule_that_is_none() {
-        let opens =
-            |required| AccessTokens::parse(Some("s3cret"), required).map(|tokens| opened(&tokens, "s3cret").is_some());
-        assert_eq!([opens(None), opens(Some("false")), opens(Some("True"))], [Ok(true), Ok(true), Ok(false)]);
+    fn invalid_settings_are_rejected() {
+        let accepts_shared =
+            |required| AccessTokens::parse(Some("s3cret"), required).map(|tokens| verify(&tokens, "s3cret").is_some());
+        let settings = [None, Some("false"), Some("True")];
+        assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
         for word in ["yes", "1", " true", "0"] {
-            assert!(opens(Some(word)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{word}");
+            assert!(accepts_shared(Some(word)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{word}");
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);
         for secret in [None, Some(""), Some(" \n"), Some(long.as_str())] {
@@ -244,38 +240,38 @@ mod tests {
     }
 
     #[test]
-    fn a_token_above_its_limit_opens_nothing() {
+    fn a_token_above_the_size_limit_is_rejected() {
         let longest = "x".repeat(MAX_SECRET_BYTES);
         let name = "n".repeat(Namespace::MAX_LEN);
         let token = format!("{longest}:{name}");
         assert_eq!(token.len(), MAX_TOKEN_BYTES);
-        assert_eq!(opened(&AccessTokens::new(&longest, false), &token), Some(name));
+        assert_eq!(verify(&AccessTokens::new(&longest, false), &token), Some(name));
         let huge = "x".repeat(MAX_TOKEN_BYTES + 1);
-        assert_eq!(opened(&AccessTokens::new(&huge, false), &huge), None);
+        assert_eq!(verify(&AccessTokens::new(&huge, false), &huge), None);
     }
 
     #[test]
     fn debug_output_does_not_show_the_secret() {
         let shown = format!("{:?}", AccessTokens::new("s3cret", false));
-        assert_eq!(shown, "AccessTokens { shared: true, .. }");
+        assert_eq!(shown, "AccessTokens { accepts_shared: true, .. }");
     }
 
     proptest! {
         #[test]
-        fn tokens_of_any_secret_and_namespace_open_that_namespace(
+        fn tokens_are_valid_for_any_secret_and_namespace(
             secret in r"[!-~]{1,20}",
             name in "[A-Za-z0-9._-]{1,64}",
             required in any::<bool>(),
         ) {
             let tokens = AccessTokens::new(&secret, required);
             let own = tokens.namespace_token(&namespace(&name));
-            prop_assert_eq!(opened(&tokens, &own), Some(name.clone()));
-            let shared = opened(&tokens, &format!("{secret}:{name}"));
+            prop_assert_eq!(verify(&tokens, &own), Some(name.clone()));
+            let shared = verify(&tokens, &format!("{secret}:{name}"));
             prop_assert_eq!(shared, (!required).then_some(name));
         }
 
         #[test]
-        fn no_other_text_opens_anything(token in any::<String>()) {
+        fn arbitrary_text_is_rejected(token in any::<String>()) {
             prop_assume!(token != "s3cret" && !token.starts_with("s3cret:"));
             prop_assert_eq!(AccessTokens::new("s3cret", false).verify(&token), None);
         }

@@ -223,7 +223,7 @@ impl Edge {
             return Err(Refusal::unauthorized());
         }
         let jwt = self.jwt_key(fresh).await?.verify(token, seconds(now_ms)).ok_or_else(Refusal::unauthorized)?;
-        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(milliseconds(jwt.expires)) })
+        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(milliseconds(jwt.expires_at)) })
     }
 
     async fn jwt_key(&self, fresh: impl FnOnce() -> Option<String>) -> Result<JwtKey, Refusal> {
@@ -233,7 +233,7 @@ impl Edge {
         let fresh =
             fresh().ok_or_else(|| Refusal::hub_unavailable("No secret could be made for tokens. Try again."))?;
         let secret = secrets::keep(&*self.db, "JWT_SECRET", &fresh).await.map_err(Error::from)?;
-        Ok(self.jwt().insert(JwtKey::new(secret.as_bytes())).clone())
+        Ok(self.jwt().insert(JwtKey::parse(&secret).map_err(Refusal::not_configured)?).clone())
     }
 
     fn jwt(&self) -> std::sync::MutexGuard<'_, Option<JwtKey>> {

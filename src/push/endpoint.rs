@@ -1,5 +1,5 @@
-//! Which addresses the hub calls when a client tells it to. An endpoint is a URL that somebody with a token wrote: it must
-//! not lead to anything that only the hub can reach.
+//! Validation of push endpoints against server-side request forgery: an endpoint is a URL from a client, and must not address
+//! anything on a private network of the hub.
 
 use std::fmt;
 
@@ -8,15 +8,14 @@ use sha2::{Digest, Sha256};
 
 use super::{from_base64url, to_base64url};
 
-/// The longest endpoint, in bytes.
-pub const MAX_ENDPOINT: usize = 2_048;
+pub const MAX_ENDPOINT_BYTES: usize = 2_048;
 
-/// The longest domain name, in bytes (RFC 1035 section 2.3.4).
-const MAX_HOST: usize = 253;
+/// RFC 1035 section 2.3.4.
+const MAX_HOST_BYTES: usize = 253;
 
-/// Last labels of names that mean something on a private network only (RFC 6761, 6762, 7686, 8375, 9476, and common use;
-/// `svc` and `cluster` are those of services in a cluster, which its resolver completes).
-const PRIVATE: [&str; 17] = [
+/// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` are
+/// abbreviated names of Kubernetes services.
+const PRIVATE_DOMAINS: [&str; 17] = [
     "localhost",
     "local",
     "internal",
@@ -36,17 +35,16 @@ const PRIVATE: [&str; 17] = [
     "cluster",
 ];
 
-/// Printable characters that are not as they stand in a URL: those that no URL has (RFC 3986), the sign of a fragment, and
-/// the quote that a query must escape (WHATWG URL, "special-query percent-encode set").
-const NO_URL: [u8; 11] = *b"\\#\"<>^`{|}'";
+/// Printable characters that a URL must escape (RFC 3986, WHATWG URL "special-query percent-encode set"), and `#`.
+const FORBIDDEN: [u8; 11] = *b"\\#\"<>^`{|}'";
 
-/// The URL of a push service for one subscription, of a form that the hub may call.
+/// A valid endpoint: the URL of a push service for one subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint(String);
 
-/// Why a URL may not be called, as the end of the sentence "The endpoint ...".
+/// The reason why an endpoint is rejected, as the predicate of the sentence "The endpoint ...".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unsafe(pub &'static str);
+pub struct InvalidEndpoint(pub &'static str);
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,70 +52,69 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Scheme and authority, and where the latter ends.
-fn parts(url: &str) -> Option<(&str, &str)> {
+fn scheme_and_authority(url: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     Some((scheme, rest.get(..end)?))
 }
 
 impl Endpoint {
-    /// Takes a URL that is safe to call. `insecure`: one on this machine may be called too, also over `http`.
-    pub fn parse(url: &str, insecure: bool) -> Result<Self, Unsafe> {
-        if url.len() > MAX_ENDPOINT {
-            return Err(Unsafe("is longer than 2,048 bytes"));
+    /// Validates a URL. `allow_localhost` also accepts localhost, over `http` too.
+    pub fn parse(url: &str, allow_localhost: bool) -> Result<Self, InvalidEndpoint> {
+        if url.len() > MAX_ENDPOINT_BYTES {
+            return Err(InvalidEndpoint("is longer than 2,048 bytes"));
         }
-        // Whatever a URL parser would drop, turn or decode, so that it read another host than this does; and what it would
-        // escape, so that what is sent were longer than what is kept.
-        if !url.bytes().all(|byte| byte.is_ascii_graphic() && !NO_URL.contains(&byte)) {
-            return Err(Unsafe("must be a URL of printable ASCII without a fragment, with all else escaped"));
+        // The characters that a URL parser removes, converts or decodes could change the host. Those that it escapes would make
+        // the URL longer.
+        if !url.bytes().all(|byte| byte.is_ascii_graphic() && !FORBIDDEN.contains(&byte)) {
+            return Err(InvalidEndpoint(
+                "must have printable ASCII characters only, be percent-encoded, and have no fragment",
+            ));
         }
-        let (scheme, authority) = parts(url).ok_or(Unsafe("must be an absolute URL"))?;
+        let (scheme, authority) = scheme_and_authority(url).ok_or(InvalidEndpoint("must be an absolute URL"))?;
         if authority.contains('@') {
-            return Err(Unsafe("must not contain credentials"));
+            return Err(InvalidEndpoint("must not contain credentials"));
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
-        // As a URL parser would write it, for it is a part of the origin.
+        // Canonical, because the port is part of the origin.
         let is_port = |text: &str| text.parse().is_ok_and(|port: u16| port > 0 && port.to_string() == text);
         if port.is_some_and(|port| !is_port(port)) {
-            return Err(Unsafe("has a malformed port"));
+            return Err(InvalidEndpoint("has a malformed port"));
         }
-        let on_this_machine = insecure && matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        let is_localhost = allow_localhost && matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         match scheme {
             "https" => {}
-            "http" if on_this_machine => {}
-            _ => return Err(Unsafe("must be an https URL")),
+            "http" if is_localhost => {}
+            _ => return Err(InvalidEndpoint("must be an https URL")),
         }
-        if !on_this_machine {
+        if !is_localhost {
             check_host(host)?;
         }
         Ok(Self(url.to_owned()))
     }
 
-    /// The URL.
     pub fn url(&self) -> &str {
         &self.0
     }
 
-    /// The push service: its origin, with the port unless it is the scheme's own (RFC 6454).
+    /// Returns the origin (RFC 6454) of the push service, without a default port.
     pub fn origin(&self) -> String {
-        let (scheme, authority) = parts(&self.0).unwrap_or_default();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        let authority = authority.strip_suffix(usual).unwrap_or(authority);
+        let (scheme, authority) = scheme_and_authority(&self.0).unwrap_or_default();
+        let default_port = if scheme == "https" { ":443" } else { ":80" };
+        let authority = authority.strip_suffix(default_port).unwrap_or(authority);
         format!("{scheme}://{}", authority.to_ascii_lowercase())
     }
 }
 
-/// What stands for an endpoint where it would take too much room: the first half of its SHA-256, as text in base64url.
+/// Identifies an endpoint in stored data: the first half of its SHA-256, serialized as base64url.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub struct EndpointId([u8; 16]);
 
 impl EndpointId {
-    /// The id of an endpoint.
     pub fn of(endpoint: &str) -> Self {
         let mut id = [0; 16];
         id.iter_mut().zip(Sha256::digest(endpoint)).for_each(|(to, from)| *to = from);
@@ -132,19 +129,19 @@ impl From<EndpointId> for String {
 }
 
 impl From<String> for EndpointId {
-    /// Reads an id, or an endpoint in its place, as hubs wrote it before there were ids: no endpoint is base64url.
+    /// Parses an id. Another text is an endpoint, which older versions stored instead of its id: no endpoint is base64url.
     fn from(text: String) -> Self {
         let id = from_base64url(&text).and_then(|bytes| bytes.try_into().ok());
         id.map_or_else(|| Self::of(&text), Self)
     }
 }
 
-fn check_host(host: &str) -> Result<(), Unsafe> {
-    const NO_NAME: Unsafe = Unsafe("must name its host by a public domain name");
+fn check_host(host: &str) -> Result<(), InvalidEndpoint> {
+    const NOT_A_DOMAIN: InvalidEndpoint = InvalidEndpoint("must have a public domain name as its host");
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix('.').unwrap_or(&host);
-    if host.len() > MAX_HOST {
-        return Err(NO_NAME);
+    if host.len() > MAX_HOST_BYTES {
+        return Err(NOT_A_DOMAIN);
     }
     let is_label = |label: &str| {
         !label.is_empty()
@@ -153,13 +150,13 @@ fn check_host(host: &str) -> Result<(), Unsafe> {
     };
     let labels: Vec<&str> = host.split('.').collect();
     let Some(last) = labels.last().filter(|_| labels.len() > 1 && labels.iter().all(|label| is_label(label))) else {
-        return Err(NO_NAME);
+        return Err(NOT_A_DOMAIN);
     };
-    // A last label that is a number makes the whole an IPv4 address, in whatever notation (WHATWG URL, "ends in a number").
+    // A numeric last label makes the host an IPv4 address (WHATWG URL, "ends in a number").
     if last.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(NO_NAME);
+        return Err(NOT_A_DOMAIN);
     }
-    if PRIVATE.contains(last) { Err(Unsafe("must not be on a private network")) } else { Ok(()) }
+    if PRIVATE_DOMAINS.contains(last) { Err(InvalidEndpoint("must not be on a private network")) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -167,21 +164,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_of_push_services_are_taken_as_they_are() {
-        for good in [
+    fn endpoints_of_push_services_are_accepted() {
+        for url in [
             "https://fcm.googleapis.com/fcm/send/abc:APA91b",
             "https://updates.push.services.mozilla.com/wpush/v2/gAAAA?x=1",
             "https://web.push.apple.com:443/QG",
             "https://push.service.com.:8443/%41",
             "https://xn--bcher-kva.com",
         ] {
-            assert_eq!(Endpoint::parse(good, false).as_ref().map(Endpoint::url), Ok(good));
+            assert_eq!(Endpoint::parse(url, false).as_ref().map(Endpoint::url), Ok(url));
         }
     }
 
     #[test]
-    fn whatever_could_lead_inside_is_refused() {
-        for odd in [
+    fn urls_that_could_reach_a_private_network_are_rejected() {
+        for url in [
             "",
             "push.service.com/x",
             "/x",
@@ -288,13 +285,13 @@ mod tests {
             "https://push.com?a b",
             "https://push.com/\u{7f}",
         ] {
-            assert!(Endpoint::parse(odd, false).is_err(), "{odd}");
+            assert!(Endpoint::parse(url, false).is_err(), "{url}");
         }
         let long = |length: usize| format!("https://push.com/{}", "x".repeat(length - "https://push.com/".len()));
-        assert!(Endpoint::parse(&long(MAX_ENDPOINT), false).is_ok());
+        assert!(Endpoint::parse(&long(MAX_ENDPOINT_BYTES), false).is_ok());
         let labels = format!("https://{}.com", "a".repeat(64));
-        for odd in [long(MAX_ENDPOINT + 1), long(1_000_000), labels, format!("https://{}com", "a.".repeat(127))] {
-            assert!(Endpoint::parse(&odd, false).is_err(), "{} bytes", odd.len());
+        for url in [long(MAX_ENDPOINT_BYTES + 1), long(1_000_000), labels, format!("https://{}com", "a.".repeat(127))] {
+            assert!(Endpoint::parse(&url, false).is_err(), "{} bytes", url.len());
         }
         for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {
             assert!(Endpoint::parse(local, false).is_err(), "{local}");
@@ -302,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn in_development_this_machine_may_be_called_and_nothing_else_of_its_network() {
+    fn localhost_is_the_only_private_host_that_can_be_allowed() {
         for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {
             assert!(Endpoint::parse(local, true).is_ok(), "{local}");
         }
-        for odd in [
+        for url in [
             "http://push.service.com",
             "http://127.0.0.2",
             "https://10.0.0.1",
@@ -315,12 +312,12 @@ mod tests {
             "http://localhost.:1",
             "http://LOCALHOST",
         ] {
-            assert!(Endpoint::parse(odd, true).is_err(), "{odd}");
+            assert!(Endpoint::parse(url, true).is_err(), "{url}");
         }
     }
 
     #[test]
-    fn an_id_is_short_its_endpoints_own_and_read_from_its_text_or_from_the_endpoint_itself() {
+    fn an_endpoint_id_is_parsed_from_its_text_or_from_the_endpoint() {
         let endpoint = format!("https://push.com/{}", "x".repeat(2_000));
         let id = EndpointId::of(&endpoint);
         let text = String::from(id);
@@ -329,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_has_the_port_unless_it_is_the_usual_one() {
+    fn an_origin_has_no_default_port() {
         for (url, origin) in [
             ("https://push.com/x", "https://push.com"),
             ("https://push.com:443/x", "https://push.com"),

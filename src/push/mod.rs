@@ -1,6 +1,8 @@
-//! The parts of a web push: the endpoints that may be called ([`endpoint`]), the payload ([`payload`]), the encrypted request
-//! ([`request`], RFC 8030 and 8291), and the signature that names the hub ([`vapid`], RFC 8292). No IO: `hub` decides when
-//! a push is sent, and to whom.
+//! Web Push: the validation of endpoints, the payload, its encryption, and the VAPID signature.
+//!
+//! A request to a push service can reach no private network and reveals nothing of its payload. No IO: `hub::push` decides
+//! when and to whom a push is sent.
+//! Source: RFC 8030 (delivery), RFC 8291 (encryption), RFC 8292 (VAPID), PROTOCOL.md "Push notifications".
 
 pub mod endpoint;
 pub mod payload;
@@ -11,18 +13,16 @@ use base64::Engine;
 use base64::engine::general_purpose::GeneralPurpose;
 use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
 
-/// Base64url: written without padding, read with or without, as browsers and their polyfills give it out.
+/// Encodes without padding; decodes with or without, because browsers and polyfills differ.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Bytes as base64url.
 pub fn to_base64url(bytes: &[u8]) -> String {
     BASE64URL.encode(bytes)
 }
 
-/// The bytes of a base64url text.
 pub fn from_base64url(text: &str) -> Option<Vec<u8>> {
     BASE64URL.decode(text).ok()
 }

@@ -1,5 +1,4 @@
-//! The HTTP request that delivers one message to one subscriber: RFC 8030, with the body encrypted by RFC 8291.
-//! `web-push-native` builds and encrypts it.
+//! The HTTP request that delivers a message to a subscriber (RFC 8030), with an encrypted body (RFC 8291).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,34 +13,32 @@ use web_push_native::{Auth, WebPushBuilder};
 use super::endpoint::Endpoint;
 use super::from_base64url;
 
-/// The largest message, in bytes of plaintext: a body of 4,096 bytes without header, delimiter and tag (RFC 8291 section 4).
+/// The largest plaintext: a body of 4,096 bytes minus header, delimiter and tag (RFC 8291 section 4).
 pub const MAX_MESSAGE_BYTES: usize = 3993;
 
-/// The record size that the header of the body declares.
 const RECORD_SIZE: u32 = 4096;
 /// The position of the record size in the body, in bytes (RFC 8188 section 2.1).
 const RECORD_SIZE_FIELD: Range<usize> = 16..20;
 
-/// The length of the authentication secret, in bytes.
 const AUTH_BYTES: usize = 16;
 
-/// The request header by which a newer message replaces an undelivered one (RFC 8030 section 5.4).
+/// A message replaces the undelivered one of the same topic (RFC 8030 section 5.4).
 const TOPIC: HeaderName = HeaderName::from_static("topic");
-/// The request header that tells a push service how urgent a message is (RFC 8030 section 5.3).
+/// RFC 8030 section 5.3.
 const URGENCY: HeaderName = HeaderName::from_static("urgency");
 
 /// The keys of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// The browser's public key.
+    /// `p256dh`.
     public: PublicKey,
-    /// The authentication secret, which the browser and the hub share.
+    /// The authentication secret.
     auth: [u8; AUTH_BYTES],
 }
 
-/// The key of a subscription that is malformed.
+/// The malformed key of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadKey {
+pub enum InvalidKey {
     /// `p256dh` is not an uncompressed point on the curve.
     P256dh,
     /// `auth` does not have 16 bytes.
@@ -49,50 +46,43 @@ pub enum BadKey {
 }
 
 impl Keys {
-    /// Parses the keys as a browser exports them: base64url of an uncompressed point of P-256, and of 16 bytes.
-    pub fn parse(p256dh: &str, auth: &str) -> Result<Self, BadKey> {
-        let point = from_base64url(p256dh).filter(|point| point.len() == 65).ok_or(BadKey::P256dh)?;
-        let public = PublicKey::from_sec1_bytes(&point).map_err(|_| BadKey::P256dh)?;
-        let auth = from_base64url(auth).and_then(|bytes| bytes.try_into().ok()).ok_or(BadKey::Auth)?;
+    /// Parses the keys that a browser exports: base64url of an uncompressed P-256 point, and of 16 bytes.
+    pub fn parse(p256dh: &str, auth: &str) -> Result<Self, InvalidKey> {
+        let point = from_base64url(p256dh).filter(|point| point.len() == 65).ok_or(InvalidKey::P256dh)?;
+        let public = PublicKey::from_sec1_bytes(&point).map_err(|_| InvalidKey::P256dh)?;
+        let auth = from_base64url(auth).and_then(|bytes| bytes.try_into().ok()).ok_or(InvalidKey::Auth)?;
         Ok(Self { public, auth })
     }
 }
 
-/// A message for one subscriber, with the request headers that depend on it.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// The plaintext, of at most [`MAX_MESSAGE_BYTES`] bytes.
+    /// The plaintext.
     pub payload: String,
-    /// How long the push service keeps a message that it cannot deliver.
+    /// How long the push service stores an undelivered message.
     pub ttl: Duration,
-    /// The header `Topic`.
     pub topic: &'a str,
-    /// The header `Urgency`.
     pub urgency: &'a str,
-    /// The header `Authorization` (VAPID).
     pub authorization: &'a str,
 }
 
-/// Why a request cannot be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// The payload is longer than [`MAX_MESSAGE_BYTES`] bytes.
-    #[error("The message has {0} bytes; at most {MAX_MESSAGE_BYTES} fit into a push.")]
+    #[error("The push message has {0} bytes, but at most {MAX_MESSAGE_BYTES} are allowed.")]
     TooLong(usize),
-    /// The endpoint is not a URI.
     #[error("The endpoint is malformed: {0}.")]
     Endpoint(#[from] InvalidUri),
-    /// A header value has characters that a header may not have.
     #[error("A header of the push is malformed: {0}.")]
     Header(#[from] InvalidHeaderValue),
-    /// The message could not be encrypted.
     #[error("The message could not be encrypted: {0}.")]
     Encryption(web_push_native::Error),
 }
 
-/// Builds the request that delivers `message`, encrypted with a fresh salt and key pair.
+/// Builds the request that delivers `message`, encrypted with a random salt and key pair.
 ///
-/// Both come from the platform's random source, and `web-push-native` panics without one: the caller must check it first.
+/// # Panics
+///
+/// `web-push-native` panics when the platform has no random source: the caller must check it first.
 pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<Request<Vec<u8>>, BuildError> {
     if message.payload.len() > MAX_MESSAGE_BYTES {
         return Err(BuildError::TooLong(message.payload.len()));
@@ -100,8 +90,8 @@ pub fn build(endpoint: &Endpoint, keys: &Keys, message: Message<'_>) -> Result<R
     let builder = WebPushBuilder::new(Uri::try_from(endpoint.url())?, keys.public, Auth::from(keys.auth));
     let request = builder.with_valid_duration(message.ttl).build(message.payload);
     let mut request = request.map_err(BuildError::Encryption)?;
-    // RFC 8291 section 4 wants a record size above the record's length; the builder declares that very length. The field is
-    // not part of what is encrypted or authenticated.
+    // RFC 8291 section 4 requires a record size larger than the record, but the builder sets it to the record's length. The field
+    // is neither encrypted nor authenticated.
     if let Some(field) = request.body_mut().get_mut(RECORD_SIZE_FIELD) {
         field.copy_from_slice(&RECORD_SIZE.to_be_bytes());
     }
@@ -145,20 +135,20 @@ mod tests {
     }
 
     /// Decrypts a body with the private key of the RFC's subscriber.
-    fn read(body: Vec<u8>) -> String {
+    fn decrypt_body(body: Vec<u8>) -> String {
         let secret = SecretKey::from_slice(&from_base64url(RECEIVER_SECRET).unwrap()).unwrap();
         let auth: [u8; AUTH_BYTES] = from_base64url(AUTH).unwrap().try_into().unwrap();
         String::from_utf8(decrypt(body, &secret, &Auth::from(auth)).unwrap()).unwrap()
     }
 
     #[test]
-    fn the_subscriber_of_the_rfc_reads_the_example_of_the_rfc_and_the_hubs_own_message() {
-        assert_eq!(read(from_base64url(BODY).unwrap()), PLAINTEXT);
-        assert_eq!(read(body(PLAINTEXT)), PLAINTEXT);
+    fn the_subscriber_of_the_rfc_decrypts_its_example_and_a_built_message() {
+        assert_eq!(decrypt_body(from_base64url(BODY).unwrap()), PLAINTEXT);
+        assert_eq!(decrypt_body(body(PLAINTEXT)), PLAINTEXT);
     }
 
     #[test]
-    fn each_message_has_its_own_salt_and_key_and_a_record_size_above_its_length() {
+    fn each_message_has_a_random_salt_and_key_and_a_record_size_above_its_length() {
         let (one, other) = (body(PLAINTEXT), body(PLAINTEXT));
         assert_ne!(one[..16], other[..16], "the salt");
         assert_ne!(one[21..86], other[21..86], "the public key");
@@ -168,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_carries_the_headers_of_rfc_8030_and_goes_to_the_endpoint_as_it_is() {
+    fn a_request_has_the_headers_of_rfc_8030_and_the_unchanged_endpoint() {
         for url in [
             "https://fcm.googleapis.com/fcm/send/abc:APA91b",
             "https://updates.push.services.mozilla.com/wpush/v2/gAAAA?x=1&y=[]!$()*+,;",
@@ -187,36 +177,36 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_message_fills_4096_bytes_and_a_larger_one_is_refused() {
+    fn the_largest_message_fills_4096_bytes_and_a_larger_one_is_rejected() {
         let largest = "x".repeat(MAX_MESSAGE_BYTES);
         let body = body(&largest);
         assert_eq!(body.len(), 4096);
-        assert_eq!(read(body), largest);
+        assert_eq!(decrypt_body(body), largest);
         let endpoint = Endpoint::parse("https://push.com/x", false).unwrap();
-        let refused = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE_BYTES + 1)));
-        assert!(matches!(refused, Err(BuildError::TooLong(3994))));
+        let result = build(&endpoint, &keys(), message(&"x".repeat(MAX_MESSAGE_BYTES + 1)));
+        assert!(matches!(result, Err(BuildError::TooLong(3994))));
     }
 
     #[test]
-    fn keys_are_a_point_and_sixteen_bytes_with_or_without_padding() {
+    fn malformed_keys_are_rejected_and_padding_is_optional() {
         assert_eq!(Keys::parse(&format!("{P256DH}="), &format!("{AUTH}==")), Ok(keys()));
         let off_the_curve = to_base64url(&[&[4][..], &[1; 64]].concat());
         let compressed = to_base64url(keys().public.to_encoded_point(true).as_bytes());
         let infinity = to_base64url(&[0]);
-        for odd in ["", "AA", "!", &off_the_curve, &compressed, &infinity, P256DH.get(1..).unwrap(), AUTH] {
-            assert_eq!(Keys::parse(odd, AUTH), Err(BadKey::P256dh), "{odd}");
+        for invalid in ["", "AA", "!", &off_the_curve, &compressed, &infinity, P256DH.get(1..).unwrap(), AUTH] {
+            assert_eq!(Keys::parse(invalid, AUTH), Err(InvalidKey::P256dh), "{invalid}");
         }
-        for odd in ["", "AA", "!", AUTH.get(2..).unwrap(), P256DH, "BTBZMqHH6r4Tts7J/aSIgg"] {
-            assert_eq!(Keys::parse(P256DH, odd), Err(BadKey::Auth), "{odd}");
+        for invalid in ["", "AA", "!", AUTH.get(2..).unwrap(), P256DH, "BTBZMqHH6r4Tts7J/aSIgg"] {
+            assert_eq!(Keys::parse(P256DH, invalid), Err(InvalidKey::Auth), "{invalid}");
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
         #[test]
-        fn a_subscriber_reads_any_message_that_fits(message in "[ -~é🦀]{0,1300}") {
+        fn a_subscriber_decrypts_any_message(message in "[ -~é🦀]{0,1300}") {
             prop_assume!(message.len() <= MAX_MESSAGE_BYTES);
-            prop_assert_eq!(read(body(&message)), message);
+            prop_assert_eq!(decrypt_body(body(&message)), message);
         }
     }
 }

@@ -1,5 +1,6 @@
-//! VAPID (RFC 8292): the key pair by which push services know the hub, and the short-lived tokens that it signs.
-//! `jwt-compact` signs them; `web-push-native` could, but leaves the port out of `aud`.
+//! VAPID (RFC 8292): the key pair that identifies the hub to push services, and the tokens that it signs.
+//!
+//! `jwt-compact` signs the tokens, because `web-push-native` omits the port from `aud`.
 
 use std::collections::HashMap;
 
@@ -10,12 +11,12 @@ use serde::Serialize;
 
 use super::{from_base64url, to_base64url};
 
-/// How long a token is good, in seconds: RFC 8292 allows 24 hours, and clocks differ.
-pub const LIFETIME_SECS: u64 = 12 * 3600;
-/// A token that is good for less than this is not used any more, in seconds.
-pub const SPARE_SECS: u64 = 3600;
+/// RFC 8292 allows 24 hours; half of it tolerates clock skew.
+const LIFETIME_SECS: u64 = 12 * 3600;
+/// How long before its expiry a token is replaced.
+const RENEW_BEFORE_SECS: u64 = 3600;
 
-/// The hub's key pair. Subscriptions are bound to it: with another one they are worth nothing.
+/// The hub's key pair. Push services accept requests for a subscription only from the key pair that it was created with.
 #[derive(Clone)]
 pub struct VapidKeys(SigningKey);
 
@@ -26,23 +27,23 @@ impl std::fmt::Debug for VapidKeys {
 }
 
 impl VapidKeys {
-    /// The pair of a private key as base64url of 32 bytes.
+    /// Parses a private key, base64url of 32 bytes.
     pub fn parse(private: &str) -> Option<Self> {
-        from_base64url(private).as_deref().and_then(Self::of)
+        from_base64url(private).as_deref().and_then(Self::from_bytes)
     }
 
-    /// The pair of a private key's bytes; `None` for what is no key.
-    pub fn of(private: &[u8]) -> Option<Self> {
+    /// Returns `None` for an invalid private key.
+    pub fn from_bytes(private: &[u8]) -> Option<Self> {
         SigningKey::from_slice(private).ok().map(Self)
     }
 
-    /// The pair that a deployment is configured with: both keys, or none. The error says what is wrong.
-    pub fn configured(public: Option<&str>, private: Option<&str>) -> Result<Option<Self>, String> {
+    /// Parses the settings `VAPID_PUBLIC_KEY` and `VAPID_PRIVATE_KEY`.
+    pub fn from_settings(public: Option<&str>, private: Option<&str>) -> Result<Option<Self>, String> {
         match (public, private) {
             (None, None) => Ok(None),
             (Some(public), Some(private)) => {
                 let keys = Self::parse(private.trim())
-                    .ok_or("The secret VAPID_PRIVATE_KEY must be a private key of P-256: base64url of 32 bytes.")?;
+                    .ok_or("The secret VAPID_PRIVATE_KEY must be a P-256 private key, base64url of 32 bytes.")?;
                 if public.trim().trim_end_matches('=') != keys.public() {
                     return Err("VAPID_PUBLIC_KEY is not the public key of VAPID_PRIVATE_KEY.".into());
                 }
@@ -52,55 +53,57 @@ impl VapidKeys {
         }
     }
 
-    /// The public key as a browser takes it: base64url of the uncompressed point.
+    /// Returns base64url of the uncompressed point, the format of browsers.
     pub fn public(&self) -> String {
         to_base64url(self.0.verifying_key().to_encoded_point(false).as_bytes())
     }
 
-    /// The private key, as it is kept.
+    /// Returns base64url of the private key, the input of [`VapidKeys::parse`].
     pub fn private(&self) -> String {
         to_base64url(&self.0.to_bytes())
     }
 
-    fn sign(&self, claims: &Token<'_>) -> Option<String> {
+    fn sign(&self, claims: &VapidClaims<'_>) -> Option<String> {
         let header = Header::empty().with_token_type("JWT");
         Es256.token(&header, &Claims::new(claims), &self.0).ok()
     }
 }
 
-/// Reads `VAPID_SUBJECT`: who is to be asked when something is wrong with the hub's pushes. The error says what is wrong.
+/// Validates the setting `VAPID_SUBJECT`, the contact of the hub's operator for push services.
 pub fn parse_subject(text: &str) -> Result<String, String> {
     let text = text.trim();
-    let named = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_printable = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic());
     let is_mail = |rest: &str| {
-        rest.split_once('@').is_some_and(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'))
+        rest.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
     };
-    let good = match text.split_once(':') {
-        Some(("mailto", rest)) => named(rest) && is_mail(rest),
-        Some(("https", rest)) => rest.strip_prefix("//").is_some_and(|rest| named(rest) && !rest.starts_with('/')),
+    let is_valid = match text.split_once(':') {
+        Some(("mailto", rest)) => is_printable(rest) && is_mail(rest),
+        Some(("https", rest)) => {
+            rest.strip_prefix("//").is_some_and(|rest| is_printable(rest) && !rest.starts_with('/'))
+        }
         _ => false,
     };
-    if good {
+    if is_valid {
         return Ok(text.to_owned());
     }
     Err(format!("VAPID_SUBJECT must be a `mailto:` address or an `https:` URL, but is `{text}`."))
 }
 
 #[derive(Serialize)]
-struct Token<'a> {
+struct VapidClaims<'a> {
     aud: &'a str,
     exp: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     sub: Option<&'a str>,
 }
 
-/// The tokens in use, one for each push service (and subject).
+/// The signed tokens with their expiry, by the origin of the push service and the subject.
 #[derive(Debug, Default)]
-pub struct Tokens(HashMap<(String, Option<String>), (String, u64)>);
+pub struct TokenCache(HashMap<(String, Option<String>), (String, u64)>);
 
-impl Tokens {
-    /// The `Authorization` header for a push service, by its origin; `now` in Unix seconds. `None` when it could not be
-    /// signed.
+impl TokenCache {
+    /// Returns the header `Authorization` for a push service. `audience` is its origin, `now` is in Unix seconds. `None` when
+    /// the token can't be signed.
     pub fn authorization(
         &mut self,
         keys: &VapidKeys,
@@ -108,14 +111,14 @@ impl Tokens {
         subject: Option<&str>,
         now: u64,
     ) -> Option<String> {
-        self.0.retain(|_, (_, expires)| now + SPARE_SECS < *expires);
-        let of = (audience.to_owned(), subject.map(str::to_owned));
-        let token = match self.0.get(&of) {
+        self.0.retain(|_, (_, expires_at)| now + RENEW_BEFORE_SECS < *expires_at);
+        let key = (audience.to_owned(), subject.map(str::to_owned));
+        let token = match self.0.get(&key) {
             Some((token, _)) => token.clone(),
             None => {
-                let expires = now + LIFETIME_SECS;
-                let token = keys.sign(&Token { aud: audience, exp: expires, sub: subject })?;
-                self.0.insert(of, (token.clone(), expires));
+                let expires_at = now + LIFETIME_SECS;
+                let token = keys.sign(&VapidClaims { aud: audience, exp: expires_at, sub: subject })?;
+                self.0.insert(key, (token.clone(), expires_at));
                 token
             }
         };
@@ -134,10 +137,10 @@ mod tests {
     const NOW: u64 = 1_700_000_000;
 
     fn keys() -> VapidKeys {
-        VapidKeys::of(&[7; 32]).unwrap()
+        VapidKeys::from_bytes(&[7; 32]).unwrap()
     }
 
-    /// The claims of a header whose signature is good under the key that it names.
+    /// Verifies the signature of a header and returns the claims.
     fn claims(header: &str) -> Value {
         let (token, key) = header.strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
@@ -151,17 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_for_whom_until_when_and_by_whom_it_is() {
-        let header = Tokens::default().authorization(&keys(), "https://push.example:8443", Some("mailto:a@b"), NOW);
+    fn a_token_has_audience_expiry_and_subject() {
+        let header = TokenCache::default().authorization(&keys(), "https://push.example:8443", Some("mailto:a@b"), NOW);
         let expected = json!({"aud": "https://push.example:8443", "exp": NOW + 12 * 3600, "sub": "mailto:a@b"});
         assert_eq!(claims(&header.unwrap()), expected);
-        let bare = Tokens::default().authorization(&keys(), "https://p", None, NOW).unwrap();
+        let bare = TokenCache::default().authorization(&keys(), "https://p", None, NOW).unwrap();
         assert_eq!(claims(&bare), json!({"aud": "https://p", "exp": NOW + 12 * 3600}));
     }
 
     #[test]
-    fn one_token_serves_an_origin_until_it_nears_its_end() {
-        let mut tokens = Tokens::default();
+    fn a_token_is_reused_until_an_hour_before_its_expiry() {
+        let mut tokens = TokenCache::default();
         let mut at = |audience, now| tokens.authorization(&keys(), audience, None, now).unwrap();
         let first = at("https://p", NOW);
         assert_eq!(at("https://p", NOW + 11 * 3600 - 1), first);
@@ -171,41 +174,41 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_kept_by_its_private_key_and_known_by_its_public_one() {
-        let again = VapidKeys::parse(&keys().private()).unwrap();
-        assert_eq!(again.public(), keys().public());
+    fn a_key_pair_is_restored_from_its_private_key() {
+        let restored = VapidKeys::parse(&keys().private()).unwrap();
+        assert_eq!(restored.public(), keys().public());
         assert_eq!(from_base64url(&keys().public()).unwrap().len(), 65);
-        for odd in ["", "x", "AAAA", &to_base64url(&[0; 32]), &to_base64url(&[255; 32]), &keys().public()] {
-            assert!(VapidKeys::parse(odd).is_none(), "{odd}");
+        for invalid in ["", "x", "AAAA", &to_base64url(&[0; 32]), &to_base64url(&[255; 32]), &keys().public()] {
+            assert!(VapidKeys::parse(invalid).is_none(), "{invalid}");
         }
         assert!(!format!("{:?}", keys()).contains(&keys().private()));
     }
 
     #[test]
-    fn a_configured_pair_must_be_whole_and_fit() {
+    fn configured_keys_must_be_a_pair() {
         let (public, private) = (keys().public(), keys().private());
-        assert!(VapidKeys::configured(None, None).unwrap().is_none());
-        let pair = VapidKeys::configured(Some(&public), Some(&format!("{private}\n"))).unwrap().unwrap();
+        assert!(VapidKeys::from_settings(None, None).unwrap().is_none());
+        let pair = VapidKeys::from_settings(Some(&public), Some(&format!("{private}\n"))).unwrap().unwrap();
         assert_eq!(pair.public(), public);
-        let other = VapidKeys::of(&[8; 32]).unwrap().public();
+        let other = VapidKeys::from_bytes(&[8; 32]).unwrap().public();
         for (public, private) in [
             (Some(&public), None),
             (None, Some(&private)),
             (Some(&other), Some(&private)),
             (Some(&public), Some(&public)),
         ] {
-            let error = VapidKeys::configured(public.map(String::as_str), private.map(String::as_str)).unwrap_err();
+            let error = VapidKeys::from_settings(public.map(String::as_str), private.map(String::as_str)).unwrap_err();
             assert!(error.contains("VAPID_"), "{error}");
         }
     }
 
     #[test]
-    fn a_subject_is_a_mail_address_or_an_https_url() {
-        for good in ["mailto:ops@example.org", "https://hub.example", "https://hub.example:8443/about", " mailto:a@b "]
+    fn a_subject_must_be_a_mail_address_or_an_https_url() {
+        for valid in ["mailto:ops@example.org", "https://hub.example", "https://hub.example:8443/about", " mailto:a@b "]
         {
-            assert_eq!(parse_subject(good).as_deref(), Ok(good.trim()));
+            assert_eq!(parse_subject(valid).as_deref(), Ok(valid.trim()));
         }
-        for odd in [
+        for invalid in [
             "",
             "ops@example.org",
             "mailto:",
@@ -222,7 +225,7 @@ mod tests {
             "MAILTO:a@b",
             "tel:1",
         ] {
-            assert!(parse_subject(odd).unwrap_err().contains("VAPID_SUBJECT"), "{odd}");
+            assert!(parse_subject(invalid).unwrap_err().contains("VAPID_SUBJECT"), "{invalid}");
         }
     }
 }

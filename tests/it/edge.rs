@@ -124,10 +124,10 @@ async fn a_jwt_secret_that_was_made_once_is_kept_for_every_worker() {
     let token = log_in(&edge_on(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
     let elsewhere = edge_on(&db, "token", "");
     let head = bearing("GET", "/api/sessions", token.as_str().unwrap());
-    let action = elsewhere.decide(&head, START, || Some("another fresh secret".into())).await;
+    let action = elsewhere.decide(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
     assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
     let another_hub = edge("token", "");
-    let action = another_hub.decide(&head, START, || Some("another fresh secret".into())).await;
+    let action = another_hub.decide(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
     assert!(matches!(action, Action::Respond(_)), "another hub's token opens nothing");
 }
 

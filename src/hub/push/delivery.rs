@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::limits::{MAX_PUSH_ATTEMPTS, MAX_PUSH_FAILURES, MAX_PUSH_RETRY_MS};
 use crate::push::endpoint::EndpointId;
-use crate::push::payload::{MAX_PAYLOAD, Notification, SHORT_PAYLOAD};
+use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification, SHORT_PAYLOAD_BYTES};
 
 /// The delay after the first attempt, in milliseconds. It is four times as long after each further one.
 const FIRST_RETRY_MS: u64 = 5_000;
@@ -57,7 +57,7 @@ pub struct Target {
     /// How often it was sent.
     #[serde(rename = "tries")]
     pub attempts: u32,
-    /// Whether the payload is limited to [`SHORT_PAYLOAD`] bytes, because it fits or because the push service rejected a
+    /// Whether the payload is limited to [`SHORT_PAYLOAD_BYTES`] bytes, because it fits or because the push service rejected a
     /// longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
@@ -159,7 +159,7 @@ impl Delivery {
 
     /// Sets the subscribers to whom it is to be sent.
     pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
-        let is_short = self.notification.payload(MAX_PAYLOAD).len() <= SHORT_PAYLOAD;
+        let is_short = self.notification.payload(MAX_PAYLOAD_BYTES).len() <= SHORT_PAYLOAD_BYTES;
         let target = |id| Target { id, due_at: now, attempts: 0, is_short, failure: None };
         self.targets = subscribers.map(target).collect();
     }

@@ -59,7 +59,7 @@ impl Queue {
         let replaced: Vec<_> = self.deliveries.extract_if(.., |_, delivery| is_same(delivery)).collect();
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| !delivery.was_attempted()) {
-            notification.stand_for(&delivery.notification);
+            notification.supersede(&delivery.notification);
             // Requests in quick succession must not keep delaying the first one.
             due_at = due_at.min(delivery.due_at);
         }
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(queue.put_back(id, delivery), None);
         assert_eq!(queue.next_deadline(), Some(60_000));
         let EnqueueResult::Queued { id, .. } = queue.enqueue(request("r2"), 1_000) else { panic!("not queued") };
-        assert_eq!(queue.get(id).unwrap().notification.earlier, ["r1"]);
+        assert_eq!(queue.get(id).unwrap().notification.superseded, ["r1"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::model::agent_state::{self, PendingRequest};
 use crate::model::json::Json;
 use crate::model::session::Session;
 use crate::push::endpoint::Endpoint;
-use crate::push::payload::{MAX_PAYLOAD, Notification, NotificationKind, SHORT_PAYLOAD};
+use crate::push::payload::{MAX_PAYLOAD_BYTES, Notification, NotificationKind, SHORT_PAYLOAD_BYTES};
 use crate::push::request::{self, Keys, Message};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
@@ -171,7 +171,7 @@ impl Hub {
         let mut state = self.state();
         if let Some(request) = &notification.request_id {
             let session = state.cache.entry(&notification.session_id).map(|entry| &entry.session);
-            let ids = notification.earlier.iter().chain([request]);
+            let ids = notification.superseded.iter().chain([request]);
             let pending = session.and_then(|session| {
                 let asked = agent_state::find_pending(session.agent_state.as_ref(), ids.map(String::as_str));
                 notification_for(session, &asked)
@@ -271,7 +271,7 @@ impl Hub {
         let tokens = &mut self.state().push.subscribers.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = Message {
-            payload: notification.payload(if is_short { SHORT_PAYLOAD } else { MAX_PAYLOAD }),
+            payload: notification.payload(if is_short { SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES }),
             ttl: TTL,
             topic: &notification.topic(),
             urgency: notification.urgency(),
@@ -320,7 +320,7 @@ fn notification_for(session: &Session, asked: &[PendingRequest]) -> Option<Notif
         Notification::permission(&session.id, &title, id, tool.as_deref().unwrap_or("a tool"))
     };
     asked.iter().map(for_one).reduce(|earlier, mut last| {
-        last.stand_for(&earlier);
+        last.supersede(&earlier);
         last
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::push::endpoint::{Endpoint, EndpointId};
-use crate::push::vapid::{Tokens, VapidKeys};
+use crate::push::vapid::{TokenCache, VapidKeys};
 use crate::store::push::PushSubscription;
 
 /// How long the hub assumes that there are no subscribers without asking the database, in milliseconds. It is limited because
@@ -42,7 +42,7 @@ pub struct SubscriberCache {
     loaded: Option<Arc<[Subscriber]>>,
     generation: u64,
     pub(super) keys: Option<VapidKeys>,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenCache,
 }
 
 impl SubscriberCache {

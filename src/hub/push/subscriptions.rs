@@ -7,7 +7,7 @@ use crate::hub::error::Error;
 use crate::hub::push::state::ASSUME_NONE_KEY;
 use crate::hub::push::subscribers::Subscriber;
 use crate::push::endpoint::Endpoint;
-use crate::push::request::{BadKey, Keys};
+use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, secrets};
@@ -26,7 +26,7 @@ impl Hub {
         self.rt.random(&mut random)?;
         // One in 2^32 random numbers is not a valid P-256 key.
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
-        let generated = VapidKeys::of(&random).ok_or_else(invalid_key)?;
+        let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
         let stored = secrets::keep(&self.db, VAPID_SECRET, &generated.private()).await?;
         let malformed = || Error::Unavailable("The VAPID private key in the database is malformed.".into());
         let keys = VapidKeys::parse(&stored).ok_or_else(malformed)?;
@@ -45,8 +45,8 @@ impl Hub {
         Endpoint::parse(&subscription.endpoint, self.config.push.insecure)
             .map_err(|error| field("endpoint", error.0.into()))?;
         Keys::parse(&subscription.p256dh, &subscription.auth).map_err(|bad| match bad {
-            BadKey::P256dh => field("keys.p256dh", "must be base64url of an uncompressed point of P-256".into()),
-            BadKey::Auth => field("keys.auth", "must be base64url of 16 bytes".into()),
+            InvalidKey::P256dh => field("keys.p256dh", "must be base64url of an uncompressed point of P-256".into()),
+            InvalidKey::Auth => field("keys.auth", "must be base64url of 16 bytes".into()),
         })?;
         if self.push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());

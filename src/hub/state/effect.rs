@@ -81,8 +81,8 @@ impl Weigh for Effect {
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.bytes(),
             Self::Message { message, .. } => message.content.text().len(),
-            Self::Notify(Notification { body, earlier, .. }) => {
-                body.len() + earlier.iter().map(String::len).sum::<usize>()
+            Self::Notify(Notification { body, superseded, .. }) => {
+                body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
             Self::Departed(_) | Self::Waiter(_) => 0,
         }

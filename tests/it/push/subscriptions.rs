@@ -53,7 +53,7 @@ async fn without_a_random_source_no_key_is_generated_and_nothing_is_sent() {
     world.rt.break_random();
     world.get("/api/push/vapid-public-key").await.refuses(503, "hub_unavailable");
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
-    let world = with(PushConfig { keys: VapidKeys::of(&[9; 32]), ..PushConfig::default() });
+    let world = with(PushConfig { keys: VapidKeys::from_bytes(&[9; 32]), ..PushConfig::default() });
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
     Browser::subscribed(&world, "https://a.com/1", 1).await;
@@ -89,7 +89,7 @@ async fn without_a_random_source_ids_are_still_unique() {
 
 #[tokio::test(start_paused = true)]
 async fn a_configured_pair_and_subject_are_what_push_services_see() {
-    let keys = VapidKeys::of(&[9; 32]).unwrap();
+    let keys = VapidKeys::from_bytes(&[9; 32]).unwrap();
     let subject = Some("mailto:ops@example.org".to_owned());
     let world = with(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
     assert_eq!(public_key(&world).await, keys.public());
