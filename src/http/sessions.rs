@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::extract::{JsonBody, OwnedSession, QueryString};
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::sessions::manage::MAX_NAME;
+use crate::hub::limits::MAX_NAME_CHARS;
 use crate::hub::state::cache::Archived;
 use crate::wire::field_types::optional_scalar;
 
@@ -49,8 +49,8 @@ pub async fn rename(
     JsonBody(body): JsonBody<Rename>,
 ) -> Result<JsonText, Refusal> {
     let name = body.name.trim();
-    if !(1..=MAX_NAME).contains(&name.chars().count()) {
-        return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME} characters.")).into());
+    if !(1..=MAX_NAME_CHARS).contains(&name.chars().count()) {
+        return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
     }
     let version = hub.rename(&id, name, body.expected_version).await?;
     Ok(JsonText::of(format!(r#"{{"ok":true,"metadataVersion":{version}}}"#)))

@@ -5,6 +5,24 @@
 
 /// The largest frame a CLI may send, in bytes: the runtime closes a WebSocket on a larger one.
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
+/// The largest frame before CONNECT is answered, in bytes.
+pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
+/// The sum of inbound frames that are handled or queued in one namespace, in bytes.
+pub const MAX_INBOUND_BYTES: usize = 48 * 1024 * 1024;
+/// What a queued frame costs besides its text, in bytes.
+pub const FRAME_OVERHEAD_BYTES: usize = 64;
+/// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.
+pub const MAX_SOCKETS: usize = 32_000;
+/// How many sockets without a token may wait for their CONNECT (PROTOCOL.md "The socket of a CLI").
+pub const MAX_UNAUTHENTICATED: usize = 200;
+/// How long a socket may take to send a valid CONNECT, in milliseconds.
+pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// How many refused frames before CONNECT close a socket.
+pub const MAX_REFUSALS: u32 = 3;
+/// How many frames without effect before CONNECT close a socket: each wakes the hub.
+pub const MAX_IDLE_FRAMES: u32 = 16;
+/// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
+pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
 /// The bytes sent to a client that it may leave unacknowledged before the hub disconnects it: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
 /// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
@@ -39,8 +57,8 @@ pub const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
 /// How long a visibility report of any other client is valid, in milliseconds: the lifetime of a JWT. A client of an SSE
 /// stream has no way to acknowledge heartbeats.
 pub const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;
-/// The minimum time between two writes of a web client's heartbeat acknowledgement to its attachment, in milliseconds.
-pub const MIN_ACK_WRITE_INTERVAL_MS: u64 = 1_000;
+/// The minimum time between two writes of a keep-alive or acknowledgement to its socket's attachment, in milliseconds.
+pub const MIN_ATTACH_INTERVAL_MS: u64 = 1_000;
 
 // RPC calls
 
@@ -54,6 +72,19 @@ pub const RECONNECT_GRACE_MS: u64 = 2_000;
 pub const RESTART_GRACE_MS: u64 = 10_000;
 /// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
 pub const MAX_LOST_METHODS: usize = 10_000;
+
+// Writes
+
+/// The sum of the changes and effects that wait for the database, in bytes. Above it new changes are refused.
+pub const MAX_QUEUED_BYTES: usize = 40_000_000;
+/// How many queued changes count as a burst, for whose end a commit waits: one message and what follows from it are fewer.
+pub const BURST_CHANGES: usize = 6;
+/// How many turns of the event loop a commit waits for a growing burst.
+pub const MAX_BURST_TURNS: usize = 64;
+/// A commit of more bytes than this is followed by eviction from the cache.
+pub const EVICT_AFTER_BYTES: usize = 100_000;
+/// How long the hub waits before it sets an alarm again that could not be set, in milliseconds.
+pub const ALARM_RETRY_MS: u64 = 1_000;
 
 // Memory
 
@@ -73,6 +104,44 @@ pub const MAX_LOCAL_IDS: usize = 5_000;
 pub const MAX_RECENT_COMPLETED: usize = 100;
 /// How many bytes of completed permission requests an update to a CLI contains.
 pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
+
+// Large values
+
+/// The sum of large responses in flight, in bytes: one of the largest, a session with two values of 30 MiB and its completed
+/// requests.
+pub const MAX_RESPONSE_BYTES: usize = 72 * 1024 * 1024;
+/// A message above this is checked against [`MAX_QUEUED_BYTES`] before it is copied out of its frame, in bytes.
+pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
+
+// Sessions
+
+/// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
+pub const MAX_NAME_CHARS: usize = 255;
+/// The longest tag, in bytes: a path of any common file system fits.
+pub const MAX_TAG_BYTES: usize = 4096;
+/// The longest local id of a message, in bytes.
+pub const MAX_LOCAL_ID_BYTES: usize = 255;
+/// The longest reason of an abort or archive, in Unicode code points.
+pub const MAX_REASON_CHARS: usize = 1_000;
+/// How many messages are searched for a todo list at a time.
+pub const TODO_CANDIDATES: u64 = 50;
+/// How long a CLI may take to end when its session is archived, in milliseconds (PROTOCOL.md "Life cycle and modes").
+pub const KILL_TIMEOUT_MS: u64 = 5_000;
+/// How long a resumed session may take to become active, in milliseconds (PROTOCOL.md "Life cycle and modes").
+pub const RESUME_TIMEOUT_MS: u64 = 15_000;
+/// How long after a resume a CLI may still reopen its archived session, in milliseconds: agents may start slowly.
+pub const REOPEN_MS: u64 = 600_000;
+
+// Machines
+
+/// The longest machine id, in bytes.
+pub const MAX_MACHINE_ID_BYTES: usize = 255;
+/// How many machines a namespace has. All are in memory; a further one replaces the one that has been offline longest.
+pub const MAX_MACHINES: usize = 1_000;
+/// The sum of machines in memory, in bytes, above which further values above [`SMALL_VALUE_BYTES`] are stored externally.
+pub const MAX_MACHINE_BYTES: usize = 8_000_000;
+/// A machine's value up to this size is always held in memory, in bytes.
+pub const SMALL_VALUE_BYTES: usize = 4_000;
 
 // Uploads
 
@@ -124,3 +193,17 @@ pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
 /// How many notifications the push log shows.
 pub const MAX_PUSH_LOG_ENTRIES: usize = 100;
+/// The largest uploaded file, in bytes (PROTOCOL.md "Limits": 50 MB).
+pub const MAX_FILE_BYTES: usize = 50 * 1024 * 1024;
+/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
+pub const MAX_FILE_NAME_CHARS: usize = 255;
+/// The longest path of an uploaded file, in characters.
+pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
+/// How much an upload's body may have besides the content, in bytes.
+pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
+/// How much a client must send within [`STALL_TIMEOUT_MS`], in bytes: a stalled upload must not block others.
+pub const MIN_UPLOAD_BYTES: u64 = 64 * 1024;
+/// See [`MIN_UPLOAD_BYTES`], in milliseconds.
+pub const STALL_TIMEOUT_MS: u64 = 15_000;
+/// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
+pub const UPLOAD_BYTES_PER_MS: u64 = 256;

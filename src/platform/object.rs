@@ -32,7 +32,7 @@ use crate::hub::inbound::admission::NO_CONNECT;
 use crate::hub::peers::connections::Upgrade;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::hub::ports::{ConnId, Runtime};
-use crate::hub::{Hub, NOTE_NAMESPACE};
+use crate::hub::{Hub, storage_keys};
 use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -184,7 +184,7 @@ impl Shell {
             return Ok(Rc::clone(awake));
         }
         let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js.clone());
-        let noted = runtime.kv_list(NOTE_NAMESPACE).pop().map(|(_, value)| value);
+        let noted = runtime.kv_list(storage_keys::NAMESPACE).pop().map(|(_, value)| value);
         let name = noted.as_deref().or(namespace).ok_or(Asleep::Nameless)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
         let config = settings::config(&self.env, namespace)?;

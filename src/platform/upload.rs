@@ -8,8 +8,8 @@ use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
 use super::runtime::ObjectRuntime;
+use crate::hub::limits::{MAX_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_UPLOAD_BYTES, STALL_TIMEOUT_MS};
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
-use crate::hub::workspace::uploads::{MAX_FILE, MAX_REST, STALL_BYTES, STALL_MS};
 
 /// The body of a request that nobody has read yet.
 pub struct JsUpload {
@@ -32,7 +32,12 @@ impl UploadBody for JsUpload {
 
     #[allow(clippy::cast_precision_loss)] // A JavaScript number holds all four exactly.
     fn read(&self) -> BoxFuture<'_, Result<String, UploadFault>> {
-        let read = self.upload.read(MAX_FILE as f64, MAX_REST as f64, STALL_BYTES as f64, STALL_MS as f64);
+        let read = self.upload.read(
+            MAX_FILE_BYTES as f64,
+            MAX_UPLOAD_FIELDS_BYTES as f64,
+            MIN_UPLOAD_BYTES as f64,
+            STALL_TIMEOUT_MS as f64,
+        );
         Box::pin(SendFuture::new(async move {
             let read = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
             let read = js_sys::Array::from(&read);

@@ -27,10 +27,12 @@ use crate::http::error::Refusal;
 use crate::http::extract::keeps_body_outside;
 use crate::http::finish;
 use crate::hub::inbound::admission::{
-    Admission, MAX_IDLE_FRAMES, MAX_OPENING_FRAME_BYTES, MAX_REFUSALS, NO_CONNECT, OPENING_FRAME_TOO_LARGE, OPENING_MS,
-    TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal, greeting,
+    Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal,
+    greeting,
 };
-use crate::hub::limits::DEFAULT_RPC_TIMEOUT_MS;
+use crate::hub::limits::{
+    CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNAUTHENTICATED_FRAME_BYTES,
+};
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 
@@ -227,7 +229,7 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
 
 async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
     let socket: &web_sys::WebSocket = server.as_ref();
-    let inbox = glue::Inbox::new(socket, MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE);
+    let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
     let Some((namespace, connect)) = connect_packet(edge, &inbox, server).await? else { return Ok(()) };
     let answer = socket_to_object(env, request, &namespace, SocketUse::BridgedCli, None).await?;
     match glue::socket_of(&answer) {
@@ -244,7 +246,7 @@ async fn connect_packet(
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
-    let deadline = now() + OPENING_MS;
+    let deadline = now() + CONNECT_TIMEOUT_MS;
     let (mut refusals, mut idle) = (0, 0);
     let (code, reason) = loop {
         let left = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);

@@ -6,7 +6,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::On;
 use crate::support::{World, quiet};
 use serde_json::json;
-use session_gateway_hub::hub::inbound::admission::MAX_OPENING_FRAME_BYTES;
+use session_gateway_hub::hub::limits::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use session_gateway_hub::hub::peers::connections::Upgrade;
 
 const GOOD: &str = r#"40/cli,{"token":"secret:team"}"#;
@@ -38,13 +38,13 @@ async fn closed(socket: &mut Socket) -> (u16, String) {
 async fn a_frame_above_16_kib_before_connect_closes_the_socket_unread() {
     let world = World::new();
     let mut socket = opened(&world).await;
-    socket.send(padded("secret:team", MAX_OPENING_FRAME_BYTES + 1));
+    socket.send(padded("secret:team", MAX_UNAUTHENTICATED_FRAME_BYTES + 1));
     let (code, reason) = closed(&mut socket).await;
     assert_eq!(code, 1009);
     assert!(reason.contains("16 KiB"), "{reason}");
 
     let mut socket = opened(&world).await;
-    socket.send(padded("secret:team", MAX_OPENING_FRAME_BYTES));
+    socket.send(padded("secret:team", MAX_UNAUTHENTICATED_FRAME_BYTES));
     assert!(matches!(read(&socket.text().await), Heard::Connected(_)), "one of the limit's own size is read");
 }
 
@@ -53,7 +53,7 @@ async fn a_connected_cli_may_send_large_frames() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.message(&session, &"x".repeat(10 * MAX_OPENING_FRAME_BYTES)).await["seq"], 1);
+    assert_eq!(cli.message(&session, &"x".repeat(10 * MAX_UNAUTHENTICATED_FRAME_BYTES)).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use crate::support::live::live;
 use crate::support::runtime::Frame;
 use crate::support::socket::Socket;
 use crate::support::sqlite::On;
-use crate::support::{GRACE_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
@@ -381,7 +381,7 @@ async fn a_cli_that_reads_nothing_is_closed_before_more_than_sixteen_megabytes_o
     let (pings, updates) = pings_and_updates(&silent.socket.rest().await);
     assert_eq!((pings, updates), (7, 15), "it was asked whether it reads");
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
     megabyte(&mut cli, &session).await;
     assert!(cli.socket.is_open(), "who sends them is not concerned");

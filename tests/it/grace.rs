@@ -3,7 +3,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::Awaited;
-use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 use serde_json::{Value, json};
 
 /// For how long after a restart CLIs count as on their way back.
@@ -37,9 +37,9 @@ fn nobody() -> Value {
 async fn a_call_waits_for_a_cli_that_was_there_a_moment_ago() {
     let (world, session, cli) = serving().await;
     cli.socket.close();
-    world.pass(GRACE_MS - 1).await;
+    world.pass(RECONNECT_GRACE_MS - 1).await;
     let call = git_status(&world, &session);
-    world.pass(GRACE_MS - 1).await;
+    world.pass(RECONNECT_GRACE_MS - 1).await;
     assert!(!call.is_here());
     let _back = back_and_serving(&world, &session).await;
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
@@ -51,8 +51,8 @@ async fn the_wait_ends_after_two_seconds_by_the_alarm() {
     cli.socket.close();
     let call = git_status(&world, &session);
     quiet().await;
-    assert_eq!(world.rt.alarm(), Some(world.now() + GRACE_MS));
-    world.pass(GRACE_MS - 1).await;
+    assert_eq!(world.rt.alarm(), Some(world.now() + RECONNECT_GRACE_MS));
+    world.pass(RECONNECT_GRACE_MS - 1).await;
     assert!(!call.is_here());
     world.pass(1).await;
     assert_eq!(call.reply().await.ok(), nobody());
@@ -81,11 +81,11 @@ async fn the_wait_is_part_of_the_time_that_a_call_has() {
     let (world, session, cli) = serving().await;
     cli.socket.close();
     let call = git_status(&world, &session);
-    world.pass(GRACE_MS / 2).await;
+    world.pass(RECONNECT_GRACE_MS / 2).await;
     let mut back = world.cli(&session).await;
     back.register("gitStatus").await;
     back.request().await;
-    world.pass(RPC_TIMEOUT_MS - GRACE_MS / 2 - 1).await;
+    world.pass(RPC_TIMEOUT_MS - RECONNECT_GRACE_MS / 2 - 1).await;
     assert!(!call.is_here());
     world.pass(1).await;
     assert_eq!(call.reply().await.ok()["error"], "RPC timed out: gitStatus");
@@ -116,7 +116,7 @@ async fn a_restart_of_the_hub_is_nothing_that_a_call_notices() {
     world.rt.forget(world.rt.conn(cli.socket.key).unwrap());
     world.restart();
     let call = git_status(&world, &session);
-    world.pass(GRACE_MS - 1).await;
+    world.pass(RECONNECT_GRACE_MS - 1).await;
     assert!(!call.is_here());
     let mut back = back_and_serving(&world, &session).await;
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
@@ -126,7 +126,7 @@ async fn a_restart_of_the_hub_is_nothing_that_a_call_notices() {
     back.register("listSkills").await;
     back.serve("listSkills", &json!({"success": true, "skills": []})).await;
     skills.reply().await.ok();
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     let answer = world.get(&format!("/api/sessions/{session}/directory")).await.ok();
     assert_eq!(answer["error"], "No handler registered for listDirectory");
 }
@@ -143,7 +143,7 @@ async fn a_cli_that_does_not_come_back_after_a_restart_is_waited_for_during_ten_
     let call = git_status(&world, &session);
     quiet().await;
     assert!(!call.is_here());
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok(), nobody());
     assert_eq!(git_status(&world, &session).reply().await.ok(), nobody());
 }

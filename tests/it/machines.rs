@@ -3,7 +3,7 @@
 use crate::support::cli::Cli;
 use crate::support::rest::{Awaited, Reply};
 use crate::support::sqlite::On;
-use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -130,7 +130,7 @@ async fn a_machine_that_can_not_be_reached_is_an_error_of_its_own() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(503, "cli_unreachable");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     ask(&world, "spawn", &body).reply().await.refuses(503, "cli_unreachable");
 }
 
@@ -204,7 +204,7 @@ async fn a_check_that_fails_in_whatever_way_is_a_500() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(500, "check_failed");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     ask(&world, "paths/exists", &paths).reply().await.refuses(500, "check_failed");
 }
 

@@ -1,10 +1,10 @@
 //! What the hub holds of its namespace is bounded: sessions that nobody uses are let go, and nobody notices.
 
 use crate::support::sqlite::On;
-use crate::support::{GRACE_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
-use session_gateway_hub::hub::machines::manage::{MAX_MACHINE_BYTES, MAX_MACHINES};
+use session_gateway_hub::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
 
 /// How many bytes of metadata a large session has.
 const LARGE: usize = 590_000;
@@ -107,7 +107,7 @@ async fn what_somebody_is_at_work_on_stays() {
     drop(made);
     quiet().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     world.sleep_and_wake().await;
     assert_eq!(world.shown(&noted).await["metadata"]["name"], "kept", "it was written before it was let go");
     for session in [&active, &connected] {

@@ -6,8 +6,8 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::On;
 use crate::support::{World, quiet};
 use serde_json::{Map, Value, json};
-use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
-use session_gateway_hub::hub::inbound::frames::MAX_WAITING_FRAME_BYTES;
+use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
+use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 
 /// The acknowledgements that have come, by their ids.
@@ -89,7 +89,7 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
 async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
-    let messages = MAX_WAITING_BYTES / 2_000_000;
+    let messages = MAX_QUEUED_BYTES / 2_000_000;
     let large = "x".repeat(1_000_000);
     for _ in 0..messages {
         cli.emit_asking("message", &json!({"sid": session, "message": large}));
@@ -108,7 +108,7 @@ async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
 async fn small_messages_count_for_what_they_cost() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
-    let many = MAX_WAITING_BYTES / 1_000 + 1_000;
+    let many = MAX_QUEUED_BYTES / 1_000 + 1_000;
     for _ in 0..many {
         cli.emit_asking("message", &json!({"sid": session, "message": 1}));
     }
@@ -124,7 +124,7 @@ async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
-    for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
+    for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
         cli.emit_asking("message", &json!({"sid": session, "message": large}));
     }
     quiet().await;
@@ -144,7 +144,7 @@ async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
-    for _ in 0..MAX_WAITING_BYTES / 2_000_000 + 1 {
+    for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
         cli.emit_asking("message", &json!({"sid": session, "message": large}));
     }
     quiet().await;
@@ -289,7 +289,7 @@ async fn waiting(clis: usize, message: &str) -> (World, Vec<Cli>) {
 #[tokio::test(start_paused = true)]
 async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_most_goes() {
     let (world, mut clis) = waiting(4, "small").await;
-    let all = MAX_WAITING_FRAME_BYTES >> 20;
+    let all = MAX_INBOUND_BYTES >> 20;
     for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
         (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
     }
@@ -317,7 +317,7 @@ async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_
 
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_waits_for_the_database_counts_however_many_sockets_send_one() {
-    let most = MAX_WAITING_FRAME_BYTES / (10 << 20);
+    let most = MAX_INBOUND_BYTES / (10 << 20);
     let (_world, clis) = waiting(2 * most, &"x".repeat(10 << 20)).await;
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), most);
 }

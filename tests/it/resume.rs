@@ -4,7 +4,7 @@ use crate::support::cli::{Cli, Heard, Request, read};
 use crate::support::rest::Awaited;
 use crate::support::runtime::Frame;
 use crate::support::sqlite::On;
-use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -142,7 +142,7 @@ async fn the_machine_of_the_session_is_asked_else_one_of_its_host() {
         "one that spawns nothing is no help"
     );
     twin.socket.close();
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "none");
     own.register("m:spawnSession").await;
     assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "own");
@@ -245,7 +245,7 @@ async fn a_machine_that_does_not_answer_or_leaves_is_told_apart() {
     runner.request().await;
     runner.socket.close();
     reply.reply().await.refuses(503, "cli_unreachable");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     resume(&world, &session).reply().await.refuses(503, "no_machine_online");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::rest::Awaited;
-use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 use serde_json::{Value, json};
 
 async fn live() -> (World, String, Cli) {
@@ -139,7 +139,7 @@ async fn a_socket_that_closes_fails_its_calls_at_once_and_takes_its_methods_alon
     let failed = call.reply().await.ok();
     assert_eq!(failed["success"], false);
     assert_eq!(failed["error"], "The CLI disconnected before it answered gitStatus");
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     let next = start(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }
@@ -160,7 +160,7 @@ async fn the_last_registration_wins_and_a_dead_winner_leaves_no_heir() {
     first.socket.heard_nothing().await;
     second.socket.close();
     assert_eq!(call.reply().await.ok()["success"], false);
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     let next = start(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }

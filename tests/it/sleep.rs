@@ -4,7 +4,7 @@
 use crate::support::cli::{Cli, Heard, read};
 use crate::support::runtime::{Frame, START};
 use crate::support::sqlite::On;
-use crate::support::{GRACE_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, World, quiet};
 use serde_json::{Value, json};
 
 /// The first beats after the start: of heartbeats (every 30 s) and of pings (every 60 s), on the wall clock.
@@ -100,7 +100,7 @@ async fn a_method_whose_winner_is_gone_has_no_heir_after_a_sleep_either() {
     world.pass(1_000).await;
     second.register("gitStatus").await;
     second.socket.close();
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     let before = served_by(&world, &session, &mut [("first", &mut first)]).await;
     world.sleep_and_wake().await;
     assert_eq!(served_by(&world, &session, &mut [("first", &mut first)]).await, before);

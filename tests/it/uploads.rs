@@ -1,7 +1,7 @@
 //! Uploads: what is checked, what the CLI is called with, and every way in which a file does not arrive.
 
 use crate::support::cli::Cli;
-use crate::support::{GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -234,7 +234,7 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
         assert_eq!(world.post(&route, &bad).await.refuses(400, "invalid_field")["field"], "path");
     }
     cli.socket.close();
-    world.pass(GRACE_MS).await;
+    world.pass(RECONNECT_GRACE_MS).await;
     let gone = world.post(&route, &json!({"path": "/x/a"})).await;
     assert!(gone.refuses(500, "upload_failed")["error"].as_str().unwrap().contains("deleteUploadFile"));
 }

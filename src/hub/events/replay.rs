@@ -61,7 +61,7 @@ impl Hub {
         if log.set_idle(now) {
             self.write_log_head(log);
             let end = log.ends_at();
-            self.want_alarm(state, end);
+            self.request_alarm(state, end);
         }
     }
 
@@ -151,7 +151,7 @@ impl Hub {
         let told = state.event_numbers.last_published();
         let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
         if let Some((conn, first)) = first.filter(|(_, first)| first.told != told) {
-            self.put_peer(state, conn, Peer::Web(Subscription { told, ..first }));
+            self.set_peer(state, conn, Peer::Web(Subscription { told, ..first }));
         }
     }
 

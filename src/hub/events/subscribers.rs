@@ -70,11 +70,11 @@ impl Hub {
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         self.start_logging(&mut state);
         self.begin_beats(&mut state);
-        self.put_peer(&mut state, conn, Peer::Web(subscription));
+        self.set_peer(&mut state, conn, Peer::Web(subscription));
         for frame in frames {
             self.send_to_web_clients(&mut state, &[conn], &frame);
         }
-        self.want_alarm(&mut state, Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
+        self.request_alarm(&mut state, Some(next_tick(now, HEARTBEAT_INTERVAL_MS)));
     }
 
     /// Sends an event to the web clients that subscribed to it.
@@ -102,13 +102,8 @@ impl Hub {
         let expired = state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
         let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
         for conn in expired {
-            self.disconnect_web_client(&mut state, conn, 4401, "Token expired: reconnect with a new one");
+            self.disconnect(&mut state, conn, 4401, "Token expired: reconnect with a new one");
         }
-    }
-
-    fn disconnect_web_client(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
-        self.rt.close(conn, code, reason);
-        self.gone(state, conn);
     }
 
     pub(in crate::hub) fn send_heartbeats(&self) {
@@ -146,7 +141,7 @@ impl Hub {
             to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in stalled {
-            self.disconnect_web_client(state, conn, 4408, "Too much is unread: reconnect with `lastEventId`");
+            self.disconnect(state, conn, 4408, "Too much is unread: reconnect with `lastEventId`");
         }
     }
 
@@ -166,7 +161,7 @@ impl Hub {
         let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
         let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::Missing(Kind::Subscription))?;
         subscription.state(visible, self.rt.now());
-        self.put_peer(&mut state, conn, Peer::Web(subscription));
+        self.set_peer(&mut state, conn, Peer::Web(subscription));
         Ok(())
     }
 }

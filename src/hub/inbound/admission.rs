@@ -6,11 +6,14 @@ use serde_json::value::RawValue;
 
 use crate::auth::token::AccessTokens;
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::{MAX_FRAME_BYTES, PING_INTERVAL_MS, PING_TIMEOUT_MS};
+use crate::hub::limits::{
+    CONNECT_TIMEOUT_MS, MAX_FRAME_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED,
+    PING_INTERVAL_MS, PING_TIMEOUT_MS,
+};
 use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
-use crate::hub::{Hub, NOTE_NAMESPACE};
+use crate::hub::{Hub, storage_keys};
 use crate::model::namespace::Namespace;
 use crate::wire::cli::ConnectAuth;
 use crate::wire::cli::NAMESPACE;
@@ -18,21 +21,8 @@ use crate::wire::engineio::{self, Handshake};
 use crate::wire::fields::read_object;
 use crate::wire::socketio::{self, Packet};
 
-/// How many sockets without a good token may wait for their CONNECT at once (PROTOCOL.md "The socket of a CLI").
-const MAX_STRANGERS: usize = 200;
-/// How many sockets a namespace may have. The platform's limit is 32,768, and counts those that are still closing.
-const MAX_SOCKETS: usize = 32_000;
-/// How long a socket may take to connect, in milliseconds.
-pub const OPENING_MS: u64 = 10_000;
-
-/// The largest frame before CONNECT is answered, in bytes: whoever has not shown a token yet has little to say.
-pub const MAX_OPENING_FRAME_BYTES: usize = 16 * 1024;
-/// Why a socket is closed whose frame was larger.
-pub const OPENING_FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
-/// How many frames of a socket are refused before it is closed.
-pub const MAX_REFUSALS: u32 = 3;
-/// How many frames of a socket may mean nothing before it is closed: each wakes the hub.
-pub const MAX_IDLE_FRAMES: u32 = 16;
+/// The close reason of a socket whose frame before CONNECT was too large.
+pub const FRAME_TOO_LARGE: &str = "A frame before CONNECT is answered may have at most 16 KiB";
 /// Why a socket is closed whose time for CONNECT is over.
 pub const NO_CONNECT: &str = "No CONNECT packet came";
 /// Why a socket is closed that had so many refused.
@@ -127,7 +117,7 @@ impl Hub {
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
         let bare = |(_, opening): &(ConnId, &Opening)| opening.upgrade == Upgrade::Bare;
         let strangers = self.state().connections.opening().filter(bare).count();
-        self.has_room() && (upgrade != Upgrade::Bare || strangers < MAX_STRANGERS)
+        self.has_room() && (upgrade != Upgrade::Bare || strangers < MAX_UNAUTHENTICATED)
     }
 
     /// A CLI's socket is open.
@@ -137,22 +127,22 @@ impl Hub {
             self.rt.send(&[conn], &greeting(&self.new_id()));
         }
         let mut state = self.state();
-        self.put_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0, idle: 0 }));
-        self.want_alarm(&mut state, Some(now + OPENING_MS));
+        self.set_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0, idle: 0 }));
+        self.request_alarm(&mut state, Some(now + CONNECT_TIMEOUT_MS));
     }
 
     /// Somebody with a good token is here: from now on the notebook keeps the namespace, which alarms and frames come
     /// without. Whoever shows none leaves nothing behind.
     pub fn note_namespace(&self) {
-        if !std::mem::replace(&mut self.state().noted, true) {
-            self.rt.kv_put(NOTE_NAMESPACE, self.config.namespace.as_ref());
+        if !std::mem::replace(&mut self.state().namespace_stored, true) {
+            self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
         }
     }
 
     /// Whether nobody with a good token was ever here, and nobody waits to be let in: such an object keeps nothing.
     pub fn is_unused(&self) -> bool {
         let state = self.state();
-        !state.noted && state.connections.is_empty()
+        !state.namespace_stored && state.connections.is_empty()
     }
 
     /// A frame came before a good CONNECT.
@@ -167,7 +157,7 @@ impl Hub {
             }
             Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
             Admission::Pong(frame) => self.pass_over(conn, opening, Some(&frame)),
-            Admission::Left => self.hang_up(conn),
+            Admission::Left => self.disconnect(&mut self.state(), conn, 1000, ""),
             Admission::Ignored => self.pass_over(conn, opening, None),
         }
     }
@@ -176,11 +166,10 @@ impl Hub {
     fn pass_over(&self, conn: ConnId, mut opening: Opening, pong: Option<&str>) {
         opening.idle += 1;
         if opening.idle > MAX_IDLE_FRAMES {
-            self.rt.close(conn, 1008, TOO_MANY_IDLE_FRAMES);
-            return self.on_close(conn);
+            return self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_IDLE_FRAMES);
         }
         pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
-        self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
+        self.set_peer(&mut self.state(), conn, Peer::Opening(opening));
     }
 
     /// Refuses a frame before CONNECT, and with the last one that a socket has the socket.
@@ -188,10 +177,9 @@ impl Hub {
         self.rt.send(&[conn], refusal);
         opening.refused += 1;
         if opening.refused < MAX_REFUSALS {
-            return self.put_peer(&mut self.state(), conn, Peer::Opening(opening));
+            return self.set_peer(&mut self.state(), conn, Peer::Opening(opening));
         }
-        self.rt.close(conn, 1008, TOO_MANY_REFUSALS);
-        self.on_close(conn);
+        self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_REFUSALS);
     }
 
     async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
@@ -200,7 +188,7 @@ impl Hub {
         let machine = self.named(Kind::Machine, auth.machine_id).await;
         let (Ok(session), Ok(machine)) = (session, machine) else {
             // The client comes back by itself, which a CONNECT_ERROR would keep it from.
-            return self.send_away([conn]);
+            return self.disconnect_to_resync([conn]);
         };
         let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
         {
@@ -210,8 +198,8 @@ impl Hub {
                 return;
             }
             self.begin_beats(&mut state);
-            self.put_peer(&mut state, conn, Peer::Cli(cli));
-            self.want_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
+            self.set_peer(&mut state, conn, Peer::Cli(cli));
+            self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
         for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
@@ -239,12 +227,11 @@ impl Hub {
     pub(in crate::hub) fn expire_opening(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
-            let late = state.connections.silent().filter(|(_, opening)| opening.since + OPENING_MS <= now);
+            let late = state.connections.silent().filter(|(_, opening)| opening.since + CONNECT_TIMEOUT_MS <= now);
             late.map(|(conn, _)| conn).collect()
         };
         for conn in late {
-            self.rt.close(conn, 1008, NO_CONNECT);
-            self.on_close(conn);
+            self.disconnect(&mut self.state(), conn, 1008, NO_CONNECT);
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::hub::inbound::frames::event_code;
 use crate::hub::machines::manage::MachinePart;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
-use crate::hub::sessions::updates::Updated;
 use crate::hub::state::effect::Effect;
+use crate::hub::versioned::Updated;
 use crate::model::json::Json;
 use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::NAMESPACE;
@@ -130,7 +130,7 @@ impl Hub {
     /// A value out of its frame. It is in memory already: one for which there is no room is refused before it is copied.
     fn take_out(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
-            self.state().check_room_for(value.get().len())?;
+            self.state().check_queue_for(value.get().len())?;
         }
         Ok(Json::from(value))
     }

@@ -4,30 +4,24 @@
 use std::sync::Arc;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::inbound::admission::{MAX_OPENING_FRAME_BYTES, OPENING_FRAME_TOO_LARGE, binary_refusal};
+use crate::hub::inbound::admission::{FRAME_TOO_LARGE, binary_refusal};
+use crate::hub::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::ports::ConnId;
-use crate::hub::{Hub, State, note_key};
-use crate::model::owner::Owner;
+use crate::hub::{Hub, State};
 use crate::wire::cli::{ErrorEvent, NAMESPACE, message_rejected};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, AckId, DecodeError, Packet};
 
-/// How many bytes of frames may be with the hub at once, of all its sockets: those being handled, which may wait for the
-/// database, and those behind them.
-pub const MAX_WAITING_FRAME_BYTES: usize = 48 * 1024 * 1024;
-/// What a frame takes besides its text, in bytes: empty ones are not free.
-const FRAME_OVERHEAD: usize = 64;
-
 /// What a frame takes, in bytes.
 fn cost(text: &str) -> usize {
-    text.len() + FRAME_OVERHEAD
+    text.len() + FRAME_OVERHEAD_BYTES
 }
 
 impl State {
     /// The socket that has to go so that a frame of so many bytes has room; `None` when it has.
     fn flooder(&self, conn: ConnId, size: usize) -> Option<ConnId> {
-        if self.frame_bytes + size <= MAX_WAITING_FRAME_BYTES {
+        if self.frame_bytes + size <= MAX_INBOUND_BYTES {
             return None;
         }
         let waiting = |socket: ConnId, waiting: usize| waiting + if socket == conn { size } else { 0 };
@@ -37,12 +31,6 @@ impl State {
 }
 
 impl Hub {
-    /// Makes a socket a peer, in memory and in its attachment.
-    pub(in crate::hub) fn put_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
-        self.rt.attach(conn, &serde_json::to_string(&peer).unwrap_or_default());
-        state.connections.put(conn, peer);
-    }
-
     /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
     /// frame is brought into memory. Where there is no room for it, the socket goes of which most frames wait, with this one.
     pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
@@ -51,24 +39,14 @@ impl Hub {
             let Some(connection) = state.connections.get(conn) else { return false };
             (matches!(connection.peer, Peer::Opening(_)), state.flooder(conn, size))
         };
-        if opening && size > MAX_OPENING_FRAME_BYTES {
-            self.rt.close(conn, 1009, OPENING_FRAME_TOO_LARGE);
-            self.on_close(conn);
+        if opening && size > MAX_UNAUTHENTICATED_FRAME_BYTES {
+            self.disconnect(&mut self.state(), conn, 1009, FRAME_TOO_LARGE);
             return false;
         }
         if let Some(flooder) = flooder {
-            self.rt.close(flooder, 1008, "Too many frames at once");
-            self.on_close(flooder);
+            self.disconnect(&mut self.state(), flooder, 1008, "Too many frames at once");
         }
         flooder != Some(conn)
-    }
-
-    /// Hangs up on CLIs for the database's sake.
-    pub(in crate::hub) fn send_away(&self, conns: impl IntoIterator<Item = ConnId>) {
-        for conn in conns {
-            self.rt.close(conn, 1013, "The hub can't reach its database, try again");
-            self.on_close(conn);
-        }
     }
 
     /// A text frame came in.
@@ -121,40 +99,6 @@ impl Hub {
         }
     }
 
-    /// A socket is gone.
-    pub fn on_close(&self, conn: ConnId) {
-        self.gone(&mut self.state(), conn);
-    }
-
-    /// Forgets a socket and what hung on it.
-    pub(in crate::hub) fn gone(&self, state: &mut State, conn: ConnId) {
-        let now = self.rt.now();
-        state.rpc.disconnect(conn, now);
-        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.waiting);
-        let gone = state.connections.remove(conn);
-        if let Some(Peer::Web(_)) = gone {
-            self.stop_logging_later(state);
-        }
-        if let Some(Peer::Cli(cli)) = gone {
-            // The clock of what it spoke for starts anew, unless it said goodbye before. Another socket of the same
-            // remembers that; only when there is none the notebook has to.
-            for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
-                if state.liveness.is_running(&owner) {
-                    state.cache.heard(&owner, now);
-                }
-                match state.connections.of(&owner).last().copied() {
-                    Some(other) if state.liveness.is_running(&owner) => self.sign(state, owner, Some(other)),
-                    None if state.liveness.record_disconnect(&owner, now) => {
-                        self.rt.kv_put(&note_key(&owner), &now.to_string())
-                    }
-                    _ => {}
-                }
-            }
-            let next = state.liveness.next_deadline();
-            self.want_alarm(state, next);
-        }
-    }
-
     async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
         let opening = match self.state().connections.get_mut(conn) {
             Some(Connection { peer: Peer::Opening(opening), .. }) => Some(opening.clone()),
@@ -170,7 +114,7 @@ impl Hub {
 
     async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
         match engineio::decode(frame) {
-            Ok(engineio::Packet::Close) => self.hang_up(conn),
+            Ok(engineio::Packet::Close) => self.disconnect(&mut self.state(), conn, 1000, ""),
             Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
             _ if self.is_behind(conn) => {}
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
@@ -191,14 +135,9 @@ impl Hub {
             Ok(packet) if packet.namespace() != NAMESPACE => {}
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
             Ok(Packet::Ack { id, args, .. }) => self.state().rpc.resolve(conn, id, &args),
-            Ok(Packet::Disconnect { .. }) => self.hang_up(conn),
+            Ok(Packet::Disconnect { .. }) => self.disconnect(&mut self.state(), conn, 1000, ""),
             Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => {}
         }
-    }
-
-    pub(in crate::hub) fn hang_up(&self, conn: ConnId) {
-        self.rt.close(conn, 1000, "");
-        self.on_close(conn);
     }
 
     /// A packet that can't be read: its sender hears why, as the acknowledgement where it asked for one.

@@ -1,12 +1,9 @@
 //! Which RPC methods a socket serves, as its attachment remembers them through a sleep.
 
+use crate::hub::limits::MAX_ATTACHMENT_BYTES;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
-
-/// The longest attachment that methods may make, in bytes as they are stored. The platform's limit is 16,384, of which
-/// framing and what changes later take a little.
-const MAX_ATTACHMENT: usize = 16_000;
 
 /// How many bytes the platform stores a text in: one a character, but two for each unit of UTF-16 as soon as a single
 /// character is not Latin-1 (measured).
@@ -30,11 +27,11 @@ impl Hub {
         cli.forget(name, vocabulary);
         cli.methods.push(name.to_owned());
         let peer = Peer::Cli(cli);
-        if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT {
+        if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT_BYTES {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
         }
         let lost = state.rpc.register(owner, method, name, conn, self.rt.now());
-        self.put_peer(&mut state, conn, peer);
+        self.set_peer(&mut state, conn, peer);
         // The loser forgets it, so that it is not the loser's again after a sleep.
         if let Some((loser, name)) = lost {
             self.forget_method(&mut state, loser, &name);
@@ -56,6 +53,6 @@ impl Hub {
     fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
         cli.forget(name, &self.config.vocabulary);
-        self.put_peer(state, conn, Peer::Cli(cli));
+        self.set_peer(state, conn, Peer::Cli(cli));
     }
 }

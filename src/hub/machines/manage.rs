@@ -8,12 +8,14 @@ use serde::Serialize;
 use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{unreadable, without};
+use crate::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES, SMALL_VALUE_BYTES};
 use crate::hub::peers::frame_text::Text;
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::updates::{Reply, Updated};
 use crate::hub::state::effect::Effect;
 use crate::hub::state::liveness::is_fresh;
-use crate::hub::{Hub, State, note_key};
+use crate::hub::storage_keys::alive_key;
+use crate::hub::versioned::{Reply, Updated};
+use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, LargeRef};
@@ -26,16 +28,6 @@ use crate::store::machines as store;
 use crate::store::rows::MAX_CONTENT_BYTES;
 use crate::wire::cli::MachineAlive;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
-
-/// The longest machine id, in bytes.
-pub const MAX_MACHINE_ID: usize = 255;
-
-/// How many machines a namespace has. All are in memory; one more, and the one that has been away the longest is forgotten.
-pub const MAX_MACHINES: usize = 1_000;
-/// How many bytes of machines memory holds before it has of a further value only the head, unless that is small.
-pub const MAX_MACHINE_BYTES: usize = 8_000_000;
-/// The largest value, in bytes, that memory has whole all the same.
-const SMALL_VALUE: usize = 4_000;
 
 /// Which of a machine's versioned values is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,8 +102,8 @@ impl Hub {
         };
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(state.heard(&owner));
-            self.start_clock(&mut state, owner);
+            machine.active_at = machine.active_at.max(state.last_heartbeat(&owner));
+            self.start_timeout(&mut state, owner);
         }
         state.cache.insert_loaded_machines(machines);
         Ok(())
@@ -166,8 +158,8 @@ impl Hub {
         metadata: Json,
         runner_state: Option<Json>,
     ) -> Result<(), Error> {
-        if id.is_empty() || id.len() > MAX_MACHINE_ID {
-            return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID} bytes.")));
+        if id.is_empty() || id.len() > MAX_MACHINE_ID_BYTES {
+            return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID_BYTES} bytes.")));
         }
         check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
         if let Some(runner_state) = &runner_state {
@@ -179,7 +171,7 @@ impl Hub {
         }
         let waiter = {
             let mut state = self.state();
-            state.check_room()?;
+            state.check_queue()?;
             let now = self.rt.now();
             let namespace = self.config.namespace.clone();
             let known = machine(&mut state, id).is_ok();
@@ -202,9 +194,9 @@ impl Hub {
                 self.set_part(journal, (m, MachinePart::RunnerState), runner_state, would_be);
             }
             note_change(&mut state, id, now);
-            state.wait()
+            state.commit_waiter()
         };
-        self.durable(waiter).await
+        self.committed(waiter).await
     }
 
     /// `machine-alive`: a sign of life.
@@ -216,7 +208,7 @@ impl Hub {
         self.load_machine(&alive.machine_id).await?;
         {
             let mut state = self.state();
-            self.sign(&mut state, Owner::Machine(alive.machine_id.clone()), Some(from));
+            self.record_heartbeat(&mut state, Owner::Machine(alive.machine_id.clone()), Some(from));
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {
@@ -236,11 +228,11 @@ impl Hub {
             let owner = Owner::Machine(id.to_owned());
             state.liveness.stop(&owner);
             if !std::mem::replace(&mut machine(&mut state, id)?.active, false) {
-                self.rt.kv_delete(&note_key(&owner));
+                self.rt.kv_delete(&alive_key(&owner));
                 return Ok(());
             }
             note_change(&mut state, id, self.rt.now());
-            state.journal.on_commit(Effect::Departed(owner));
+            state.journal.on_commit(Effect::Ended(owner));
         }
         self.flush();
         Ok(())
@@ -263,7 +255,7 @@ impl Hub {
         self.load_machine(id).await?;
         let large = {
             let mut state = self.state();
-            state.check_room_for(value.text().len())?;
+            state.check_queue_for(value.text().len())?;
             let now = self.rt.now();
             let State { cache, journal, .. } = &mut *state;
             let would_be = cache.machine_bytes() + value.text().len();
@@ -293,7 +285,7 @@ impl Hub {
             // Where yet another one took its place, the next try hears of it.
             let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
             let outcome = reply(&Updated::Mismatch { version, value: Text::of(Some(value)) });
-            self.settle(outcome.into_iter().collect(), 0..0);
+            self.run_effects(outcome.into_iter().collect(), 0..0);
             return Ok(());
         }
         self.flush();
@@ -310,7 +302,8 @@ impl Hub {
         would_be: usize,
     ) {
         let id = m.id.clone();
-        let max_inline_bytes = if would_be > MAX_MACHINE_BYTES { SMALL_VALUE } else { part.field().max_inline_bytes() };
+        let max_inline_bytes =
+            if would_be > MAX_MACHINE_BYTES { SMALL_VALUE_BYTES } else { part.field().max_inline_bytes() };
         let (held, large, version) = part.of(m);
         let old = large.take();
         (*held, *large) =

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ACK_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
+use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACH_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
 use crate::model::event::Audience;
 
 /// How a subscriber's events are written.
@@ -62,7 +62,7 @@ impl Subscription {
 
     /// Its client answered a heartbeat. Says whether that is to be remembered.
     pub fn answered(&mut self, now: u64) -> bool {
-        let is_news = !self.answers || (self.visible && now >= self.seen_at + MIN_ACK_WRITE_INTERVAL_MS);
+        let is_news = !self.answers || (self.visible && now >= self.seen_at + MIN_ATTACH_INTERVAL_MS);
         if is_news {
             (self.answers, self.seen_at) = (true, now);
         }

@@ -78,7 +78,7 @@ impl Hub {
                     push.log.put(&*self.rt, id, delivery, DeliveryOutcome::Waiting);
                 }
                 let next = push.queue.next_deadline();
-                self.want_alarm(state, next);
+                self.request_alarm(state, next);
             }
         }
     }
@@ -301,7 +301,7 @@ impl Hub {
             log.put(&*self.rt, id, delivery, outcome);
         }
         let next = state.push.queue.next_deadline();
-        self.want_alarm(&mut state, next);
+        self.request_alarm(&mut state, next);
     }
 
     /// Removes a delivery from the queue and logs its outcome. Its remaining targets do not get it.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::METADATA;
+use crate::hub::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
 use crate::hub::peers::rpc::{RpcError, refusal};
 use crate::hub::sessions::updates::Changes;
 use crate::model::event::Event;
@@ -16,10 +17,6 @@ use crate::model::owner::Owner;
 use crate::model::session::ControlMode;
 use crate::store::journal::Extent;
 
-/// How long a CLI may take to end itself when its session is archived, in milliseconds (PROTOCOL.md "Life cycle and modes").
-const KILL_MS: u64 = 5_000;
-/// The longest reason, in Unicode code points.
-const MAX_REASON: usize = 1_000;
 /// Why a session was archived, unless the web says otherwise.
 const DEFAULT_REASON: &str = "Archived by user";
 
@@ -55,9 +52,9 @@ impl Hub {
             let event = Event::session_updated(id, &Changes::presence(&entry.session));
             state.journal.session(id, Extent::Counters);
             state.journal.on_commit(crate::hub::state::effect::Effect::Publish(event));
-            state.wait()
+            state.commit_waiter()
         };
-        self.durable(waiter).await
+        self.committed(waiter).await
     }
 
     /// Archives a session in any state. The CLI of an active one is asked to end itself first, as far as it answers.
@@ -66,17 +63,17 @@ impl Hub {
         self.load_session(id).await?;
         if self.is_active(id) {
             // Best effort: a CLI that is gone or does not listen keeps no session from being archived.
-            let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_MS).await;
+            let _ = self.call_within(&Owner::Session(id.to_owned()), Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
         }
         self.session_ended(id).await?;
         let waiter = self
             .change(id, &METADATA, |state, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(DEFAULT_REASON), self.rt.now());
                 self.set_metadata(state, id, metadata, None)?;
-                Ok(state.wait())
+                Ok(state.commit_waiter())
             })
             .await?;
-        self.durable(waiter).await
+        self.committed(waiter).await
     }
 
     /// The session is in memory and active.
@@ -102,8 +99,8 @@ impl Hub {
 
 /// Refuses a reason that is longer than anybody writes.
 pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
-    if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON} characters.")));
+    if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
+        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON_CHARS} characters.")));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{METADATA, without};
+use crate::hub::limits::{MAX_TAG_BYTES, TODO_CANDIDATES};
 use crate::hub::sessions::updates::read_parts;
 use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;
@@ -23,13 +24,6 @@ use crate::store::Found;
 use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions as store;
-
-/// The longest session name, in Unicode code points (PROTOCOL.md "Limits").
-pub const MAX_NAME: usize = 255;
-/// The longest tag, in bytes: a path of any common file system fits.
-pub const MAX_TAG: usize = 4096;
-/// How many messages are searched for a todo list at a time.
-const TODO_CANDIDATES: u64 = 50;
 
 /// What a CLI asks a session for with (`POST /cli/sessions`).
 pub struct NewSession {
@@ -91,11 +85,11 @@ impl Hub {
     fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(state.heard(&owner));
-            self.start_clock(state, owner);
+            session.active_at = session.active_at.max(state.last_heartbeat(&owner));
+            self.start_timeout(state, owner);
         }
         state.cache.insert_loaded(session);
-        state.make_room();
+        state.evict();
     }
 
     /// Sees to it that a session is in memory with all that clients see of it.
@@ -159,13 +153,13 @@ impl Hub {
             let mut facts = store::facts(&self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
-                one.active_at = one.active_at.max(state.heard(&Owner::Session(one.id.clone())));
+                one.active_at = one.active_at.max(state.last_heartbeat(&Owner::Session(one.id.clone())));
             }
             let lines: Vec<SessionSummary> = facts.into_iter().map(SessionSummary::of).collect();
             let is_active = |line: &&SessionSummary| line.active && state.cache.entry(&line.id).is_none();
             let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
             if state.cache.insert_loaded_lines(mark, lines) {
-                active.into_iter().for_each(|id| self.start_clock(&mut state, Owner::Session(id)));
+                active.into_iter().for_each(|id| self.start_timeout(&mut state, Owner::Session(id)));
             }
         }
         Ok(())
@@ -183,15 +177,15 @@ impl Hub {
         self.load_tag(&new.tag).await?;
         let (id, waiter) = {
             let mut state = self.state();
-            state.check_room()?;
+            state.check_queue()?;
             // Somebody else may have made it while the database was asked.
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.revive(&mut state, &id, &new.metadata)?,
                 None => self.create(&mut state, new, agent_state),
             };
-            (id, state.wait())
+            (id, state.commit_waiter())
         };
-        self.durable(waiter).await?;
+        self.committed(waiter).await?;
         Ok(id)
     }
 
@@ -245,14 +239,14 @@ impl Hub {
         state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without(&session, larges))));
         state.cache.create(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
-        state.make_room();
+        state.evict();
         id
     }
 
     /// Gives a session another name; answers the metadata's new version.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.change(id, &METADATA, |state, metadata| {
-            state.check_room_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+            state.check_queue_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
@@ -261,12 +255,12 @@ impl Hub {
             let metadata = with_name(metadata.as_ref(), name);
             check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
             let version = self.set_metadata(state, id, metadata, None)?;
-            Ok((state.wait(), version))
+            Ok((state.commit_waiter(), version))
         });
         let (waiter, version) = renamed.await?;
         // Whoever can't be reached may be tried again; a name that was refused will be refused again.
         let refused = |error| if error == Error::NotStored { Error::RenameFailed } else { error };
-        self.durable(waiter).await.map_err(refused)?;
+        self.committed(waiter).await.map_err(refused)?;
         Ok(version)
     }
 
@@ -282,30 +276,15 @@ impl Hub {
             state.in_flight.clear_reactivation(id);
             state.journal.delete_session(id);
             state.journal.on_commit(Effect::Publish(Event::session_removed(id)));
-            state.wait()
+            state.commit_waiter()
         };
-        self.durable(waiter).await
-    }
-}
-
-impl State {
-    /// Lets go of what memory need not hold. What somebody is at work on stays, and so does what is still to be written; what
-    /// is active or has a socket goes last.
-    pub(in crate::hub) fn make_room(&mut self) {
-        let Self { cache, connections, liveness, ending, in_flight, activation_waiters, journal, .. } = self;
-        let is_free = |id: &str| {
-            let ends = ending.contains_key(&Owner::Session(id.to_owned()));
-            !(ends || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.notes_session(id))
-        };
-        let is_in_use =
-            |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
-        cache.make_room(is_free, is_in_use);
+        self.committed(waiter).await
     }
 }
 
 fn check_tag(tag: &str) -> Result<(), Error> {
-    if tag.is_empty() || tag.len() > MAX_TAG {
-        return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG} bytes.")));
+    if tag.is_empty() || tag.len() > MAX_TAG_BYTES {
+        return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG_BYTES} bytes.")));
     }
     Ok(())
 }

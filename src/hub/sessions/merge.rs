@@ -8,7 +8,8 @@ use crate::hub::error::{Error, Kind};
 use crate::hub::large::unreadable;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::effect::Effect;
-use crate::hub::{Hub, State, note_key};
+use crate::hub::storage_keys::alive_key;
+use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
 use crate::model::large::Field;
@@ -107,10 +108,10 @@ impl Hub {
             Ok(_) => return Err(Error::Missing(Kind::Session)),
             Err(error) => {
                 // Nothing that memory holds of the two is to be trusted, nor what anybody was told of them.
-                self.forget(Vec::new(), &Error::from(error.clone()));
+                self.discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_be_done {
                     let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
-                    self.send_away(clis.into_iter().flatten());
+                    self.disconnect_to_resync(clis.into_iter().flatten());
                 }
                 self.handle_failed_batch(&DbError::Retryable(error.to_string())).await;
                 return Err(error.into());
@@ -122,7 +123,7 @@ impl Hub {
         state.cache.remove(old);
         let owner = Owner::Session(old.to_owned());
         state.liveness.stop(&owner);
-        self.rt.kv_delete(&note_key(&owner));
+        self.rt.kv_delete(&alive_key(&owner));
         // The merge is durable already, whatever becomes of what is noted after it.
         self.publish(&mut state, Some(number), || Event::session_removed(old));
         if let Some(log) = &mut state.log {

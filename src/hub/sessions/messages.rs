@@ -6,6 +6,7 @@ use futures::channel::oneshot;
 
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::limits::MAX_LOCAL_IDS;
+use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::effect::Effect;
@@ -19,12 +20,6 @@ use crate::store::journal::Extent;
 use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::sessions::{self as store, MessageRef};
 use crate::wire::cli::NewMessage;
-use crate::wire::update::{UpdateBody, update_frame};
-
-/// A message larger than this is refused before anything else is looked at when there is no room for it, in bytes.
-const LARGE_BYTES: usize = 1_000_000;
-/// The longest local id, in bytes.
-pub const MAX_LOCAL_ID: usize = 255;
 
 /// A message to be added to a session's history.
 pub struct Draft {
@@ -41,8 +36,8 @@ pub struct Draft {
 impl Draft {
     fn check(&self) -> Result<(), Error> {
         check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        if self.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID) {
-            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID} bytes.")));
+        if self.local_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LOCAL_ID_BYTES) {
+            return Err(Error::field("localId", format!("Field `localId` must have 1 to {MAX_LOCAL_ID_BYTES} bytes.")));
         }
         Ok(())
     }
@@ -92,15 +87,15 @@ impl Hub {
     /// Adds a message that the web sent and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         let (sender, receiver) = oneshot::channel();
-        let message = self.append(draft, |_| Some(Effect::Waiter(sender))).await?;
-        self.durable(receiver).await?;
+        let message = self.append(draft, |_| Some(Effect::Resolve(sender))).await?;
+        self.committed(receiver).await?;
         Ok(message)
     }
 
     /// Refuses a message for which there is no room before it is copied out of its frame: it is in memory already.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
-            size if size > LARGE_BYTES => self.state().check_room_for(size),
+            size if size > LARGE_MESSAGE_BYTES => self.state().check_queue_for(size),
             _ => Ok(()),
         }
     }
@@ -123,7 +118,7 @@ impl Hub {
                 Some(Seen::Unknown | Seen::Never) => {}
             }
         }
-        state.check_room_for(draft.content.text().len())?;
+        state.check_queue_for(draft.content.text().len())?;
         self.note(&mut state, draft).map(Taken::Done)
     }
 
@@ -165,23 +160,6 @@ impl Hub {
         state.journal.message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(found)
-    }
-
-    /// Tells the CLIs of a session of a message that is durable, also those who came while it was written.
-    pub(in crate::hub) fn tell_message(
-        &self,
-        state: &mut State,
-        session: &str,
-        except: Option<ConnId>,
-        message: &Message,
-        number: u64,
-    ) {
-        let of_session = state.connections.of_session(session).iter().copied();
-        let to: Vec<ConnId> = of_session.filter(|conn| Some(*conn) != except).collect();
-        if !to.is_empty() {
-            let body = UpdateBody::NewMessage { sid: session, message };
-            self.send_update(state, &to, &update_frame(&self.new_id(), number, message.created_at, &body));
-        }
     }
 
     async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {

@@ -75,9 +75,9 @@ impl Hub {
             let event = Event::session_updated(id, &Changes::presence(s));
             state.journal.session(id, Extent::Counters);
             state.journal.on_commit(Effect::Publish(event));
-            state.wait()
+            state.commit_waiter()
         };
-        self.durable(waiter).await
+        self.committed(waiter).await
     }
 
     async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {

@@ -69,7 +69,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         self.state().in_flight.end_answer(id, request);
-        self.durable(completed?).await
+        self.committed(completed?).await
     }
 
     /// Takes the right to answer a request: it waits, its answer can be kept, and nobody else's is on its way.
@@ -81,7 +81,7 @@ impl Hub {
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        state.check_room_for(base.map_or(0, |base| base.text().len()))?;
+        state.check_queue_for(base.map_or(0, |base| base.text().len()))?;
         let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
         if !entry.session.active {
             return Err(Error::SessionInactive);
@@ -132,7 +132,7 @@ impl Hub {
             let parts = AgentState { base: Some(base), completed: vec![(request.to_owned(), completed)] };
             self.set_agent_state(state, id, parts, None)?;
         }
-        Ok(state.wait())
+        Ok(state.commit_waiter())
     }
 
     /// An answer as the record keeps it.

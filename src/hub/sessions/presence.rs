@@ -7,12 +7,12 @@ use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::{METADATA, PENDING};
 use crate::hub::limits::PRESENCE_INTERVAL_MS;
-use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::updates::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::liveness::is_fresh;
-use crate::hub::{Hub, State, note_key};
+use crate::hub::storage_keys::alive_key;
+use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
@@ -20,44 +20,7 @@ use crate::model::session::{Session, mark_running};
 use crate::store::journal::Extent;
 use crate::wire::cli::{SessionAlive, SessionEnd};
 
-/// How often at most a socket's attachment is written for a sign of life, in milliseconds.
-const REMEMBER_EVERY_MS: u64 = 1_000;
-
 impl Hub {
-    /// Moves a clock of life, and the alarm and the notebook with it where needed. `from` is the socket that gave the
-    /// sign: its attachment remembers it, so that a keep-alive costs no write. Without one it is no sign: a clock starts.
-    pub(in crate::hub) fn sign(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
-        let now = self.rt.now();
-        let is_news = match from {
-            Some(_) => state.liveness.record_keep_alive(owner.clone(), now),
-            None => state.liveness.start(owner.clone(), now),
-        };
-        if is_news {
-            self.rt.kv_put(&note_key(&owner), "");
-        }
-        if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            let due = cli.alive_at(&owner).is_none_or(|at| now >= at + REMEMBER_EVERY_MS);
-            match cli.speaks_for(&owner) {
-                true if due => {
-                    let cli = cli.signed(&owner, now);
-                    self.put_peer(state, conn, Peer::Cli(cli));
-                }
-                true => {}
-                // No attachment is the place for it: the socket did not name what it speaks for.
-                false => self.rt.kv_put(&note_key(&owner), &now.to_string()),
-            }
-        }
-        let next = state.liveness.next_deadline();
-        self.want_alarm(state, next);
-    }
-
-    /// Starts the clock of what the database says is active, unless it runs, or has run out just now.
-    pub(in crate::hub) fn start_clock(&self, state: &mut State, owner: Owner) {
-        if !state.liveness.is_running(&owner) && !state.ending.contains_key(&owner) {
-            self.sign(state, owner, None);
-        }
-    }
-
     /// `session-alive`: a sign of life. Changes are persisted and told at once, the rest at most every ten seconds.
     pub async fn session_alive(self: &Arc<Self>, alive: SessionAlive, from: ConnId) -> Result<AckTiming, Error> {
         let now = self.rt.now();
@@ -72,8 +35,8 @@ impl Hub {
             if archived.is_none() && entry.session.metadata_fields().is_archived() {
                 return Ok(AckTiming::Now);
             }
-            self.sign(&mut state, Owner::Session(alive.sid.clone()), Some(from));
-            state.check_room()?;
+            self.record_heartbeat(&mut state, Owner::Session(alive.sid.clone()), Some(from));
+            state.check_queue()?;
             if let Some(metadata) = archived {
                 self.set_metadata(&mut state, &alive.sid, mark_running(Some(&metadata), now), None)?;
             }
@@ -124,7 +87,7 @@ impl Hub {
         if !is_fresh(end.time, self.rt.now()) {
             return Ok(AckTiming::Now);
         }
-        self.state().check_room()?;
+        self.state().check_queue()?;
         self.session_ended(&end.sid).await?;
         Ok(AckTiming::OnCommit)
     }
@@ -144,9 +107,9 @@ impl Hub {
                 let event = Event::session_updated(id, &Changes::presence(s));
                 state.journal.session(id, Extent::Counters);
                 state.journal.on_commit(Effect::Publish(event));
-                state.journal.on_commit(Effect::Departed(owner));
+                state.journal.on_commit(Effect::Ended(owner));
             } else {
-                self.rt.kv_delete(&note_key(&owner));
+                self.rt.kv_delete(&alive_key(&owner));
             }
             self.cancel_pending(state, id, base);
             Ok(())
@@ -154,42 +117,6 @@ impl Hub {
         .await?;
         self.flush();
         Ok(())
-    }
-
-    /// Takes out the clocks that ran out; while their end is written, a load does not start them again.
-    pub(in crate::hub) fn take_expired(&self, now: u64) -> Vec<Owner> {
-        let mut state = self.state();
-        let expired = state.liveness.take_expired(now);
-        let owners = expired.iter().map(|(owner, _)| owner.clone()).collect();
-        state.ending.extend(expired);
-        owners
-    }
-
-    /// Ends what gave no sign of life in time. What can't be read now gets another clock, and is tried again.
-    pub(in crate::hub) async fn end_lives(self: &Arc<Self>, expired: Vec<Owner>) {
-        for owner in expired {
-            let loaded = match &owner {
-                Owner::Session(id) => self.load_session(id).await,
-                Owner::Machine(id) => self.load_machine(id).await,
-            };
-            // A sign of life may have come while the database was asked.
-            let back = {
-                let mut state = self.state();
-                state.ending.remove(&owner);
-                state.liveness.is_running(&owner)
-            };
-            let ended = match (&owner, loaded) {
-                (_, Ok(())) if back => Ok(()),
-                (Owner::Session(id), Ok(())) => self.session_ended(id).await,
-                (Owner::Machine(id), Ok(())) => self.machine_ended(id).await,
-                (_, Err(error)) => Err(error),
-            };
-            match ended {
-                Ok(()) => {}
-                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.kv_delete(&note_key(&owner)),
-                Err(_) => self.sign(&mut self.state(), owner, None),
-            }
-        }
     }
 }
 

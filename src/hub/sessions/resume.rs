@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
+use crate::hub::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::hub::machines::spawn::read_spawned;
 use crate::hub::peers::rpc::RpcError;
 use crate::hub::{Hub, State};
@@ -15,12 +16,6 @@ use crate::model::mode::Flavor;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::Vocabulary;
-
-/// How long a resumed session may take to be active, in milliseconds (PROTOCOL.md "Life cycle and modes").
-const ACTIVE_WITHIN_MS: u64 = 15_000;
-/// For how long a machine's word is believed that it brings a session back, in milliseconds: an agent that takes longer to
-/// start than whoever asked for it waits still finds its session open.
-const EXPECTED_MS: u64 = 600_000;
 
 /// The params of RPC `spawnSession` for a resume.
 #[derive(Serialize)]
@@ -85,10 +80,10 @@ impl Hub {
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
-        self.state().in_flight.expect_reactivation(id, self.rt.now() + EXPECTED_MS);
+        self.state().in_flight.expect_reactivation(id, self.rt.now() + REOPEN_MS);
         let other = spawned.session_id.filter(|spawned| spawned != id);
         let ids = other.into_iter().chain([id.to_owned()]).collect();
-        let active = self.watch(ids, Some(self.rt.now() + ACTIVE_WITHIN_MS)).await?;
+        let active = self.watch(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
         if active != id {
             self.merge(id, &active).await?;
         }
@@ -107,7 +102,7 @@ impl Hub {
             if let Some(id) = ids.iter().find(is_active) {
                 return Ok(id.clone());
             }
-            self.want_alarm(&mut state, deadline);
+            self.request_alarm(&mut state, deadline);
             state.activation_waiters.wait(ids, deadline)
         };
         watched.await.unwrap_or(Err(Error::ResumeFailed))

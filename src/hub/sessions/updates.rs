@@ -12,6 +12,7 @@ use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
+use crate::hub::versioned::{Reply, Updated};
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState};
 use crate::model::completed_request::CompletedRequest;
@@ -97,28 +98,6 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// How a versioned update went; the value is what stands now.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Updated {
-    /// It is noted as this version.
-    Success {
-        /// The version that it has now.
-        version: u64,
-        /// The value that was noted, or null.
-        value: Text,
-    },
-    /// It named another version than this one.
-    Mismatch {
-        /// The version that stands.
-        version: u64,
-        /// The value that stands, or null.
-        value: Text,
-    },
-}
-
-/// An answer to an update is made from how it went.
-pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Effect> + Send + Sync);
-
 /// One of a session's versioned values, and what a CLI is told of it.
 struct Told {
     part: &'static Part,
@@ -188,11 +167,11 @@ impl Hub {
             let version = (told.part.version)(&entry.session);
             let updated = match (told.part.kept)(&entry.session) {
                 _ if version == expected => {
-                    state.check_room_for(bytes)?;
+                    state.check_queue_for(bytes)?;
                     Some(set(&mut state)?)
                 }
                 (value, None) => {
-                    state.check_room()?;
+                    state.check_queue()?;
                     Some(Updated::Mismatch { version, value: (told.text)(entry, value.cloned()) })
                 }
                 (_, Some(_)) => None,
@@ -226,7 +205,7 @@ impl Hub {
         loop {
             self.load_completed(id).await?;
             if let Some(answer) = self.change(id, told.part, answer).await? {
-                self.settle(answer.into_iter().collect(), 0..0);
+                self.run_effects(answer.into_iter().collect(), 0..0);
                 self.flush();
                 return Ok(());
             }
@@ -253,7 +232,7 @@ impl Hub {
                     if completed.is_overfull {
                         state.journal.trim_completed(id);
                     }
-                    state.make_room();
+                    state.evict();
                 }
             }
         }

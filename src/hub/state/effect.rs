@@ -15,61 +15,40 @@ use crate::model::owner::Owner;
 use crate::push::payload::Notification;
 use crate::store::journal::Weigh;
 
-/// What happens once the changes noted before it are durable, or have failed.
+/// What the hub does once a change is durable.
 #[derive(Debug)]
 pub enum Effect {
-    /// A frame for one socket.
-    Reply {
-        /// The socket.
-        conn: ConnId,
-        /// The frame once it is durable.
-        done: Text,
-        /// The frame when it failed.
-        failed: String,
-    },
-    /// An event for web clients; dropped on failure.
+    /// Sends a frame to a CLI, whether or not the change became durable.
+    Send { conn: ConnId, frame: String },
+    /// Answers a CLI: with `done` once the change is durable, else with `failed`.
+    Reply { conn: ConnId, done: Text, failed: String },
+    /// Publishes an event to web clients.
     Publish(Event),
-    /// A frame for the CLIs of a session or machine, save the one that caused it; dropped on failure.
-    Update {
-        /// The session or machine.
-        owner: Owner,
-        /// The socket that caused it.
-        except: Option<ConnId>,
-        /// The frame.
-        frame: Text,
-    },
-    /// A message, for web clients and the CLIs of its session save the one that sent it; dropped on failure. What they
-    /// hear is made only then: till then its text is held once, and an agent's CLI mostly is the only one.
-    Message {
-        /// The id of its session.
-        session: String,
-        /// The socket that sent it; `None` when the web did.
-        except: Option<ConnId>,
-        /// The message.
-        message: Message,
-        /// The seq of the `update` event.
-        number: u64,
-    },
-    /// A notification for somebody who may be away; dropped on failure.
+    /// Sends an update to the owner's CLIs, except the one that caused it.
+    Update { owner: Owner, except: Option<ConnId>, frame: Text },
+    /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
+    /// the effect runs: a message may have 30 MiB, and is held once until then. `number` is the seq of the `update` frame.
+    Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
+    /// Queues a push notification.
     Notify(Notification),
-    /// The notebook may forget the clock of a session or machine that is not active any more.
-    Departed(Owner),
-    /// Somebody who waits.
-    Waiter(oneshot::Sender<Result<(), Error>>),
+    /// Deletes the stored heartbeat of an owner that has ended.
+    Ended(Owner),
+    /// Wakes a caller that waits for the commit.
+    Resolve(oneshot::Sender<Result<(), Error>>),
 }
 
 impl Effect {
-    /// Whether web clients are told of it.
+    /// Whether it publishes an event, which takes an event number.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Publish(_) | Self::Message { .. })
     }
 
-    /// What web clients are told.
+    /// Returns the event it publishes.
     pub fn event(&self) -> Option<Cow<'_, Event>> {
         match self {
             Self::Publish(event) => Some(Cow::Borrowed(event)),
             Self::Message { session, message, .. } => Some(Cow::Owned(Event::message_received(session, message))),
-            Self::Reply { .. } | Self::Update { .. } | Self::Notify(_) | Self::Departed(_) | Self::Waiter(_) => None,
+            _ => None,
         }
     }
 }
@@ -77,6 +56,7 @@ impl Effect {
 impl Weigh for Effect {
     fn bytes(&self) -> usize {
         match self {
+            Self::Send { frame, .. } => frame.len(),
             Self::Reply { done, failed, .. } => done.bytes() + failed.len(),
             Self::Publish(event) => event.body.len(),
             Self::Update { frame, .. } => frame.bytes(),
@@ -84,7 +64,7 @@ impl Weigh for Effect {
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::Departed(_) | Self::Waiter(_) => 0,
+            Self::Ended(_) | Self::Resolve(_) => 0,
         }
     }
 }

@@ -9,26 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::limits::MAX_UPLOAD_BYTES;
+use crate::hub::limits::{
+    MAX_FILE_BYTES, MAX_FILE_NAME_CHARS, MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_UPLOAD_BYTES,
+    STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS,
+};
 use crate::hub::peers::rpc::{Call, RpcError};
 use crate::hub::ports::{UploadBody, UploadFault};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::fields::read_object;
-
-/// The largest file, in bytes (PROTOCOL.md "Limits": 50 MB).
-pub const MAX_FILE: usize = 50 * 1024 * 1024;
-/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
-const MAX_NAME: usize = 255;
-/// The longest path of an uploaded file, in characters.
-const MAX_PATH: usize = 4_096;
-/// What may stand in a body beside the content, in bytes.
-pub const MAX_REST: usize = 64 * 1024;
-/// How much a client has to send in [`STALL_MS`], in bytes: one that stands still keeps others from the room.
-pub const STALL_BYTES: u64 = 64 * 1024;
-/// How long it may take for that, in milliseconds.
-pub const STALL_MS: u64 = 15_000;
-/// What a CLI's connection is taken to carry, in bytes a millisecond (2 Mbit/s): a large file gets more time than a call.
-const BYTES_PER_MS: u64 = 256;
 
 /// The body of an upload; `content` is an empty string, since the content stays outside.
 #[derive(Deserialize)]
@@ -89,7 +78,7 @@ impl Hub {
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
-        let limit = self.config.rpc_timeout_ms + slot.bytes / BYTES_PER_MS;
+        let limit = self.config.rpc_timeout_ms + slot.bytes / UPLOAD_BYTES_PER_MS;
         let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
@@ -98,7 +87,7 @@ impl Hub {
 
     /// Has the session's CLI delete an uploaded file; answers what it answered, as JSON text.
     pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
-        check_length("path", path, MAX_PATH)?;
+        check_length("path", path, MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = serde_json::to_string(&DeleteParams { path }).unwrap_or_default();
         self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(failed)
@@ -120,8 +109,8 @@ impl Hub {
 
 impl Upload {
     fn check(&self) -> Result<(), Error> {
-        check_length("filename", &self.filename, MAX_NAME)?;
-        check_length("mimeType", &self.mime_type, MAX_NAME)
+        check_length("filename", &self.filename, MAX_FILE_NAME_CHARS)?;
+        check_length("mimeType", &self.mime_type, MAX_FILE_NAME_CHARS)
     }
 
     /// The frame of the call, cut in two where the content belongs. ASCII, so that with the content, which is ASCII too, it
@@ -168,14 +157,18 @@ fn failed(error: RpcError) -> Error {
 impl From<UploadFault> for Error {
     fn from(fault: UploadFault) -> Self {
         match fault {
-            UploadFault::TooLarge => Self::TooLarge { what: "file", limit: MAX_FILE },
-            UploadFault::RestTooLarge => Self::TooLarge { what: "body beside its `content`", limit: MAX_REST },
+            UploadFault::TooLarge => Self::TooLarge { what: "file", limit: MAX_FILE_BYTES },
+            UploadFault::RestTooLarge => {
+                Self::TooLarge { what: "body beside its `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
+            }
             UploadFault::BadBase64 => {
                 Self::field("content", "Field `content` must be base64 with padding: A-Z a-z 0-9 + / and = at its end.")
             }
             UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
             UploadFault::Broken => Self::InvalidBody("It broke off before its end.".into()),
-            UploadFault::Stalled => Self::UploadStalled { kib: STALL_BYTES / 1024, seconds: STALL_MS / 1000 },
+            UploadFault::Stalled => {
+                Self::UploadStalled { kib: MIN_UPLOAD_BYTES / 1024, seconds: STALL_TIMEOUT_MS / 1000 }
+            }
         }
     }
 }

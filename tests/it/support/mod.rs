@@ -51,7 +51,7 @@ pub const SECRET: &str = "secret";
 /// How long a CLI may take to answer a call.
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
 /// How long a CLI that was there a moment ago is waited for.
-pub const GRACE_MS: u64 = 2_000;
+pub const RECONNECT_GRACE_MS: u64 = 2_000;
 
 /// Returns when no task has anything left to do.
 pub async fn quiet() {

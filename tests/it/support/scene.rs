@@ -1,7 +1,7 @@
 //! A namespace in which a route would do what it is for, and its neighbour; and everything that can be wrong there.
 
 use serde_json::{Value, json};
-use session_gateway_hub::hub::commit::MAX_WAITING_BYTES;
+use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
 
@@ -246,7 +246,7 @@ impl Scene {
     async fn fill_journal(&mut self) {
         self.world.db.hold(On::Writes);
         // Each waits twice: as its row, and to be told of.
-        for _ in 0..=MAX_WAITING_BYTES / 2_000_000 {
+        for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
             quiet().await;
         }

@@ -1,0 +1,96 @@
+//! The object's one alarm: set to the earliest deadline of all components, and what is due when it fires.
+
+use std::sync::{Arc, Weak};
+
+use super::events::log::EventLog;
+use super::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use super::storage_keys::LAST_BEAT;
+use super::{Hub, State};
+
+impl Hub {
+    /// Sets the alarm for the earliest deadline.
+    pub(super) fn arm(&self) {
+        let mut state = self.state();
+        let next = state.next_deadline();
+        self.request_alarm(&mut state, next);
+    }
+
+    /// Sets the alarm unless an earlier one is set.
+    pub(super) fn request_alarm(&self, state: &mut State, at: Option<u64>) {
+        // The runtime drops an alarm in the past that is set while one is being handled (measured).
+        let at = at.map(|at| at.max(self.rt.now() + 1));
+        let Some(at) = at.filter(|at| state.schedule.request_alarm(*at)) else { return };
+        let (set, hub) = (self.rt.set_alarm(at), Weak::clone(&self.this));
+        self.rt.spawn(Box::pin(async move {
+            if !set.await
+                && let Some(hub) = hub.upgrade()
+            {
+                hub.retry_alarm(at).await;
+            }
+        }));
+    }
+
+    async fn retry_alarm(&self, at: u64) {
+        self.state().schedule.alarm_failed(at);
+        self.rt.sleep(ALARM_RETRY_MS).await;
+        self.arm();
+    }
+
+    /// Handles the alarm: does everything that is due, and sets the next alarm.
+    pub fn on_alarm(self: &Arc<Self>) {
+        let now = self.rt.now();
+        let (beats, is_idle) = {
+            let mut state = self.state();
+            (state.schedule.on_alarm(now), state.is_idle())
+        };
+        if !is_idle {
+            self.rt.kv_put(LAST_BEAT, &now.to_string());
+        }
+        self.state().rpc.expire(now);
+        self.expire_watches(now);
+        self.expire_opening(now);
+        if beats.ping {
+            self.ping_clis();
+        }
+        if beats.heartbeat {
+            self.send_heartbeats();
+            self.resolve_uncertain_commits();
+            // After the heartbeat, which tells a client with an expired token the id to resume from.
+            self.close_expired(now);
+        }
+        self.stop_expired_log(now);
+        self.send_due(now);
+        let expired = self.take_expired(now);
+        if !expired.is_empty() {
+            // In a task: a slow database must not delay the next beats.
+            let hub = Arc::clone(self);
+            self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
+        }
+        self.arm();
+    }
+
+    /// Starts heartbeats and pings with the first client. Beats of the time before it are skipped.
+    pub(super) fn begin_beats(&self, state: &mut State) {
+        if state.is_idle() {
+            let now = self.rt.now();
+            state.schedule.skip_ticks(now);
+            self.rt.kv_put(LAST_BEAT, &now.to_string());
+        }
+    }
+}
+
+impl State {
+    fn next_deadline(&self) -> Option<u64> {
+        let deadlines = [
+            self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
+            self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
+            self.connections.silent().map(|(_, opening)| opening.since + CONNECT_TIMEOUT_MS).min(),
+            self.log.as_ref().and_then(EventLog::ends_at),
+            self.push.queue.next_deadline(),
+            self.rpc.next_deadline(),
+            self.liveness.next_deadline(),
+            self.activation_waiters.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,80 @@
+//! RPC calls to CLIs. A method whose CLI lost its connection is waited for, up to [`RECONNECT_GRACE_MS`].
+
+use futures::channel::oneshot;
+use futures::future::BoxFuture;
+
+use super::Hub;
+use super::limits::RECONNECT_GRACE_MS;
+use super::peers::rpc::{Answer, Call, Rpc, RpcError};
+use crate::model::method::Method;
+use crate::model::owner::Owner;
+use crate::wire::socketio::MAX_ACK_ID;
+
+impl Hub {
+    /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
+    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> Answer {
+        self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
+    }
+
+    /// Calls a method with a timeout of its own.
+    pub fn call_within<'a>(
+        &'a self,
+        owner: &'a Owner,
+        method: Method,
+        params: &'a str,
+        timeout_ms: u64,
+    ) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let call = self.open_call(owner, method, timeout_ms).await?;
+            self.send_answer(&mut self.state(), call.conn, &call.frame(params));
+            call.answered().await
+        })
+    }
+
+    /// Opens a call, which the caller sends.
+    pub(super) async fn open_call(&self, owner: &Owner, method: Method, timeout_ms: u64) -> Result<Call, RpcError> {
+        let deadline = self.rt.now() + timeout_ms;
+        let reconnect_deadline = deadline.min(self.rt.now() + RECONNECT_GRACE_MS);
+        loop {
+            let reconnected = match self.try_call(owner, method, deadline, reconnect_deadline) {
+                Ok(call) => return Ok(call),
+                Err(Some(reconnected)) => reconnected.await,
+                Err(None) => Err(oneshot::Canceled),
+            };
+            reconnected.map_err(|_| RpcError::NoHandler(method.as_str().to_owned()))?;
+        }
+    }
+
+    /// Opens a call. The error resolves when the CLI has reconnected; it is `None` when no CLI is expected to.
+    fn try_call(
+        &self,
+        owner: &Owner,
+        method: Method,
+        deadline: u64,
+        reconnect_deadline: u64,
+    ) -> Result<Call, Option<oneshot::Receiver<()>>> {
+        let mut state = self.state();
+        let ack = self.generate_ack_id(&state.rpc);
+        if let Some(call) = state.rpc.call(owner, method.as_str(), ack, deadline) {
+            self.request_alarm(&mut state, Some(deadline));
+            return Ok(call);
+        }
+        // A CLI that ended its session does not reconnect.
+        if !state.liveness.is_running(owner) {
+            return Err(None);
+        }
+        let reconnected = state.rpc.grace.wait(owner, method.as_str(), self.rt.now(), reconnect_deadline);
+        self.request_alarm(&mut state, reconnected.is_some().then_some(reconnect_deadline));
+        Err(reconnected)
+    }
+
+    // Random, so that a late answer from before a restart never matches a new call.
+    fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
+        loop {
+            let ack = u64::from_be_bytes(self.unique_bytes()) & MAX_ACK_ID;
+            if !rpc.is_pending(ack) {
+                return ack;
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Keys of the object's own key-value storage, which survives hibernation and restarts. `push` and `events` keep the keys
+//! of their own entries beside the code that reads them.
+
+use crate::model::owner::Owner;
+
+/// The namespace's name: an alarm wakes the object without it.
+pub const NAMESPACE: &str = "namespace";
+/// Until when heartbeats and pings were sent, in Unix milliseconds.
+pub const LAST_BEAT: &str = "beaten";
+/// The current epoch of the database's fence ([`crate::store::fence`]).
+pub const EPOCH: &str = "epoch";
+/// Prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
+pub const ALIVE: &str = "alive:";
+
+/// Returns the key of an active owner.
+pub fn alive_key(owner: &Owner) -> String {
+    match owner {
+        Owner::Session(id) => format!("{ALIVE}s:{id}"),
+        Owner::Machine(id) => format!("{ALIVE}m:{id}"),
+    }
+}
+
+/// Returns the owner of an [`alive_key`].
+pub fn alive_owner(key: &str) -> Option<Owner> {
+    let (kind, id) = key.strip_prefix(ALIVE)?.split_once(':')?;
+    match kind {
+        "s" => Some(Owner::Session(id.to_owned())),
+        "m" => Some(Owner::Machine(id.to_owned())),
+        _ => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! Restoring a hub when its object starts: after hibernation, a deploy or a crash.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::events::numbering::EventNumbers;
+use super::limits::MAX_RESPONSE_BYTES;
+use super::peers::connections::{Connections, Peer};
+use super::ports::{ConnId, Runtime};
+use super::push::state::{KEY_PREFIX, PushState};
+use super::state::liveness::Liveness;
+use super::state::schedule::Schedule;
+use super::storage_keys::{ALIVE, EPOCH, LAST_BEAT, NAMESPACE, alive_owner};
+use super::{Config, Hub, State};
+use crate::store::Database;
+use crate::store::fence::{Epoch, Fenced};
+use crate::store::response_budget::ResponseBudget;
+
+impl Hub {
+    /// Restores the hub from the sockets' attachments and the object's storage.
+    pub fn wake(
+        config: Config,
+        db: Arc<dyn Database>,
+        rt: Arc<dyn Runtime>,
+        sockets: Vec<(ConnId, String)>,
+    ) -> Arc<Self> {
+        let now = rt.now();
+        let mut state = State::restore(&config, &*rt, now);
+        state.restore_sockets(&config, &*rt, sockets, now);
+        state.restore_heartbeats(&*rt, now);
+        let db = fence(&config, db, &rt, &state, now);
+        let hub = Arc::new_cyclic(|this| Self {
+            config,
+            db,
+            rt,
+            state: Mutex::new(state),
+            // Above every id that an earlier instance used.
+            next_id: AtomicU64::new(now << 12),
+            large_reads: futures::lock::Mutex::default(),
+            response_budget: ResponseBudget::new(MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES),
+            this: Weak::clone(this),
+        });
+        hub.restore_event_log();
+        // In a task: an alarm that woke the object is handled first and sets the next one, and each setting is a write.
+        let woken = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { woken.arm() }));
+        hub
+    }
+}
+
+/// Returns the fenced database. Hibernation keeps the epoch: no batch was in flight. Any other wake may follow an instance
+/// whose last batch is still on its way, and begins a new epoch.
+fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &State, now: u64) -> Fenced {
+    // A restart disconnects all sockets, so their presence shows hibernation.
+    let hibernated = !state.is_idle() && !rt.was_interrupted();
+    let stored = rt.kv_list(EPOCH).pop().map(|(_, value)| value);
+    let epoch = Epoch::of_wake(stored.as_deref(), hibernated, now);
+    let storage = Arc::clone(rt);
+    let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.note()));
+    if stored.is_some() && !hibernated {
+        // Without this, an instance that wakes from the next hibernation would continue in the earlier epoch.
+        persist(epoch);
+    }
+    Fenced::new(db, config.namespace.clone(), epoch, persist)
+}
+
+impl State {
+    fn restore(config: &Config, rt: &dyn Runtime, now: u64) -> Self {
+        let last_beat = rt.kv_list(LAST_BEAT).pop().and_then(|(_, at)| at.parse().ok());
+        Self {
+            connections: Connections::default(),
+            frame_bytes: 0,
+            rpc: Default::default(),
+            liveness: Liveness::default(),
+            event_numbers: EventNumbers::new(&config.namespace, now),
+            log: None,
+            schedule: Schedule::new(last_beat.unwrap_or(now)),
+            cache: Default::default(),
+            journal: Default::default(),
+            namespace_stored: !rt.kv_list(NAMESPACE).is_empty(),
+            activation_waiters: Default::default(),
+            in_flight: Default::default(),
+            upload_slots: Default::default(),
+            reminders: Default::default(),
+            push: PushState::restore(rt.kv_list(KEY_PREFIX)),
+            ending: HashMap::new(),
+        }
+    }
+
+    fn restore_sockets(&mut self, config: &Config, rt: &dyn Runtime, sockets: Vec<(ConnId, String)>, now: u64) {
+        for (conn, attachment) in sockets {
+            let Ok(peer) = serde_json::from_str(&attachment) else {
+                // An attachment of another version: the client reconnects.
+                rt.close(conn, 1012, "Please reconnect");
+                continue;
+            };
+            if let Peer::Cli(cli) = &peer {
+                for name in &cli.methods {
+                    if let Some((owner, method)) = cli.scope(name, &config.vocabulary) {
+                        self.rpc.register(owner, method, name, conn, now);
+                    }
+                }
+            }
+            self.connections.put(conn, peer);
+        }
+    }
+
+    fn restore_heartbeats(&mut self, rt: &dyn Runtime, now: u64) {
+        for (key, value) in rt.kv_list(ALIVE) {
+            let Some(owner) = alive_owner(&key) else { continue };
+            let heartbeats = self.connections.clis().filter_map(|(_, connection)| match &connection.peer {
+                Peer::Cli(cli) => cli.alive_at(&owner),
+                _ => None,
+            });
+            // The last heartbeat is in the socket's attachment while it is connected, and in the storage afterwards.
+            // With neither, all sockets were lost at once: a reconnecting CLI gets one full timeout, counted from now.
+            let disconnected_at = value.parse().ok();
+            let last_heartbeat = heartbeats.max().or(disconnected_at);
+            if last_heartbeat.is_none() {
+                rt.kv_put(&key, &now.to_string());
+            }
+            if self.connections.of(&owner).is_empty() {
+                self.rpc.grace.cut_off(owner.clone(), disconnected_at, now);
+            }
+            let is_stored = disconnected_at.is_some() || last_heartbeat.is_none();
+            self.liveness.restore(owner, last_heartbeat, now, is_stored);
+        }
+    }
+}
