@@ -48,7 +48,7 @@ impl Hub {
                 }
             }
         }
-        self.persist_last_event_seq(&mut state);
+        self.persist_last_published(&mut state);
         if has_ended {
             state.evict();
         }

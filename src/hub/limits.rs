@@ -157,9 +157,9 @@ pub const MAX_UPLOADS_OF_SESSION: usize = 16;
 
 /// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL.md "Events for web clients").
 pub const LOG_RETENTION_MS: u64 = 600_000;
-/// The log retains at least this many events, unless fewer have [`RETAINED_BYTES`].
+/// The log retains at least the last [`RETAINED_EVENTS`] or [`RETAINED_BYTES`], whichever is reached first.
 pub const RETAINED_EVENTS: usize = 1_000;
-/// The log retains at least this many bytes of events, unless fewer are [`RETAINED_EVENTS`].
+/// See [`RETAINED_EVENTS`].
 pub const RETAINED_BYTES: usize = 2_000_000;
 /// The largest logged event, in bytes. With its number and audience it fits a parameter of a D1 statement (2 MB).
 pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
@@ -171,21 +171,21 @@ pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
 pub const PUSH_DEBOUNCE_MS: u64 = 500;
 /// How long after a `Ready` notification further ones of its session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
-/// The most queued notifications.
+/// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
-/// The most attempts to send a notification to one subscriber, and to read the database for it.
+/// How often the hub tries to send a notification to one subscriber, and to read the database for it.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
 pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
-/// How many errors a queued notification stores: of this many subscribers that failed and this many that are retried. With
+/// How many errors a queued notification stores, each of subscribers that failed and of subscribers that are retried. With
 /// 1,000 subscribers it must fit a value of the key-value storage (2 MB).
 pub const MAX_PUSH_FAILURES: usize = 10;
-/// The most requests of a namespace to push services in flight. The platform opens at most six connections of an object at
+/// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
 pub const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// The most requests in flight to one push service, so that an unresponsive one leaves slots to the others.
+/// How many of them go to one push service, so that an unresponsive one leaves slots to the others.
 pub const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
-/// The most push messages of a namespace in a minute. Each costs a millisecond or two of a thread that other namespaces may
+/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
 /// share, and goes to a URL that a client chose.
 pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 /// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event of an object to 50 outgoing

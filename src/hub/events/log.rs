@@ -1,8 +1,8 @@
 //! The log of recent events, from which a reconnecting web client receives what it missed.
 //!
 //! A row in the database holds the events of one batch, as text, and the number of the event before them, so that a missing
-//! row is noticed. Memory holds the events that were published since the hub woke; earlier ones are read from the database
-//! when a client needs them.
+//! row is noticed. Where events are not in the log, because one was too large or rows are missing, there is a gap, across
+//! which no client can resume. Memory holds the events since the hub woke; earlier ones are read when a client needs them.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::hub::limits::{LOG_RETENTION_MS, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTE
 use crate::model::event::{Audience, Event};
 use crate::store::events::EventsRow;
 
-/// The key of the [`LogHead`] in the key-value storage.
+/// The key of [`LogHead::encode`] in the key-value storage.
 pub const HEAD_KEY: &str = "events";
 
 /// The largest row with more than one event, in bytes. The log is trimmed by whole rows.
@@ -27,13 +27,11 @@ const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 /// Whether events are logged, as stored in the key-value storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogHead {
-    /// Events are logged.
     On(LogSpan),
-    /// Events are not logged. The numbers of all events in earlier logs are up to this one.
+    /// With a number that is greater than those of all events logged before.
     Off(u64),
 }
 
-/// The span of time in which events are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSpan {
     /// Events up to this number are not in the log.
@@ -43,7 +41,6 @@ pub struct LogSpan {
 }
 
 impl LogHead {
-    /// The head as text, for the key-value storage.
     pub fn encode(&self) -> String {
         match self {
             Self::On(LogSpan { start, idle_since: None }) => format!("on {start}"),
@@ -52,7 +49,7 @@ impl LogHead {
         }
     }
 
-    /// Parses what [`encode`](Self::encode) returned; `None` when the text is malformed.
+    /// Parses the text of [`encode`](Self::encode).
     pub fn decode(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         match *words.as_slice() {
@@ -69,9 +66,9 @@ impl LogHead {
 /// What must be read from the database before further events are published or logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingRead {
-    /// The number of the last logged event: no web client is connected that might have missed it.
+    /// The number of the last logged event. No web client is connected that might have missed it.
     LastNumber,
-    /// The rows after this number: connected web clients have received all events up to it, but perhaps no later ones.
+    /// The rows after this number. Connected web clients have received all events up to it, but perhaps no later ones.
     RowsAfter(u64),
 }
 
@@ -79,15 +76,14 @@ pub enum PendingRead {
 #[derive(Debug)]
 pub struct EventLog {
     span: LogSpan,
-    /// The events in memory with their numbers, in order.
+    /// With their numbers, in order.
     events: VecDeque<(u64, Event)>,
-    /// The bytes of the events in memory.
+    /// The sum over `events`.
     bytes: usize,
-    /// Events up to this number are not in memory.
+    /// Events up to this number are not in `events`.
     floor: u64,
     /// Whether the database may have events up to `floor`.
     has_older_rows: bool,
-    /// The number of the last logged event.
     last_number: u64,
     pending_read: Option<PendingRead>,
     /// Counts [`mark_uncertain`](Self::mark_uncertain): a read that began before the last one is outdated.
@@ -97,7 +93,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// An empty log for the events after `start`. A web client is connected.
+    /// Creates a log for events after `start`. A web client must be connected.
     pub fn new(start: u64) -> Self {
         Self {
             span: LogSpan { start, idle_since: None },
@@ -113,8 +109,8 @@ impl EventLog {
         }
     }
 
-    /// The log after a sleep or restart. `last_published` is the number of the last event that was published to the web
-    /// clients that are still connected; `None` when there are none.
+    /// Restores the log after a sleep or restart. `last_published` is the number of the last event that was published to the
+    /// web clients that are still connected; `None` if there are none.
     pub fn restore(span: LogSpan, last_published: Option<u64>) -> Self {
         let last_number = last_published.unwrap_or_default().max(span.start);
         let pending_read = last_published.map_or(PendingRead::LastNumber, |_| PendingRead::RowsAfter(last_number));
@@ -123,7 +119,7 @@ impl EventLog {
             has_older_rows: last_number > span.start,
             last_number,
             pending_read: Some(pending_read),
-            // The size of the log is unknown: the next rows trim it.
+            // Trims the log with the next rows, because its size is unknown.
             events_since_trim: TRIM_EVENTS,
             bytes_since_trim: TRIM_BYTES,
             span: span.clone(),
@@ -131,17 +127,16 @@ impl EventLog {
         }
     }
 
-    /// The span of time in which events are logged.
     pub fn span(&self) -> &LogSpan {
         &self.span
     }
 
-    /// Records that a web client is connected. Returns whether that changes the span.
+    /// Records that a web client is connected. Returns whether the span has changed.
     pub fn set_in_use(&mut self) -> bool {
         self.span.idle_since.take().is_some()
     }
 
-    /// Records that no web client is connected. Returns whether that changes the span.
+    /// Records that no web client is connected. Returns whether the span has changed.
     pub fn set_idle(&mut self, now: u64) -> bool {
         let changes = self.span.idle_since.is_none();
         self.span.idle_since.get_or_insert(now);
@@ -182,7 +177,7 @@ impl EventLog {
         self.has_older_rows = self.last_number > self.span.start;
     }
 
-    /// Decodes the row after the last logged event. Returns `None` when a row in between is missing, or when the row is a gap.
+    /// Decodes the row after the last logged event. Returns `None` if there is a gap before it, or if it is one.
     pub fn decode_next(&self, row: &EventsRow) -> Option<Vec<(u64, Event)>> {
         decode(&row.body).filter(|events| row.floor == self.last_number && !events.is_empty())
     }
@@ -206,12 +201,12 @@ impl EventLog {
         rows.finished.into()
     }
 
-    /// A row that marks a gap up to `number`: clients cannot resume from before it.
+    /// Returns a row without events, which marks a gap up to `number`.
     pub fn gap_row(&self, number: u64) -> EventsRow {
         EventsRow { last: number, ..EventsRow::after(self.last_number) }
     }
 
-    /// Counts rows that are written. Returns whether old rows are to be deleted with them.
+    /// Counts rows that are written. Returns whether old rows must be deleted with them.
     pub fn is_trim_due(&mut self, rows: &[EventsRow]) -> bool {
         self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
         self.bytes_since_trim += rows.iter().map(|row| row.body.len()).sum::<usize>();
@@ -255,20 +250,19 @@ impl EventLog {
         (self.bytes, self.floor, self.has_older_rows, self.last_number) = (0, number, false, number);
     }
 
-    /// Whether memory holds every event after `number`, and `number` is that of a logged event. A number may be unknown
-    /// because the database was restored to an earlier moment.
+    /// Whether the event with this number is known, and every event after it is in memory. It may be unknown if the database was
+    /// restored to an earlier moment.
     pub fn can_resume_from(&self, number: u64) -> bool {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
 
-    /// Which rows must be loaded before a client can resume from `number`: those after the first returned number, up to the
-    /// second.
+    /// Returns which rows a client needs to resume from `number`: those after the first number, up to the second.
     pub fn rows_to_load(&self, number: u64) -> Option<(u64, u64)> {
         let is_older = self.has_older_rows && (self.span.start..self.floor).contains(&number);
         is_older.then_some((self.span.start, self.floor))
     }
 
-    /// Adds rows from before the events in memory, oldest first. They are outdated unless memory still begins after `up_to`.
+    /// Inserts the rows up to `up_to`, oldest first, before the events in memory. Does nothing if these were inserted already.
     pub fn insert_loaded(&mut self, up_to: u64, rows: Vec<EventsRow>) {
         if !self.has_older_rows || self.floor != up_to {
             return;
@@ -276,7 +270,7 @@ impl EventLog {
         self.has_older_rows = false;
         for row in rows.into_iter().rev() {
             let Some(events) = decode(&row.body).filter(|events| row.last == self.floor && !events.is_empty()) else {
-                // A gap, a missing row, or one that was committed late and not published.
+                // A gap, or a row that was committed late and not published.
                 self.floor = self.floor.max(row.last);
                 return;
             };
@@ -286,7 +280,6 @@ impl EventLog {
         }
     }
 
-    /// The events in memory after a number.
     pub fn events_after(&self, number: u64) -> impl Iterator<Item = &(u64, Event)> {
         self.events.iter().filter(move |(known, _)| *known > number)
     }

@@ -21,7 +21,7 @@ pub struct EventNumbers {
 }
 
 impl EventNumbers {
-    /// The numbers of a namespace without events. Times are in Unix milliseconds.
+    /// `now` is in Unix milliseconds, here and below.
     pub fn new(namespace: &Namespace, now: u64) -> Self {
         let digest = Sha256::digest(namespace.as_ref().as_bytes());
         let id_prefix = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -29,13 +29,13 @@ impl EventNumbers {
         Self { id_prefix, last_allocated: last, last_reserved: last, last_published: last }
     }
 
-    /// Sets the number of the last published event. Later numbers are greater.
+    /// Sets the number of the last published event. Numbers continue after it.
     pub fn continue_after(&mut self, number: u64) {
         self.last_allocated = self.last_allocated.max(number);
         (self.last_reserved, self.last_published) = (number, number);
     }
 
-    /// Allocates a number that no event gets.
+    /// Allocates a number that is not that of an event.
     pub fn allocate(&mut self, now: u64) -> u64 {
         self.last_allocated = (self.last_allocated + 1).max(now * 1000);
         self.last_allocated
@@ -61,7 +61,6 @@ impl EventNumbers {
         self.last_reserved = self.last_published;
     }
 
-    /// The number of the last published event.
     pub fn last_published(&self) -> u64 {
         self.last_published
     }

@@ -1,6 +1,6 @@
 //! Logs events with their changes, publishes them once these are durable, and loads them for web clients that reconnect.
 //!
-//! An event without a change in the database, such as a sign of life, has no number of its own and is not logged. Like a
+//! An event without a change in the database, such as a repeated keep-alive, has no number of its own and is not logged. Like a
 //! heartbeat, it is sent with the id of the event before it.
 
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Hub {
         }
     }
 
-    /// Logs events from now on, because a web client connects.
+    /// Starts the log, unless it is on, because a web client connects.
     pub(in crate::hub) fn start_logging(&self, state: &mut State) {
         // The events of a batch in flight are not in the log.
         let start = state.event_numbers.last_reserved();
@@ -51,10 +51,10 @@ impl Hub {
         }
     }
 
-    /// Called after a web client disconnected. If it was the last one, the log ends after a while.
+    /// Schedules the end of the log if the web client that disconnected was the last one.
     pub(in crate::hub) fn stop_logging_later(&self, state: &mut State) {
         if state.connections.subscriptions().next().is_some() {
-            return self.persist_last_event_seq(state);
+            return self.persist_last_published(state);
         }
         let now = self.rt.now();
         let Some(log) = &mut state.log else { return };
@@ -72,7 +72,7 @@ impl Hub {
             return;
         }
         state.log = None;
-        // Between this log and the next one, which may start before the rows of this one are deleted.
+        // Separates this log from the next one, which may start before the rows of this one are deleted.
         let last = state.event_numbers.allocate(now);
         self.rt.kv_put(HEAD_KEY, &LogHead::Off(last).encode());
         let Some(hub) = self.this.upgrade() else { return };
@@ -106,8 +106,8 @@ impl Hub {
         Ok(numbers)
     }
 
-    /// Adds a gap to the log, with a batch after which clients cannot resume from earlier events. Returns the number of the
-    /// batch's own event and the last number in the gap.
+    /// Adds a gap to the log with a batch that makes earlier events useless. Returns the number for an event of the batch, and
+    /// the last number in the gap.
     pub(in crate::hub) async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
         self.sync_event_log().await?;
         let mut state = self.state();
@@ -134,7 +134,7 @@ impl Hub {
         if let Some(number) = number {
             state.event_numbers.set_published(number);
         }
-        // Without a log, no web client is connected.
+        // If there is no log, no web client is connected.
         if state.log.is_none() {
             return;
         }
@@ -147,7 +147,7 @@ impl Hub {
 
     /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
     /// but not its sockets, it knows which events the connected clients have received.
-    pub(in crate::hub) fn persist_last_event_seq(&self, state: &mut State) {
+    pub(in crate::hub) fn persist_last_published(&self, state: &mut State) {
         let told = state.event_numbers.last_published();
         let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
         if let Some((conn, first)) = first.filter(|(_, first)| first.told != told) {
@@ -155,7 +155,7 @@ impl Hub {
         }
     }
 
-    /// Withdraws the events of a batch that failed. If it may have been committed all the same, the database is asked.
+    /// Withdraws the events of a batch that failed. If it may have been committed, reads the log to find out.
     pub(in crate::hub) async fn handle_failed_batch(&self, error: &DbError) {
         {
             let mut state = self.state();
@@ -174,11 +174,11 @@ impl Hub {
                 None => {}
             }
         }
-        // On failure, the next batch, reconnecting client or heartbeat tries again.
+        // If it fails, the next batch, the next client or the next heartbeat repeats it.
         let _ = self.sync_event_log().await;
     }
 
-    /// Reads the log again if an uncertain commit has not been resolved.
+    /// Reads the log again if a commit is still uncertain.
     pub(in crate::hub) fn resolve_uncertain_commits(&self) {
         if self.state().log.as_ref().is_some_and(EventLog::is_uncertain)
             && let Some(hub) = self.this.upgrade()
@@ -216,7 +216,7 @@ impl Hub {
         }
     }
 
-    /// Publishes the events of a row, or the gap if they are not in it.
+    /// Publishes the events of a row, or that there is a gap.
     fn publish_row(&self, state: &mut State, row: &EventsRow) {
         let Some(log) = &mut state.log else { return };
         match log.decode_next(row) {
@@ -229,7 +229,7 @@ impl Hub {
                 self.send_gap_notice(state);
             }
         }
-        self.persist_last_event_seq(state);
+        self.persist_last_published(state);
     }
 
     /// Loads the events after `last_event_id` that are still in the log. Call it before [`subscribe`](Self::subscribe).
@@ -252,7 +252,7 @@ impl Hub {
 }
 
 impl State {
-    /// The number of a web client's last event, if memory holds every event after it.
+    /// Returns the number of a web client's last event if every event after it is in memory.
     pub(in crate::hub) fn resume_point(&self, last_event_id: &str) -> Option<u64> {
         let number = self.event_numbers.parse_id(last_event_id)?;
         self.log.as_ref()?.can_resume_from(number).then_some(number)

@@ -12,7 +12,7 @@ use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::push::payload::Notification;
 
-/// Events that belong to a connection instead of a change.
+/// Events that do not report a change and are not logged.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum ConnectionEvent<'a> {
@@ -65,7 +65,7 @@ impl Hub {
         let missed = state.log.iter().flat_map(|log| log.events_after(from));
         let missed = missed.filter(|(_, event)| subscription.hears(&event.audience));
         let frame = |number, body: &str| state.event_numbers.frame(subscription.format, number, body);
-        // With the id that the client resumes from: a client that disconnects right after it has missed nothing.
+        // Has the id that the client resumes from: if it disconnects right after it, the client has missed nothing.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         self.start_logging(&mut state);
@@ -82,7 +82,7 @@ impl Hub {
         self.broadcast(state, &event.body, |subscription| subscription.hears(&event.audience));
     }
 
-    /// Tells every web client that it has missed events and must read the current state.
+    /// Tells every web client that it has missed events.
     pub(in crate::hub) fn send_gap_notice(&self, state: &mut State) {
         let number = state.event_numbers.last_published();
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
@@ -95,7 +95,7 @@ impl Hub {
         }
     }
 
-    /// Disconnects the web clients whose token has expired.
+    /// Disconnects web clients whose token has expired.
     pub(in crate::hub) fn close_expired(&self, now: u64) {
         let mut state = self.state();
         let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
@@ -112,8 +112,7 @@ impl Hub {
         state.connections.beat();
     }
 
-    /// Sends a notification as a toast to the web clients that a person is looking at, whatever they subscribed to. It is not
-    /// replayed.
+    /// Sends a notification as a toast to all visible web clients.
     pub(in crate::hub) fn send_toast(&self, state: &mut State, notification: &Notification) {
         let (title, url) = (notification.title(), notification.url());
         let Notification { session_id, body, .. } = notification;
@@ -122,7 +121,7 @@ impl Hub {
         self.broadcast(state, &toast, |subscription| subscription.is_watching(now));
     }
 
-    /// Sends an event body, with the id of the last published event, to the web clients that match.
+    /// Sends an event body, with the id of the last published event, to all web clients that match.
     fn broadcast(&self, state: &mut State, body: &str, matches: impl Fn(&Subscription) -> bool) {
         let number = state.event_numbers.last_published();
         for format in [Format::Json, Format::Sse] {

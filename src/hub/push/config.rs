@@ -8,11 +8,11 @@ use crate::push::vapid::VapidKeys;
 pub struct PushConfig {
     /// The VAPID key pair (RFC 8292); without one, the hub generates a pair and stores it in the database.
     pub keys: Option<VapidKeys>,
-    /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the origin under which the client reached the hub.
+    /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the URL at which the client reached the hub.
     pub subject: Option<String>,
     /// Whether endpoints on the local machine are allowed, also over `http`: for development.
     pub insecure: bool,
-    /// The most subscriptions of a namespace. Each one beyond it replaces the oldest.
+    /// The maximum per namespace. A new subscription beyond it replaces the oldest one.
     pub max_subscriptions: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for PushConfig {
     }
 }
 
-/// Parses the variable `PUSH_MAX_SUBSCRIPTIONS`.
+/// Parses the environment variable `PUSH_MAX_SUBSCRIPTIONS`.
 pub fn parse_max_subscriptions(text: Option<&str>) -> Result<u64, String> {
     let Some(text) = text else { return Ok(DEFAULT_PUSH_SUBSCRIPTIONS) };
     let number = text.trim().parse().ok().filter(|number| (1..=1_000).contains(number));

@@ -1,4 +1,5 @@
-//! The delivery of one notification to all its subscribers: who got it, who is retried when, who failed and why.
+//! The delivery of one notification to all subscribers. It takes one or more rounds: each sends the notification to the
+//! targets that are due, and schedules those that failed for a later round.
 
 use std::time::UNIX_EPOCH;
 
@@ -17,27 +18,26 @@ pub const UNSUBSCRIBED: &str = "The browser unsubscribed before it was sent.";
 /// A queued notification and the progress of its delivery, as stored in the key-value storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// What is sent.
     pub notification: Notification,
-    /// When it was queued, in Unix milliseconds.
+    /// In Unix milliseconds, like all times here.
     #[serde(rename = "at")]
     pub created_at: u64,
-    /// The earliest time of the next round, in Unix milliseconds.
+    /// The earliest time of the next round.
     #[serde(rename = "due")]
     pub due_at: u64,
-    /// How many rounds in a row ended because the database was unavailable.
+    /// How many rounds in a row failed because the database was unavailable.
     #[serde(default, rename = "unknown")]
     pub failed_rounds: u32,
-    /// The subscribers to whom it is still to be sent; empty before the first round.
+    /// The subscribers to send it to; empty before the first round.
     #[serde(default)]
     pub targets: Vec<Target>,
-    /// How many subscribers' push services accepted it.
+    /// How many subscribers it was sent to successfully.
     #[serde(default, rename = "sent")]
     pub sent_count: u32,
-    /// Why it could not be sent, for the first [`MAX_PUSH_FAILURES`] of those who will not get it.
+    /// The errors of the first [`MAX_PUSH_FAILURES`] subscribers that failed permanently.
     #[serde(default, rename = "failed")]
     pub failures: Vec<Failure>,
-    /// How many more subscribers will not get it.
+    /// How many more subscribers failed permanently.
     #[serde(default, rename = "more_failed")]
     pub unlisted_failures: usize,
     /// Whether a task is sending it. No task survives a restart.
@@ -45,51 +45,46 @@ pub struct Delivery {
     pub in_flight: bool,
 }
 
-/// A subscriber to whom a notification is still to be sent.
+/// A subscriber to whom the notification is still to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The subscription.
     #[serde(rename = "to", alias = "endpoint")]
     pub id: EndpointId,
-    /// When it is sent next, in Unix milliseconds.
     #[serde(rename = "due")]
     pub due_at: u64,
-    /// How often it was sent.
     #[serde(rename = "tries")]
     pub attempts: u32,
     /// Whether the payload is limited to [`SHORT_PAYLOAD_BYTES`] bytes, because it fits or because the push service rejected a
     /// longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
-    /// Why the last attempt failed, for up to [`MAX_PUSH_FAILURES`] targets.
+    /// The error of the last attempt; stored for at most [`MAX_PUSH_FAILURES`] targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Why a subscriber did not get a notification, as shown in the push log.
+/// Why an attempt failed, as shown in the push log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The origin of the push service. The rest of the endpoint is a secret of its subscriber.
+    /// The origin of the push service. The rest of the endpoint is secret.
     pub service: String,
-    /// The status of the response, if there was one.
+    /// `None` if there was no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The error text.
     pub reason: String,
 }
 
 /// The result of an attempt to send a notification to one subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SendResult {
-    /// The push service accepted it.
     Accepted,
-    /// The subscription no longer exists.
+    /// The subscription no longer exists at the push service.
     Gone,
-    /// The push service accepts no payload of this length.
+    /// The payload is too long for the push service.
     TooLong,
-    /// A temporary failure; retried after this many milliseconds, or after the usual delay.
+    /// A temporary failure, with the milliseconds from `Retry-After`.
     Retry(Option<u64>),
-    /// It was not sent because of the namespace's rate limit, and is not counted as an attempt; retried at this time.
+    /// No attempt was made, because the rate limit of the namespace is reached until this time.
     RateLimited(u64),
     /// A permanent failure.
     Rejected,
@@ -119,7 +114,6 @@ fn parse_retry_after(text: &str, now: u64) -> Option<u64> {
 }
 
 impl Delivery {
-    /// A delivery that has not started. Times are in Unix milliseconds.
     pub fn new(notification: Notification, created_at: u64, due_at: u64) -> Self {
         Self {
             notification,
@@ -140,7 +134,7 @@ impl Delivery {
         (!self.in_flight).then_some(first_target.max(self.due_at))
     }
 
-    /// Whether a push service may have accepted it already.
+    /// Whether it was sent to any push service, with whatever result.
     pub fn was_attempted(&self) -> bool {
         self.sent_count > 0 || self.failure_count() > 0 || self.targets.iter().any(|target| target.attempts > 0)
     }
@@ -157,7 +151,6 @@ impl Delivery {
         self.failed_rounds < MAX_PUSH_ATTEMPTS
     }
 
-    /// Sets the subscribers to whom it is to be sent.
     pub fn set_targets(&mut self, subscribers: impl Iterator<Item = EndpointId>, now: u64) {
         let is_short = self.notification.payload(MAX_PAYLOAD_BYTES).len() <= SHORT_PAYLOAD_BYTES;
         let target = |id| Target { id, due_at: now, attempts: 0, is_short, failure: None };
@@ -173,7 +166,7 @@ impl Delivery {
         }
     }
 
-    /// How many subscribers will not get it.
+    /// How many subscribers failed permanently.
     pub fn failure_count(&self) -> usize {
         self.failures.len() + self.unlisted_failures
     }
@@ -190,12 +183,12 @@ impl Delivery {
         self.targets.push(Target { due_at, failure: (stored < MAX_PUSH_FAILURES).then_some(failure), ..target });
     }
 
-    /// Removes and returns the targets that are due. Each comes back with [`record_result`](Self::record_result).
+    /// Removes and returns the targets that are due. [`record_result`](Self::record_result) must follow for each.
     pub fn take_due_targets(&mut self, now: u64) -> Vec<Target> {
         self.targets.extract_if(.., |target| target.due_at <= now).collect()
     }
 
-    /// Records the result of an attempt; `failure` is used unless it was accepted.
+    /// Records the result of an attempt. `failure` is ignored if it was accepted.
     pub fn record_result(&mut self, mut target: Target, result: SendResult, failure: Failure, now: u64) {
         if let SendResult::RateLimited(until) = result {
             return self.retry_at(target, until, failure);

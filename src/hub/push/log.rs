@@ -1,4 +1,4 @@
-//! The log of the latest notifications and their outcomes, for people who did not get one. It is in the key-value storage.
+//! The log of the latest notifications and their outcomes, in the key-value storage. It shows users why they got none.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const ENTRY_PREFIX: &str = "pushed:";
 pub enum DeliveryOutcome {
     /// Its first round has not started, or the database is unavailable.
     Waiting,
-    /// It is retried for some subscribers.
+    /// Some subscribers are retried.
     Sending,
     /// At least one push service accepted it.
     Sent,
@@ -75,7 +75,7 @@ struct Retry<'a> {
 pub struct PushLog(Option<VecDeque<u64>>);
 
 impl PushLog {
-    /// Writes the entry of a notification, in place of an earlier one with this id.
+    /// Writes the entry of a notification, or overwrites it.
     pub fn put(&mut self, rt: &dyn Runtime, id: u64, delivery: &Delivery, outcome: DeliveryOutcome) {
         let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
         let Notification { kind, session_id, request_id, body, .. } = notification;

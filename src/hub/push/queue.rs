@@ -1,4 +1,4 @@
-//! The queue of notifications, with the cooldowns of sessions. The alarm is its clock.
+//! The queue of notifications, and the cooldowns of sessions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,13 +18,8 @@ pub struct Queue {
 /// What [`Queue::enqueue`] did.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EnqueueResult {
-    /// The notification is queued.
-    Queued {
-        /// Its id.
-        id: u64,
-        /// The earlier ones that it replaced, with their ids.
-        replaced: Vec<(u64, Delivery)>,
-    },
+    /// The notification is queued under `id`, in place of the earlier ones in `replaced`.
+    Queued { id: u64, replaced: Vec<(u64, Delivery)> },
     /// It was dropped: its session is in cooldown.
     InCooldown,
     /// It was dropped: the queue is full.
@@ -32,18 +27,18 @@ pub enum EnqueueResult {
 }
 
 impl Queue {
-    /// Restores a stored delivery.
+    /// Adds a delivery that was stored before a sleep or restart.
     pub fn restore(&mut self, id: u64, delivery: Delivery) {
         self.last_id = self.last_id.max(id);
         self.deliveries.insert(id, delivery);
     }
 
-    /// Restores a stored cooldown.
+    /// Adds a cooldown that was stored before a sleep or restart.
     pub fn restore_cooldown(&mut self, session: String, until: u64) {
         self.cooldowns.insert(session, until);
     }
 
-    /// Queues a notification. It replaces earlier ones of its kind and session, as it does in the browser.
+    /// Queues a notification. It replaces an earlier one of its kind and session, as in the browser.
     pub fn enqueue(&mut self, mut notification: Notification, now: u64) -> EnqueueResult {
         if notification.kind == NotificationKind::Ready
             && self.cooldowns.get(&notification.session_id).is_some_and(|until| *until > now)
@@ -60,7 +55,7 @@ impl Queue {
         let mut due_at = if kind == NotificationKind::Permission { now + PUSH_DEBOUNCE_MS } else { now };
         for (_, delivery) in replaced.iter().filter(|(_, delivery)| !delivery.was_attempted()) {
             notification.supersede(&delivery.notification);
-            // Requests in quick succession must not keep delaying the first one.
+            // A series of requests must not keep delaying the first one.
             due_at = due_at.min(delivery.due_at);
         }
         let id = self.next_id(now);
@@ -71,7 +66,7 @@ impl Queue {
         EnqueueResult::Queued { id, replaced }
     }
 
-    /// Allocates an id above all others. A notification that is not queued needs one for its entry in the log.
+    /// Allocates an id greater than all before.
     pub fn next_id(&mut self, now: u64) -> u64 {
         self.last_id = (self.last_id + 1).max(now);
         self.last_id
@@ -103,8 +98,8 @@ impl Queue {
         self.cooldowns.extract_if(|_, until| *until <= now).map(|(session, _)| session).collect()
     }
 
-    /// Counts an attempt for each target, before it is made: a notification that replaces this one meanwhile must not repeat
-    /// its requests. Returns false if this one was replaced, and must not be sent.
+    /// Counts an attempt for each target before it is made, so that a notification that replaces this one during the round does
+    /// not include its requests. Returns false if this one was replaced already, and must not be sent.
     pub fn begin_attempts(&mut self, id: u64, targets: &[Target]) -> bool {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return false };
         let attempted = |target: &Target| Target { attempts: target.attempts + 1, ..target.clone() };
@@ -112,14 +107,13 @@ impl Queue {
         true
     }
 
-    /// Stores a delivery after a round, to wait for the next one. Returns it if it was replaced meanwhile.
+    /// Puts a delivery back after a round. Returns it if it was replaced during the round.
     pub fn put_back(&mut self, id: u64, delivery: Delivery) -> Option<Delivery> {
         let Some(queued) = self.deliveries.get_mut(&id) else { return Some(delivery) };
         *queued = Delivery { in_flight: false, ..delivery };
         None
     }
 
-    /// Removes a finished delivery.
     pub fn remove(&mut self, id: u64) {
         self.deliveries.remove(&id);
     }

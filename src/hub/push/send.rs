@@ -27,9 +27,9 @@ use crate::store::push::PushSubscription;
 /// How long a push service stores a message for a browser that is offline.
 const TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// What a round of a delivery starts with.
+/// What to do with a notification at the start of a round.
 enum Decision {
-    /// The notification is not needed any more, or was shown as a toast.
+    /// It is not needed any more, or was shown as a toast.
     Finish(DeliveryOutcome),
     Send,
     /// The database is unavailable.
@@ -37,7 +37,7 @@ enum Decision {
 }
 
 impl Hub {
-    /// The notification for the permission requests of `state` that are not in the session's current agent state.
+    /// Returns the notification for the permission requests that are new in `state`.
     pub(in crate::hub) fn permission_notification(
         &self,
         session: &Session,
@@ -47,14 +47,14 @@ impl Hub {
         session.active.then(|| notification_for(session, &asked)).flatten()
     }
 
-    /// The notification that the session's agent has finished and waits for input.
+    /// Returns the notification that the session's agent waits for input.
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
         let flavor = session.metadata_fields().flavor();
         let agent = flavor.as_deref().unwrap_or_else(|| self.config.vocabulary.default_agent());
         Notification::ready(&session.id, &session.title(), agent)
     }
 
-    /// Queues a notification, or logs why it is dropped. The change that caused it must be durable.
+    /// Queues a notification, or logs why it is dropped.
     pub(in crate::hub) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
@@ -158,8 +158,8 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent. If requests in it were answered meanwhile, it is changed
-    /// to the last one that was not.
+    /// Decides from the current state whether a notification is sent, and changes it to the last permission request that is
+    /// still pending.
     async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
         match self.load_session(&notification.session_id).await {
             Ok(()) => {}
@@ -223,7 +223,7 @@ impl Hub {
     ) -> (SendResult, Option<u16>, String) {
         // Encryption takes a millisecond or two of the thread: other tasks run in between.
         self.rt.sleep(0).await;
-        // The wait for a slot may have been long: the client may have unsubscribed.
+        // The client may have unsubscribed during the wait for a slot.
         let Ok(subscribers) = self.push_subscribers().await else {
             return (SendResult::Retry(None), None, "The database was unavailable.".into());
         };
@@ -304,7 +304,7 @@ impl Hub {
         self.request_alarm(&mut state, next);
     }
 
-    /// Removes a delivery from the queue and logs its outcome. Its remaining targets do not get it.
+    /// Removes a delivery from the queue and logs its outcome.
     fn finish(&self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
         let mut state = self.state();
         state.push.queue.remove(id);
@@ -313,7 +313,7 @@ impl Hub {
     }
 }
 
-/// The notification for the last of the permission requests; it refers to the earlier ones.
+/// Returns the notification for the last of the requests. It supersedes the others.
 fn notification_for(session: &Session, asked: &[PendingRequest]) -> Option<Notification> {
     let title = session.title();
     let for_one = |PendingRequest { id, tool }: &PendingRequest| {

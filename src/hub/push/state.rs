@@ -1,23 +1,22 @@
-//! The state of web push in memory, and the keys under which it is stored in the key-value storage.
+//! The state of web push, and its keys in the key-value storage.
 
 use crate::hub::push::log::PushLog;
 use crate::hub::push::queue::Queue;
 use crate::hub::push::subscribers::SubscriberCache;
 use crate::hub::push::throttle::{RateLimiter, SendSlots};
 
-/// The prefix of all keys that are read after a sleep or restart.
+/// The prefix of all keys below.
 pub const KEY_PREFIX: &str = "push:";
-/// The prefix of the keys of queued deliveries, followed by the id. The value is a JSON object.
+/// Followed by the id of a [`Delivery`](super::delivery::Delivery). The value is its JSON.
 const DELIVERY_PREFIX: &str = "push:item:";
-/// The prefix of the keys of cooldowns, followed by the session's id. The value is the end in Unix milliseconds.
+/// Followed by the id of a session in cooldown. The value is the end of the cooldown in Unix milliseconds.
 const COOLDOWN_PREFIX: &str = "push:cool:";
-/// The key of [`RateLimiter::encode`].
+/// The value is [`RateLimiter::encode`].
 pub(super) const RATE_LIMITER_KEY: &str = "push:minute";
-/// The key of the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object has no
-/// value and reads the database, which may have been restored from another deployment.
+/// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object has
+/// none and reads the database, which may be a copy from another deployment.
 pub(super) const ASSUME_NONE_KEY: &str = "push:none";
 
-/// The state of web push of one namespace.
 #[derive(Debug, Default)]
 pub struct PushState {
     pub(super) subscribers: SubscriberCache,
@@ -28,7 +27,7 @@ pub struct PushState {
 }
 
 impl PushState {
-    /// Restores the state from the entries under [`KEY_PREFIX`].
+    /// Restores the state from the entries under [`KEY_PREFIX`], after a sleep or restart.
     pub fn restore(entries: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, value) in entries {

@@ -1,4 +1,4 @@
-//! The cached push subscriptions of the namespace, with the VAPID keys and tokens for them.
+//! The cache of the namespace's push subscriptions, VAPID keys and tokens.
 
 use std::sync::Arc;
 
@@ -6,18 +6,17 @@ use crate::push::endpoint::{Endpoint, EndpointId};
 use crate::push::vapid::{TokenCache, VapidKeys};
 use crate::store::push::PushSubscription;
 
-/// How long the hub assumes that there are no subscribers without asking the database, in milliseconds. It is limited because
-/// a database restored to an earlier moment may have some.
+/// How long the hub assumes that there are no subscribers after it read none, in milliseconds. The database may be restored
+/// to a moment when there were some.
 const ASSUME_NONE_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// A push subscription, with what is derived from its endpoint.
 #[derive(Debug)]
 pub struct Subscriber {
-    /// By which queued notifications refer to it.
+    /// Identifies the endpoint in stored deliveries.
     pub id: EndpointId,
     /// The origin of its push service; empty when the endpoint is invalid.
     pub service: String,
-    /// The subscription as stored.
     pub subscription: PushSubscription,
 }
 
@@ -29,12 +28,10 @@ impl From<PushSubscription> for Subscriber {
     }
 }
 
-/// Returns the subscriber with this id.
 pub fn find(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
     subscribers.iter().find(|subscriber| subscriber.id == id)
 }
 
-/// The subscribers as last read from the database.
 #[derive(Debug, Default)]
 pub struct SubscriberCache {
     /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 when it does not.
@@ -46,18 +43,15 @@ pub struct SubscriberCache {
 }
 
 impl SubscriberCache {
-    /// Restores the assumption that there are no subscribers, after a sleep or restart.
     pub fn restore_assume_none(&mut self, until: u64) {
         self.assume_none_until = until;
     }
 
-    /// Whether the hub assumes that there are no subscribers.
     pub fn assumes_none(&self, now: u64) -> bool {
         now < self.assume_none_until
     }
 
-    /// Starts to assume that there are no subscribers (`none`), or stops it. Returns the end of the assumption before and
-    /// now, in Unix milliseconds; 0 stands for no assumption.
+    /// Starts or ends the assumption that there are no subscribers. Returns its old and new expiry in Unix milliseconds, or 0.
     pub fn set_assume_none(&mut self, none: bool, now: u64) -> (u64, u64) {
         let until = if none { now + ASSUME_NONE_MS } else { 0 };
         (std::mem::replace(&mut self.assume_none_until, until), until)
@@ -68,7 +62,7 @@ impl SubscriberCache {
         self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.assumes_none(now))
     }
 
-    /// A counter of the changes, for [`insert_loaded`](Self::insert_loaded).
+    /// The count of changes, for [`insert_loaded`](Self::insert_loaded).
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -82,7 +76,6 @@ impl SubscriberCache {
         is_current
     }
 
-    /// Drops the cached subscribers, because they change.
     pub fn invalidate(&mut self) {
         self.loaded = None;
         self.generation += 1;

@@ -16,7 +16,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Counts a message, or returns when the next window starts. Times are in Unix milliseconds.
+    /// Counts a message. The error is when the next window starts. Times are in Unix milliseconds.
     pub fn try_acquire(&mut self, now: u64) -> Result<(), u64> {
         if self.window_ends_at <= now {
             *self = Self { window_ends_at: now + WINDOW_MS, sent_count: 0 };
@@ -56,7 +56,7 @@ struct Service {
 }
 
 impl SendSlots {
-    /// Requests a slot for the push service. The receiver resolves once it is granted; [`release`](Self::release) returns it.
+    /// Requests a slot. The receiver resolves once it is granted; [`release`](Self::release) must follow.
     pub fn acquire(&mut self, service: &str) -> oneshot::Receiver<()> {
         let (sender, granted) = oneshot::channel();
         self.services.entry(service.to_owned()).or_default().waiting.push_back(sender);
@@ -64,7 +64,6 @@ impl SendSlots {
         granted
     }
 
-    /// Returns a slot.
     pub fn release(&mut self, service: &str) {
         if let Some(known) = self.services.get_mut(service) {
             known.in_flight -= 1;
