@@ -235,7 +235,7 @@ impl Entry {
         let entries = agent_state::completed_to_json(entries);
         let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, entries.text()));
         let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, entries)];
-        pieces(&self.whole(), larges)
+        pieces(&self.with_completed_requests(), larges)
     }
 }
 

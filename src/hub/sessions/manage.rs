@@ -106,14 +106,14 @@ impl Hub {
     /// Answers whether it was.
     async fn backfill_todos(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
         let wanted = |s: &Session| s.todos.is_none() && s.seq > 0;
-        if !self.state().cache.entry(id).is_some_and(|entry| !entry.todos_sought && wanted(&entry.session)) {
+        if !self.state().cache.entry(id).is_some_and(|entry| !entry.todos_searched && wanted(&entry.session)) {
             return Ok(false);
         }
         let todos = self.search_todos(id).await?;
         {
             let mut state = self.state();
             let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
-            entry.todos_sought = true;
+            entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
             state.journal.session(id, Extent::Whole);
@@ -158,7 +158,7 @@ impl Hub {
             let lines: Vec<SessionSummary> = facts.into_iter().map(SessionSummary::of).collect();
             let is_active = |line: &&SessionSummary| line.active && state.cache.entry(&line.id).is_none();
             let active: Vec<String> = lines.iter().filter(is_active).map(|line| line.id.clone()).collect();
-            if state.cache.insert_loaded_lines(mark, lines) {
+            if state.cache.insert_loaded_summaries(mark, lines) {
                 active.into_iter().for_each(|id| self.start_timeout(&mut state, Owner::Session(id)));
             }
         }
@@ -237,7 +237,7 @@ impl Hub {
         state.journal.session(&id, Extent::Whole);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
         state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without(&session, larges))));
-        state.cache.create(session);
+        state.cache.insert_created(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
         state.evict();
         id

@@ -172,7 +172,7 @@ impl Hub {
             return Ok(());
         }
         // Until they are here no message with a local id is taken; those without one change nothing.
-        if let Some(entry) = state.cache.unlisted_mut(session) {
+        if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
             entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
         }
         Ok(())

@@ -43,10 +43,10 @@ impl Hub {
             let may_remind = state.reminders.is_allowed(now);
             let entry = state.cache.entry_mut(&alive.sid).ok_or(Error::Missing(Kind::Session))?;
             let changed = apply_alive(&mut entry.session, &alive, now);
-            let reminds = !changed && may_remind && now >= entry.told_at + PRESENCE_INTERVAL_MS;
+            let reminds = !changed && may_remind && now >= entry.presence_published_at + PRESENCE_INTERVAL_MS;
             let tell = changed || reminds;
             if tell {
-                entry.told_at = now;
+                entry.presence_published_at = now;
                 let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
                 if changed {
                     state.journal.session(&alive.sid, Extent::Counters);

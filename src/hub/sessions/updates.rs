@@ -225,7 +225,7 @@ impl Hub {
             self.flushed().await?;
             let completed = store::completed(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
-            if let Some(entry) = state.cache.unlisted_mut(id) {
+            if let Some(entry) = state.cache.entry_mut_keeping_summary(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(CompletedRequests::loaded(completed.entries));
@@ -329,7 +329,7 @@ impl State {
     ) -> Vec<(String, Json)> {
         let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
         // A record that is not loaded is trimmed when it is: until then whatever comes counts as a change.
-        if let Some(record) = self.cache.unlisted_mut(session).and_then(|entry| entry.completed.as_mut()) {
+        if let Some(record) = self.cache.entry_mut_keeping_summary(session).and_then(|entry| entry.completed.as_mut()) {
             completed.retain(|(id, value)| record.is_new_or_changed(id, value));
             for (id, value) in &completed {
                 record.insert(id.clone(), completed_at(value), value.clone());

@@ -1,6 +1,7 @@
-//! What the object holds of its namespace: sessions, loaded as they are needed, and let go again when they are not, of each
-//! of which at least its line in the list stays, once the list was asked for; and its machines, which stay, for there are
-//! not many, nor may they be large ([`crate::hub::machines::manage`]).
+//! The in-memory cache of a namespace's sessions and machines.
+//!
+//! Sessions are loaded on demand and evicted when they are idle. Once the session list was requested, every evicted session
+//! leaves its summary. Machines are few and small ([`crate::hub::machines::manage`]): once loaded, all stay.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,113 +17,111 @@ use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
 use crate::store::journal::Snapshot;
 
-/// What a session or machine costs in memory besides its texts, in bytes.
+/// The estimated memory of a session or machine besides its texts, in bytes.
 const ENTRY_BYTES: usize = 1_000;
 
-/// Which sessions a list shows.
+/// Which sessions a list contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Archived {
-    /// Those that are not archived.
+    /// Sessions that are not archived.
     #[default]
     Exclude,
-    /// All.
+    /// All sessions.
     Include,
-    /// Archived ones.
+    /// Archived sessions.
     Only,
 }
 
-/// A session as memory holds it.
+/// A cached session.
 #[derive(Debug)]
 pub struct Entry {
-    /// The session as it is now, with changes that are not durable yet.
+    /// The session with all changes, including those that are not durable yet.
     pub session: Session,
-    /// The session's line in the list, made when it is first asked for after a change.
-    line: Option<SessionSummary>,
-    /// Loaded with the first message that carries a local id.
+    /// Computed on demand, discarded by changes.
+    summary: Option<SessionSummary>,
+    /// Loaded with the first message that has a local id.
     pub local_ids: Option<LocalIds>,
-    /// Its completed permission requests; loaded when they are needed.
+    /// Loaded on demand.
     pub completed: Option<CompletedRequests>,
-    /// Whether a session without todos was searched for some (docs/PROTOCOL.md, "What agents write").
-    pub todos_sought: bool,
-    /// When its presence (activity, times) was last told to web clients.
-    pub told_at: u64,
-    /// When it was last asked for, by the order of such moments.
-    used: u64,
+    /// Whether the messages of a session without todos were searched for a todo list (PROTOCOL.md "What agents write").
+    pub todos_searched: bool,
+    /// When the session's presence was last published to web clients, in Unix milliseconds.
+    pub presence_published_at: u64,
+    /// The value of [`Cache::use_count`] when the session was last used.
+    last_use: u64,
 }
 
 impl Entry {
-    /// The whole session as clients see it; the completed requests must have been loaded.
-    pub fn whole(&self) -> Session {
+    /// Returns the session as clients see it. The completed requests must be loaded.
+    pub fn with_completed_requests(&self) -> Session {
         let entries = self.completed.iter().flat_map(CompletedRequests::oldest_first);
         let agent_state = agent_state::join(self.session.agent_state.as_ref(), entries);
         Session { agent_state, ..self.session.clone() }
     }
 
-    /// The session's line in the list.
-    fn line(&mut self) -> &SessionSummary {
-        self.line.get_or_insert_with(|| SessionSummary::of(SummaryFields::of(&self.session)))
+    fn summary(&mut self) -> &SessionSummary {
+        self.summary.get_or_insert_with(|| SessionSummary::of(SummaryFields::of(&self.session)))
     }
 
-    /// How much memory it takes, about.
+    /// Returns the estimated memory, in bytes.
     fn bytes(&self) -> usize {
         let s = &self.session;
         let texts = [&s.metadata, &s.agent_state, &s.todos].into_iter().flatten().map(|json| json.text().len());
-        let record = self.completed.as_ref().map_or(0, CompletedRequests::bytes);
+        let completed = self.completed.as_ref().map_or(0, CompletedRequests::bytes);
         let local_ids = self.local_ids.as_ref().map_or(0, LocalIds::bytes);
-        ENTRY_BYTES + s.tag.len() + texts.sum::<usize>() + record + local_ids
+        ENTRY_BYTES + s.tag.len() + texts.sum::<usize>() + completed + local_ids
     }
 }
 
-/// A moment in the life of [`Cache`]: what was read from the database since may be out of date for sessions that left
-/// memory after it, and for everything once all was forgotten.
+/// A state of the [`Cache`], to be compared after a read from the database. What was read is stale if the cache has evicted
+/// the session since, or was cleared: the session may have been loaded and changed in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    left: u64,
+pub struct Generation {
+    evictions: u64,
     clears: u64,
 }
 
-/// Sessions and machines of the namespace.
+/// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
 pub struct Cache {
     sessions: HashMap<String, Entry>,
-    by_tag: HashMap<String, String>,
-    /// The lines of sessions that are not held.
-    lines: HashMap<String, SessionSummary>,
-    /// Whether every session of the namespace is held or has its line.
-    listed: bool,
-    /// The list as it was asked for last, while nothing has changed since.
-    list: Option<(Archived, Arc<str>)>,
-    /// How many sessions have left, and the last of them.
-    left: u64,
-    last_left: VecDeque<String>,
-    /// Counts what was asked for.
-    uses: u64,
+    id_by_tag: HashMap<String, String>,
+    /// The summaries of sessions that are not in `sessions`.
+    summaries: HashMap<String, SessionSummary>,
+    /// Whether every session of the namespace is in `sessions` or `summaries`.
+    is_listed: bool,
+    /// The last result of [`list`](Self::list), until a session changes.
+    last_list: Option<(Archived, Arc<str>)>,
+    evictions: u64,
+    /// The ids of the last evicted sessions, newest last.
+    evicted_ids: VecDeque<String>,
+    use_count: u64,
+    /// `None` until they are loaded.
     machines: Option<HashMap<String, Machine>>,
-    /// How often everything was forgotten.
     clears: u64,
 }
 
 impl Cache {
-    /// A session that is held.
+    /// Returns a cached session.
     pub fn entry(&self, id: &str) -> Option<&Entry> {
         self.sessions.get(id)
     }
 
-    /// A session that is held, to be changed.
+    /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str) -> Option<&mut Entry> {
         let entry = self.sessions.get_mut(id)?;
-        entry.line = None;
-        self.list = None;
+        entry.summary = None;
+        self.last_list = None;
         Some(entry)
     }
 
-    /// A session that is held, to be changed where its line in the list does not show it.
-    pub fn unlisted_mut(&mut self, id: &str) -> Option<&mut Entry> {
+    /// Returns a cached session for a change that its summary does not show.
+    pub fn entry_mut_keeping_summary(&mut self, id: &str) -> Option<&mut Entry> {
         self.sessions.get_mut(id)
     }
 
-    /// Somebody was heard of: nothing else about a session or machine changed.
-    pub fn heard(&mut self, owner: &Owner, now: u64) {
+    /// Sets the `activeAt` of a session or machine, if it is cached.
+    pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
         let active_at = match owner {
             Owner::Session(id) => self.entry_mut(id).map(|entry| &mut entry.session.active_at),
             Owner::Machine(id) => {
@@ -133,194 +132,202 @@ impl Cache {
         active_at.into_iter().for_each(|at| *at = now);
     }
 
-    /// Whether a session is held; it is in use then.
+    /// Marks a session as used just now. Returns whether it is cached.
     pub fn touch(&mut self, id: &str) -> bool {
         let Some(entry) = self.sessions.get_mut(id) else { return false };
-        self.uses += 1;
-        entry.used = self.uses;
+        self.use_count += 1;
+        entry.last_use = self.use_count;
         true
     }
 
-    /// The session of a tag, when it is held.
+    /// Returns the session with a tag, if it is cached.
     pub fn by_tag(&self, tag: &str) -> Option<&Entry> {
-        self.sessions.get(self.by_tag.get(tag)?)
+        self.sessions.get(self.id_by_tag.get(tag)?)
     }
 
-    /// Takes up a session that the database gave. One that is held already is newer and stays.
+    /// Inserts a session that was read from the database, unless it is cached: the cached one may be newer.
     pub fn insert_loaded(&mut self, session: Session) {
         let id = session.id.clone();
         if !self.sessions.contains_key(&id) {
-            self.by_tag.insert(session.tag.clone(), id.clone());
-            let line = self.lines.remove(&id);
-            if line.is_none() {
-                self.list = None;
+            self.id_by_tag.insert(session.tag.clone(), id.clone());
+            let summary = self.summaries.remove(&id);
+            if summary.is_none() {
+                self.last_list = None;
             }
-            let (local_ids, completed) = (None, None);
-            let entry = Entry { line, local_ids, completed, todos_sought: false, told_at: 0, used: 0, session };
+            let entry = Entry {
+                session,
+                summary,
+                local_ids: None,
+                completed: None,
+                todos_searched: false,
+                presence_published_at: 0,
+                last_use: 0,
+            };
             self.sessions.insert(id.clone(), entry);
         }
         self.touch(&id);
     }
 
-    /// Adds a session that was just made: it has no message and no completed request that is not known.
-    pub fn create(&mut self, session: Session) {
+    /// Inserts a new session, which has no messages and no completed requests.
+    pub fn insert_created(&mut self, session: Session) {
         let id = session.id.clone();
         self.insert_loaded(session);
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.local_ids = Some(LocalIds::loaded(Vec::new()));
             entry.completed = Some(CompletedRequests::default());
-            entry.todos_sought = true;
+            entry.todos_searched = true;
         }
     }
 
-    /// Removes a session.
+    /// Removes a session that was deleted.
     pub fn remove(&mut self, id: &str) {
-        if self.take_out(id).is_some() {
-            self.list = None;
+        if self.evict_entry(id).is_some() {
+            self.last_list = None;
         }
     }
 
-    fn take_out(&mut self, id: &str) -> Option<Entry> {
+    fn evict_entry(&mut self, id: &str) -> Option<Entry> {
         let entry = self.sessions.remove(id)?;
-        self.by_tag.remove(&entry.session.tag);
+        self.id_by_tag.remove(&entry.session.tag);
         self.invalidate(id);
         Some(entry)
     }
 
-    /// Lets go of sessions that nobody is at work on, until what is held is within its bounds: those first that are not in
-    /// use, and of these those that were not asked for the longest. The one asked for last stays.
-    pub fn make_room(&mut self, is_free: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
+    /// Evicts sessions until the cache is within its limits: idle ones before those in use, and the least recently used
+    /// first. Never evicts the session used last.
+    pub fn evict(&mut self, is_evictable: impl Fn(&str) -> bool, is_in_use: impl Fn(&str) -> bool) {
         let mut bytes: usize = self.sessions.values().map(Entry::bytes).sum();
-        let mut held = self.sessions.len();
-        if held <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES {
+        let mut count = self.sessions.len();
+        if count <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES {
             return;
         }
-        let may_go = |e: &&Entry| e.used < self.uses && is_free(&e.session.id);
-        let rank = |e: &Entry| (e.session.active || is_in_use(&e.session.id), e.used, e.session.id.clone());
-        let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_go).map(rank).collect();
+        let may_evict = |e: &&Entry| e.last_use < self.use_count && is_evictable(&e.session.id);
+        let rank = |e: &Entry| (e.session.active || is_in_use(&e.session.id), e.last_use, e.session.id.clone());
+        let mut ranked: Vec<(bool, u64, String)> = self.sessions.values().filter(may_evict).map(rank).collect();
         sort_by(&mut ranked, Ord::cmp);
         for (in_use, _, id) in ranked {
-            let is_enough = match in_use {
-                false => held <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES,
+            let is_within_limits = match in_use {
+                false => count <= MAX_CACHED_SESSIONS && bytes <= MAX_CACHED_BYTES,
                 true => bytes <= MAX_CACHED_BYTES_IN_USE,
             };
-            if is_enough {
+            if is_within_limits {
                 return;
             }
-            if let Some(mut entry) = self.take_out(&id) {
-                held -= 1;
+            if let Some(mut entry) = self.evict_entry(&id) {
+                count -= 1;
                 bytes -= entry.bytes();
-                let line = entry.line().clone();
-                self.lines.insert(id, line);
+                let summary = entry.summary().clone();
+                self.summaries.insert(id, summary);
             }
         }
     }
 
-    /// What was read of a session before is out of date, as if it had left: its history is another one now.
+    /// Makes what was read of a session before stale, as an eviction does.
     pub fn invalidate(&mut self, id: &str) {
-        self.left += 1;
-        self.last_left.push_back(id.to_owned());
-        if self.last_left.len() > MAX_TRACKED_EVICTIONS {
-            self.last_left.pop_front();
+        self.evictions += 1;
+        self.evicted_ids.push_back(id.to_owned());
+        if self.evicted_ids.len() > MAX_TRACKED_EVICTIONS {
+            self.evicted_ids.pop_front();
         }
     }
 
-    /// This moment.
-    pub fn generation(&self) -> Mark {
-        Mark { left: self.left, clears: self.clears }
+    /// Returns the current generation.
+    pub fn generation(&self) -> Generation {
+        Generation { evictions: self.evictions, clears: self.clears }
     }
 
-    /// Whether a session has left memory since a moment, or may have.
-    pub fn evicted_since(&self, mark: Mark, id: &str) -> bool {
-        let since = self.left - mark.left;
-        let last = usize::try_from(since).unwrap_or(usize::MAX);
-        last > self.last_left.len() || self.last_left.iter().rev().take(last).any(|left| left == id)
+    /// Whether a session was evicted since, or may have been: only the last [`MAX_TRACKED_EVICTIONS`] are known.
+    pub fn evicted_since(&self, generation: Generation, id: &str) -> bool {
+        let count = self.evictions_since(generation);
+        count > self.evicted_ids.len() || self.evicted_ids.iter().rev().take(count).any(|evicted| evicted == id)
     }
 
-    /// Whether everything was forgotten since a moment.
-    pub fn cleared_since(&self, mark: Mark) -> bool {
-        self.clears != mark.clears
+    fn evictions_since(&self, generation: Generation) -> usize {
+        usize::try_from(self.evictions - generation.evictions).unwrap_or(usize::MAX)
     }
 
-    /// Whether every session of the namespace is in the list.
+    /// Whether [`clear`](Self::clear) was called since.
+    pub fn cleared_since(&self, generation: Generation) -> bool {
+        self.clears != generation.clears
+    }
+
+    /// Whether the cache knows every session of the namespace, so that [`list`](Self::list) is complete.
     pub fn is_listed(&self) -> bool {
-        self.listed
+        self.is_listed
     }
 
-    /// Takes up the lines of all sessions, as they were read from the database since a moment; what memory knows of a
-    /// session is newer. Answers whether they could be: too much may have happened since.
-    pub fn insert_loaded_lines(&mut self, mark: Mark, lines: Vec<SessionSummary>) -> bool {
-        let left = usize::try_from(self.left - mark.left).unwrap_or(usize::MAX);
-        if left > self.last_left.len() {
+    /// Inserts the summaries of all sessions, which were read from the database in the given generation. Cached sessions may
+    /// be newer, and stay. Returns false if too many sessions were evicted since: the caller must read again.
+    pub fn insert_loaded_summaries(&mut self, generation: Generation, summaries: Vec<SessionSummary>) -> bool {
+        if self.evictions_since(generation) > self.evicted_ids.len() {
             return false;
         }
-        for line in lines {
-            let is_known = self.sessions.contains_key(&line.id) || self.lines.contains_key(&line.id);
-            // What left and has no line was deleted.
-            if !is_known && !self.evicted_since(mark, &line.id) {
-                self.lines.insert(line.id.clone(), line);
+        for summary in summaries {
+            let is_known = self.sessions.contains_key(&summary.id) || self.summaries.contains_key(&summary.id);
+            // A session that was evicted since, and left no summary, was deleted.
+            if !is_known && !self.evicted_since(generation, &summary.id) {
+                self.summaries.insert(summary.id.clone(), summary);
             }
         }
-        (self.listed, self.list) = (true, None);
+        (self.is_listed, self.last_list) = (true, None);
         true
     }
 
-    /// The list as a JSON array: active first, then by the time of the last change, newest first. It is kept until
-    /// something changes, and so is each session's line.
+    /// Returns the session list as a JSON array: active sessions first, then by `updatedAt`, newest first.
     pub fn list(&mut self, archived: Archived) -> Arc<str> {
-        if let Some((_, list)) = self.list.as_ref().filter(|(kept, _)| *kept == archived) {
+        if let Some((_, list)) = self.last_list.as_ref().filter(|(of, _)| *of == archived) {
             return Arc::clone(list);
         }
-        let wanted = |line: &&SessionSummary| match archived {
+        let is_listed = |summary: &&SessionSummary| match archived {
             Archived::Include => true,
-            Archived::Exclude => !line.archived,
-            Archived::Only => line.archived,
+            Archived::Exclude => !summary.archived,
+            Archived::Only => summary.archived,
         };
-        let held = self.sessions.values_mut().map(Entry::line);
-        let mut shown: Vec<&SessionSummary> = held.chain(self.lines.values()).filter(wanted).collect();
-        sort_by(&mut shown, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
-        let mut list = String::with_capacity(shown.iter().map(|line| line.json.len() + 1).sum::<usize>() + 2);
+        let cached = self.sessions.values_mut().map(Entry::summary);
+        let mut listed: Vec<&SessionSummary> = cached.chain(self.summaries.values()).filter(is_listed).collect();
+        sort_by(&mut listed, |a, b| (b.active, b.updated_at, &b.id).cmp(&(a.active, a.updated_at, &a.id)));
+        let mut list = String::with_capacity(listed.iter().map(|summary| summary.json.len() + 1).sum::<usize>() + 2);
         list.push('[');
-        for line in shown {
+        for summary in listed {
             if list.len() > 1 {
                 list.push(',');
             }
-            list.push_str(&line.json);
+            list.push_str(&summary.json);
         }
         list.push(']');
         let list: Arc<str> = Arc::from(list);
-        self.list = Some((archived, Arc::clone(&list)));
+        self.last_list = Some((archived, Arc::clone(&list)));
         list
     }
 
-    /// The machines of the namespace, once they were loaded.
+    /// Returns all machines of the namespace; `None` until they are loaded.
     pub fn machines(&self) -> Option<&HashMap<String, Machine>> {
         self.machines.as_ref()
     }
 
-    /// The machines, to be changed.
+    /// Returns all machines of the namespace for a change.
     pub fn machines_mut(&mut self) -> Option<&mut HashMap<String, Machine>> {
         self.machines.as_mut()
     }
 
-    /// How many bytes of machines memory holds, about.
+    /// Returns the estimated memory of the machines, in bytes.
     pub fn machine_bytes(&self) -> usize {
         let machines = || self.machines().into_iter().flat_map(HashMap::values);
         let values = machines().flat_map(|m| [&m.metadata, &m.runner_state]).flatten();
-        let ids = machines().map(|m| ENTRY_BYTES + m.id.len()).sum::<usize>();
-        ids + values.map(|value| value.text().len()).sum::<usize>()
+        let entries = machines().map(|m| ENTRY_BYTES + m.id.len()).sum::<usize>();
+        entries + values.map(|value| value.text().len()).sum::<usize>()
     }
 
-    /// Takes up the machines that the database gave, unless they are held already.
+    /// Inserts the machines that were read from the database, unless they were loaded before.
     pub fn insert_loaded_machines(&mut self, machines: Vec<Machine>) {
         self.machines.get_or_insert_with(|| machines.into_iter().map(|m| (m.id.clone(), m)).collect());
     }
 
-    /// Forgets everything: the database did not take what memory had run ahead with.
+    /// Removes everything after a failed write: the cache contains changes that the database does not.
     pub fn clear(&mut self) {
-        // More have left than can be told: whatever is being read is read again.
-        let left = self.left + MAX_TRACKED_EVICTIONS as u64 + 1;
-        *self = Self { left, clears: self.clears + 1, ..Self::default() };
+        // More evictions than are tracked: every read in progress becomes stale.
+        let evictions = self.evictions + MAX_TRACKED_EVICTIONS as u64 + 1;
+        *self = Self { evictions, clears: self.clears + 1, ..Self::default() };
     }
 }
 
