@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::peers::frame_text::Text;
+use session_gateway_hub::hub::peers::frame_parts::FrameParts;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::keyword::MAX_KEYWORD_BYTES;
 use session_gateway_hub::wire::cli::{
@@ -121,8 +121,9 @@ fn as_json_says(event: &CliEvent<'_>, raw: &RawValue) {
 /// What the hub says with somebody else's words in it is JSON, and the words come out as they went in.
 fn answers(word: &str, opaque: &RawValue) {
     let json = Json::from(opaque);
-    let ack = Text::of(Some(json)).within(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
-    let ack = ack.put_together();
+    let ack = FrameParts::value(Some(json))
+        .insert_into(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
+    let ack = ack.concat();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
     let said = [
         (message_rejected(word, "code"), "error"),

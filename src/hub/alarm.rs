@@ -84,7 +84,7 @@ impl State {
         let deadlines = [
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
-            self.connections.silent().map(|(_, opening)| opening.since + CONNECT_TIMEOUT_MS).min(),
+            self.connections.awaiting_connect().map(|(_, opening)| opening.opened_at + CONNECT_TIMEOUT_MS).min(),
             self.log.as_ref().and_then(EventLog::ends_at),
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),

@@ -5,14 +5,14 @@ use futures::future::BoxFuture;
 
 use super::Hub;
 use super::limits::RECONNECT_GRACE_MS;
-use super::peers::rpc::{Answer, Call, Rpc, RpcError};
+use super::peers::rpc::{Call, Rpc, RpcError, RpcResult};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::socketio::MAX_ACK_ID;
 
 impl Hub {
     /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
-    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> Answer {
+    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> RpcResult {
         self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
     }
 
@@ -23,11 +23,11 @@ impl Hub {
         method: Method,
         params: &'a str,
         timeout_ms: u64,
-    ) -> BoxFuture<'a, Answer> {
+    ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let call = self.open_call(owner, method, timeout_ms).await?;
             self.send_answer(&mut self.state(), call.conn, &call.frame(params));
-            call.answered().await
+            call.result().await
         })
     }
 
@@ -55,7 +55,7 @@ impl Hub {
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
         let mut state = self.state();
         let ack = self.generate_ack_id(&state.rpc);
-        if let Some(call) = state.rpc.call(owner, method.as_str(), ack, deadline) {
+        if let Some(call) = state.rpc.open_call(owner, method.as_str(), ack, deadline) {
             self.request_alarm(&mut state, Some(deadline));
             return Ok(call);
         }

@@ -178,7 +178,7 @@ impl Hub {
     fn clis_that_missed(&self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let state = self.state();
         let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => Some(others(state.connections.of(owner), *except)),
+            Effect::Update { owner, except, .. } => Some(others(state.connections.of_owner(owner), *except)),
             Effect::Message { session, except, .. } => Some(others(state.connections.of_session(session), *except)),
             _ => None,
         });

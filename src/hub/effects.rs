@@ -18,12 +18,12 @@ impl Hub {
         for effect in effects {
             match effect {
                 Effect::Send { conn, frame } => self.send_answer(&mut state, conn, &frame),
-                Effect::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.put_together()),
+                Effect::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.concat()),
                 Effect::Publish(event) => self.publish(&mut state, event_numbers.next(), || event),
                 Effect::Update { owner, except, frame } => {
-                    let to = others(state.connections.of(&owner), except);
+                    let to = others(state.connections.of_owner(&owner), except);
                     if !to.is_empty() {
-                        self.send_update(&mut state, &to, &frame.put_together());
+                        self.send_update(&mut state, &to, &frame.concat());
                     }
                 }
                 Effect::Message { session, except, message, number } => {

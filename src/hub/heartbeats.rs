@@ -24,12 +24,12 @@ impl Hub {
             self.rt.kv_put(&alive_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            let is_due = cli.alive_at(&owner).is_none_or(|at| now >= at + MIN_ATTACH_INTERVAL_MS);
-            if !cli.speaks_for(&owner) {
+            let is_due = cli.last_keep_alive_at(&owner).is_none_or(|at| now >= at + MIN_ATTACH_INTERVAL_MS);
+            if !cli.owns(&owner) {
                 // The socket did not name this owner when it connected, so its attachment has no field for it.
                 self.rt.kv_put(&alive_key(&owner), &now.to_string());
             } else if is_due {
-                let cli = cli.signed(&owner, now);
+                let cli = cli.with_keep_alive(&owner, now);
                 self.set_peer(state, conn, Peer::Cli(cli));
             }
         }

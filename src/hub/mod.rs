@@ -170,6 +170,6 @@ impl State {
         };
         let is_in_use =
             |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));
-        cache.make_room(may_evict, is_in_use);
+        cache.evict(may_evict, is_in_use);
     }
 }

@@ -12,13 +12,13 @@ impl Hub {
     /// Sets who is at the other end of a socket, in memory and in the attachment that survives hibernation.
     pub(super) fn set_peer(&self, state: &mut State, conn: ConnId, peer: Peer) {
         self.rt.attach(conn, &serde_json::to_string(&peer).unwrap_or_default());
-        state.connections.put(conn, peer);
+        state.connections.insert(conn, peer);
     }
 
     /// Sends an update to CLIs, and disconnects those that have too much unread.
     pub(super) fn send_update(&self, state: &mut State, to: &[ConnId], frame: &str) {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
-            to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
+            to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in ready {
             self.ping_if_unread(state, conn);
@@ -32,7 +32,7 @@ impl Hub {
     /// unread is checked with its next frame ([`Hub::is_behind`]).
     pub(super) fn send_answer(&self, state: &mut State, conn: ConnId, frame: &str) {
         if let Some(connection) = state.connections.get_mut(conn) {
-            connection.unread.add(frame.len());
+            connection.send_window.record_reply(frame.len());
         }
         self.rt.send(&[conn], frame);
         self.ping_if_unread(state, conn);
@@ -41,7 +41,8 @@ impl Hub {
     /// Whether a CLI has too much unread to send more. If so, it is disconnected.
     pub(super) fn is_behind(&self, conn: ConnId) -> bool {
         let mut state = self.state();
-        let is_behind = state.connections.get(conn).is_some_and(|connection| connection.unread.is_behind());
+        let is_behind =
+            state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
         if is_behind {
             self.disconnect_stalled(&mut state, conn);
         }
@@ -50,8 +51,10 @@ impl Hub {
 
     /// Pings a CLI that was sent much since the last ping: the pong shows what it has read.
     fn ping_if_unread(&self, state: &mut State, conn: ConnId) {
-        if let Some(connection) = state.connections.get_mut(conn).filter(|connection| connection.unread.asks()) {
-            connection.unread.beat();
+        if let Some(connection) =
+            state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
+        {
+            connection.send_window.record_ping();
             self.rt.send(&[conn], &engineio::Packet::Ping("").encode());
         }
     }
@@ -81,7 +84,7 @@ impl Hub {
     fn handle_disconnect(&self, state: &mut State, conn: ConnId) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
-        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.waiting);
+        state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.queued_bytes);
         match state.connections.remove(conn) {
             Some(Peer::Web(_)) => self.stop_logging_later(state),
             Some(Peer::Cli(cli)) => {
@@ -100,8 +103,8 @@ impl Hub {
         if !state.liveness.is_running(owner) {
             return;
         }
-        state.cache.heard(owner, now);
-        match state.connections.of(owner).last().copied() {
+        state.cache.set_active_at(owner, now);
+        match state.connections.of_owner(owner).last().copied() {
             // The attachment of another socket of the same owner stores the heartbeat.
             Some(other) => self.record_heartbeat(state, owner.clone(), Some(other)),
             None => {

@@ -97,12 +97,12 @@ impl State {
             };
             if let Peer::Cli(cli) = &peer {
                 for name in &cli.methods {
-                    if let Some((owner, method)) = cli.scope(name, &config.vocabulary) {
+                    if let Some((owner, method)) = cli.resolve_method(name, &config.vocabulary) {
                         self.rpc.register(owner, method, name, conn, now);
                     }
                 }
             }
-            self.connections.put(conn, peer);
+            self.connections.insert(conn, peer);
         }
     }
 
@@ -110,7 +110,7 @@ impl State {
         for (key, value) in rt.kv_list(ALIVE) {
             let Some(owner) = alive_owner(&key) else { continue };
             let heartbeats = self.connections.clis().filter_map(|(_, connection)| match &connection.peer {
-                Peer::Cli(cli) => cli.alive_at(&owner),
+                Peer::Cli(cli) => cli.last_keep_alive_at(&owner),
                 _ => None,
             });
             // The last heartbeat is in the socket's attachment while it is connected, and in the storage afterwards.
@@ -120,8 +120,8 @@ impl State {
             if last_heartbeat.is_none() {
                 rt.kv_put(&key, &now.to_string());
             }
-            if self.connections.of(&owner).is_empty() {
-                self.rpc.grace.cut_off(owner.clone(), disconnected_at, now);
+            if self.connections.of_owner(&owner).is_empty() {
+                self.rpc.grace.owner_lost(owner.clone(), disconnected_at, now);
             }
             let is_stored = disconnected_at.is_some() || last_heartbeat.is_none();
             self.liveness.restore(owner, last_heartbeat, now, is_stored);

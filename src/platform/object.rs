@@ -199,7 +199,7 @@ impl Shell {
         match asked.socket.parse().ok() {
             Some(SocketUse::Web) => self.subscribe(awake, request, &asked, Format::Json).await,
             Some(SocketUse::Sse) => self.subscribe(awake, request, &asked, Format::Sse).await,
-            Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Bare).await,
+            Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Unauthenticated).await,
             Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
             Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
             None => match self.read(awake, request, &asked).await? {

@@ -157,7 +157,7 @@ async fn frames_that_wait_count_also_when_they_are_empty() {
 #[tokio::test(start_paused = true)]
 async fn at_most_two_hundred_sockets_without_a_token_open_at_once() {
     let world = World::new();
-    let room = || world.hub().has_room_for(Upgrade::Bare);
+    let room = || world.hub().has_room_for(Upgrade::Unauthenticated);
     let opening: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
     assert!(!room());
     opening[0].send(GOOD);
@@ -175,8 +175,10 @@ async fn at_most_two_hundred_sockets_without_a_token_open_at_once() {
 async fn sockets_without_a_token_do_not_keep_out_those_who_have_one() {
     let world = World::new();
     let _strangers: Vec<_> = (0..200).map(|_| world.open_cli(false)).collect();
-    let room =
-        || [Upgrade::Bare, Upgrade::Authenticated, Upgrade::Bridged].map(|upgrade| world.hub().has_room_for(upgrade));
+    let room = || {
+        [Upgrade::Unauthenticated, Upgrade::Authenticated, Upgrade::Bridged]
+            .map(|upgrade| world.hub().has_room_for(upgrade))
+    };
     assert_eq!(room(), [false, true, true]);
     let known: Vec<_> = (0..31_800).map(|_| world.open_cli(true)).collect();
     assert_eq!(room(), [false, false, false], "the platform's sockets are not endless");

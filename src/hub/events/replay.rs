@@ -21,7 +21,8 @@ impl Hub {
     pub(in crate::hub) fn restore_event_log(&self) {
         let mut state = self.state();
         let head = self.rt.kv_list(HEAD_KEY).pop();
-        let last_published = state.connections.subscriptions().map(|(_, subscription)| subscription.told).max();
+        let last_published =
+            state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
         match head.and_then(|(_, head)| LogHead::decode(&head)) {
             Some(LogHead::On(span)) => {
                 state.event_numbers.continue_after(last_published.unwrap_or_default().max(span.start));
@@ -150,8 +151,8 @@ impl Hub {
     pub(in crate::hub) fn persist_last_published(&self, state: &mut State) {
         let told = state.event_numbers.last_published();
         let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
-        if let Some((conn, first)) = first.filter(|(_, first)| first.told != told) {
-            self.set_peer(state, conn, Peer::Web(Subscription { told, ..first }));
+        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != told) {
+            self.set_peer(state, conn, Peer::Web(Subscription { last_published: told, ..first }));
         }
     }
 

@@ -54,16 +54,16 @@ impl Hub {
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
-        subscription.seen_at = now;
+        subscription.visibility_confirmed_at = now;
         let mut state = self.state();
-        subscription.told = state.event_numbers.last_published();
+        subscription.last_published = state.event_numbers.last_published();
         let (from, resume) = match last_event_id.map(|id| state.resume_point(id)) {
-            None => (subscription.told, "ok"),
+            None => (subscription.last_published, "ok"),
             Some(Some(number)) => (number, "ok"),
-            Some(None) => (subscription.told, "gap"),
+            Some(None) => (subscription.last_published, "gap"),
         };
         let missed = state.log.iter().flat_map(|log| log.events_after(from));
-        let missed = missed.filter(|(_, event)| subscription.hears(&event.audience));
+        let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &str| state.event_numbers.frame(subscription.format, number, body);
         // Has the id that the client resumes from: if it disconnects right after it, the client has missed nothing.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
@@ -79,7 +79,7 @@ impl Hub {
 
     /// Sends an event to the web clients that subscribed to it.
     pub(in crate::hub) fn send_event(&self, state: &mut State, event: &Event) {
-        self.broadcast(state, &event.body, |subscription| subscription.hears(&event.audience));
+        self.broadcast(state, &event.body, |subscription| subscription.receives(&event.audience));
     }
 
     /// Tells every web client that it has missed events.
@@ -109,7 +109,7 @@ impl Hub {
     pub(in crate::hub) fn send_heartbeats(&self) {
         let mut state = self.state();
         self.broadcast(&mut state, HEARTBEAT, |_| true);
-        state.connections.beat();
+        state.connections.record_heartbeat();
     }
 
     /// Sends a notification as a toast to all visible web clients.
@@ -118,7 +118,7 @@ impl Hub {
         let Notification { session_id, body, .. } = notification;
         let toast = encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url } });
         let now = self.rt.now();
-        self.broadcast(state, &toast, |subscription| subscription.is_watching(now));
+        self.broadcast(state, &toast, |subscription| subscription.counts_as_visible(now));
     }
 
     /// Sends an event body, with the id of the last published event, to all web clients that match.
@@ -137,7 +137,7 @@ impl Hub {
     /// Sends a frame to web clients, and disconnects those with too many unread bytes.
     fn send_to_web_clients(&self, state: &mut State, to: &[ConnId], frame: &str) {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
-            to.iter().partition(|conn| state.connections.reads(**conn, frame.len()));
+            to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in stalled {
             self.disconnect(state, conn, 4408, "Too much is unread: reconnect with `lastEventId`");
@@ -146,9 +146,9 @@ impl Hub {
 
     /// Handles a frame of a web client: whatever its text, it acknowledges a heartbeat.
     pub(in crate::hub) fn web_client_answered(&self, conn: ConnId, connection: &mut Connection) {
-        connection.unread.answered();
+        connection.send_window.acknowledge();
         if let Peer::Web(subscription) = &mut connection.peer
-            && subscription.answered(self.rt.now())
+            && subscription.record_heartbeat_ack(self.rt.now())
         {
             self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
         }
@@ -159,7 +159,7 @@ impl Hub {
         let mut state = self.state();
         let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
         let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::Missing(Kind::Subscription))?;
-        subscription.state(visible, self.rt.now());
+        subscription.set_visibility(visible, self.rt.now());
         self.set_peer(&mut state, conn, Peer::Web(subscription));
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::hub::limits::{
     CONNECT_TIMEOUT_MS, MAX_FRAME_BYTES, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED,
     PING_INTERVAL_MS, PING_TIMEOUT_MS,
 };
-use crate::hub::peers::connections::{Cli, Opening, Peer, Upgrade};
+use crate::hub::peers::connections::{Cli, Connecting, Peer, Upgrade};
 use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, storage_keys};
@@ -115,9 +115,9 @@ impl Hub {
 
     /// Whether one more CLI may open a socket. Those without a token never keep out those with one.
     pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
-        let bare = |(_, opening): &(ConnId, &Opening)| opening.upgrade == Upgrade::Bare;
-        let strangers = self.state().connections.opening().filter(bare).count();
-        self.has_room() && (upgrade != Upgrade::Bare || strangers < MAX_UNAUTHENTICATED)
+        let bare = |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
+        let strangers = self.state().connections.connecting().filter(bare).count();
+        self.has_room() && (upgrade != Upgrade::Unauthenticated || strangers < MAX_UNAUTHENTICATED)
     }
 
     /// A CLI's socket is open.
@@ -127,7 +127,7 @@ impl Hub {
             self.rt.send(&[conn], &greeting(&self.new_id()));
         }
         let mut state = self.state();
-        self.set_peer(&mut state, conn, Peer::Opening(Opening { since: now, upgrade, refused: 0, idle: 0 }));
+        self.set_peer(&mut state, conn, Peer::Connecting(Connecting::new(now, upgrade)));
         self.request_alarm(&mut state, Some(now + CONNECT_TIMEOUT_MS));
     }
 
@@ -146,38 +146,38 @@ impl Hub {
     }
 
     /// A frame came before a good CONNECT.
-    pub(in crate::hub) async fn on_first(self: &Arc<Self>, conn: ConnId, opening: Opening, frame: &str) {
+    pub(in crate::hub) async fn on_first(self: &Arc<Self>, conn: ConnId, connecting: Connecting, frame: &str) {
         let own = &self.config.namespace;
-        let shown = (opening.upgrade == Upgrade::Authenticated).then_some(own);
+        let shown = (connecting.upgrade == Upgrade::Authenticated).then_some(own);
         match admission(&self.config.tokens, shown, frame) {
             Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
             Admission::Granted { .. } => {
                 let message = "Invalid token: it is for another namespace";
-                self.refuse_connect(conn, opening, &socketio::connect_error_frame(NAMESPACE, message));
+                self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, message));
             }
-            Admission::Refused(frame) => self.refuse_connect(conn, opening, &frame),
-            Admission::Pong(frame) => self.pass_over(conn, opening, Some(&frame)),
+            Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
+            Admission::Pong(frame) => self.pass_over(conn, connecting, Some(&frame)),
             Admission::Left => self.disconnect(&mut self.state(), conn, 1000, ""),
-            Admission::Ignored => self.pass_over(conn, opening, None),
+            Admission::Ignored => self.pass_over(conn, connecting, None),
         }
     }
 
     /// A frame before CONNECT means nothing, save for what a ping is answered; one too many of them costs the socket.
-    fn pass_over(&self, conn: ConnId, mut opening: Opening, pong: Option<&str>) {
-        opening.idle += 1;
-        if opening.idle > MAX_IDLE_FRAMES {
+    fn pass_over(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
+        connecting.idle_frames += 1;
+        if connecting.idle_frames > MAX_IDLE_FRAMES {
             return self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_IDLE_FRAMES);
         }
         pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
-        self.set_peer(&mut self.state(), conn, Peer::Opening(opening));
+        self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
     }
 
     /// Refuses a frame before CONNECT, and with the last one that a socket has the socket.
-    pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut opening: Opening, refusal: &str) {
+    pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
         self.rt.send(&[conn], refusal);
-        opening.refused += 1;
-        if opening.refused < MAX_REFUSALS {
-            return self.set_peer(&mut self.state(), conn, Peer::Opening(opening));
+        connecting.refused_frames += 1;
+        if connecting.refused_frames < MAX_REFUSALS {
+            return self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
         }
         self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_REFUSALS);
     }
@@ -227,7 +227,10 @@ impl Hub {
     pub(in crate::hub) fn expire_opening(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
-            let late = state.connections.silent().filter(|(_, opening)| opening.since + CONNECT_TIMEOUT_MS <= now);
+            let late = state
+                .connections
+                .awaiting_connect()
+                .filter(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS <= now);
             late.map(|(conn, _)| conn).collect()
         };
         for conn in late {

@@ -204,7 +204,7 @@ fn update_reply(conn: ConnId, ack: AckId, field: &str, updated: &Updated) -> Opt
     let failed = UpdateAck::Error { reason: "The hub could not store the update. Try again.", code: "unavailable" };
     Some(Effect::Reply {
         conn,
-        done: value.clone().within(&socketio::ack_frame(NAMESPACE, ack, &[&done.encode()]), "null"),
+        done: value.clone().insert_into(&socketio::ack_frame(NAMESPACE, ack, &[&done.encode()]), "null"),
         failed: socketio::ack_frame(NAMESPACE, ack, &[&failed.encode()]),
     })
 }

@@ -25,7 +25,7 @@ impl State {
             return None;
         }
         let waiting = |socket: ConnId, waiting: usize| waiting + if socket == conn { size } else { 0 };
-        let sockets = self.connections.iter().map(|(socket, c)| (waiting(socket, c.waiting), socket));
+        let sockets = self.connections.iter().map(|(socket, c)| (waiting(socket, c.queued_bytes), socket));
         sockets.max().map(|(_, flooder)| flooder)
     }
 }
@@ -34,12 +34,12 @@ impl Hub {
     /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
     /// frame is brought into memory. Where there is no room for it, the socket goes of which most frames wait, with this one.
     pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
-        let (opening, flooder) = {
+        let (connecting, flooder) = {
             let state = self.state();
             let Some(connection) = state.connections.get(conn) else { return false };
-            (matches!(connection.peer, Peer::Opening(_)), state.flooder(conn, size))
+            (matches!(connection.peer, Peer::Connecting(_)), state.flooder(conn, size))
         };
-        if opening && size > MAX_UNAUTHENTICATED_FRAME_BYTES {
+        if connecting && size > MAX_UNAUTHENTICATED_FRAME_BYTES {
             self.disconnect(&mut self.state(), conn, 1009, FRAME_TOO_LARGE);
             return false;
         }
@@ -61,8 +61,8 @@ impl Hub {
             let Some(connection) = connections.get_mut(conn) else { return };
             *frame_bytes += cost(&text);
             if connection.busy {
-                connection.waiting += cost(&text);
-                connection.inbox.push_back(text);
+                connection.queued_bytes += cost(&text);
+                connection.queued_frames.push_back(text);
                 return;
             }
             connection.busy = true;
@@ -73,8 +73,8 @@ impl Hub {
             let mut state = self.state();
             state.frame_bytes -= cost(&text);
             next = state.connections.get_mut(conn).and_then(|connection| {
-                let next = connection.inbox.pop_front();
-                connection.waiting -= next.as_deref().map_or(0, cost);
+                let next = connection.queued_frames.pop_front();
+                connection.queued_bytes -= next.as_deref().map_or(0, cost);
                 connection.busy = next.is_some();
                 next
             });
@@ -84,14 +84,14 @@ impl Hub {
     /// A binary frame came in. Nobody here speaks binary: it is an attachment of a packet that was refused already.
     pub fn on_binary(&self, conn: ConnId) {
         self.seen(conn);
-        let opening = match self.state().connections.get(conn) {
+        let connecting = match self.state().connections.get(conn) {
             // What belongs to a packet that waits behind CONNECT is refused with it.
-            Some(Connection { peer: Peer::Opening(opening), busy: false, .. }) => Some(opening.clone()),
+            Some(Connection { peer: Peer::Connecting(connecting), busy: false, .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
             _ => return,
         };
-        match opening {
-            Some(opening) => self.refuse_connect(conn, opening, &binary_refusal()),
+        match connecting {
+            Some(connecting) => self.refuse_connect(conn, connecting, &binary_refusal()),
             None if self.is_behind(conn) => {}
             None => {
                 self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
@@ -100,14 +100,14 @@ impl Hub {
     }
 
     async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        let opening = match self.state().connections.get_mut(conn) {
-            Some(Connection { peer: Peer::Opening(opening), .. }) => Some(opening.clone()),
+        let connecting = match self.state().connections.get_mut(conn) {
+            Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
             Some(connection) => return self.web_client_answered(conn, connection),
             None => return,
         };
-        match opening {
-            Some(opening) => self.on_first(conn, opening, frame).await,
+        match connecting {
+            Some(connecting) => self.on_first(conn, connecting, frame).await,
             None => self.on_frame(conn, frame).await,
         }
     }
@@ -134,7 +134,7 @@ impl Hub {
             // What is said in a namespace that was not joined is said to nobody.
             Ok(packet) if packet.namespace() != NAMESPACE => {}
             Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
-            Ok(Packet::Ack { id, args, .. }) => self.state().rpc.resolve(conn, id, &args),
+            Ok(Packet::Ack { id, args, .. }) => self.state().rpc.complete(conn, id, &args),
             Ok(Packet::Disconnect { .. }) => self.disconnect(&mut self.state(), conn, 1000, ""),
             Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => {}
         }
@@ -148,7 +148,7 @@ impl Hub {
             _ => "bad-packet",
         };
         if let Some(id) = error.acknowledged_id() {
-            self.state().rpc.unreadable(conn, id);
+            self.state().rpc.fail_undecodable(conn, id);
         }
         match error.ack_id() {
             Some(ack) => self.send_ack(conn, ack, &message_rejected(&message, code)),

@@ -16,8 +16,8 @@ impl Hub {
             for conn in conns {
                 let Some(connection) = state.connections.get_mut(conn) else { continue };
                 let Peer::Cli(cli) = &mut connection.peer else { continue };
-                connection.unread.beat();
-                if std::mem::replace(&mut cli.unanswered, true) {
+                connection.send_window.record_ping();
+                if std::mem::replace(&mut cli.ping_unanswered, true) {
                     dead.push(conn);
                 } else {
                     self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
@@ -34,7 +34,7 @@ impl Hub {
     /// A pong came in: what was sent before its ping was read.
     pub(in crate::hub) fn ponged(&self, conn: ConnId) {
         if let Some(connection) = self.state().connections.get_mut(conn) {
-            connection.unread.answered();
+            connection.send_window.acknowledge();
         }
     }
 
@@ -43,7 +43,7 @@ impl Hub {
         let mut state = self.state();
         let Some(connection) = state.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
-        if std::mem::take(&mut cli.unanswered) {
+        if std::mem::take(&mut cli.ping_unanswered) {
             self.rt.attach(conn, &serde_json::to_string(&connection.peer).unwrap_or_default());
         }
     }

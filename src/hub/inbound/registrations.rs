@@ -22,9 +22,10 @@ impl Hub {
         let mut state = self.state();
         let Some(cli) = state.connections.cli(conn) else { return Ok(()) };
         let vocabulary = &self.config.vocabulary;
-        let (owner, method) = cli.scope(name, vocabulary).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
+        let (owner, method) =
+            cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty()).ok_or(DENIED)?;
         let mut cli = cli.clone();
-        cli.forget(name, vocabulary);
+        cli.remove_method(name, vocabulary);
         cli.methods.push(name.to_owned());
         let peer = Peer::Cli(cli);
         if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT_BYTES {
@@ -43,7 +44,7 @@ impl Hub {
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
         let mut state = self.state();
         if let Some((owner, method)) =
-            state.connections.cli(conn).and_then(|cli| cli.scope(name, &self.config.vocabulary))
+            state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.config.vocabulary))
         {
             state.rpc.unregister(owner, method, conn);
         }
@@ -52,7 +53,7 @@ impl Hub {
 
     fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
-        cli.forget(name, &self.config.vocabulary);
+        cli.remove_method(name, &self.config.vocabulary);
         self.set_peer(state, conn, Peer::Cli(cli));
     }
 }

@@ -105,7 +105,7 @@ fn read_paths(answer: &str) -> Option<String> {
 }
 
 fn said(answer: &str) -> String {
-    crate::hub::peers::rpc::refusal(answer).unwrap_or_else(|| "the CLI's answer has an unknown shape".into())
+    crate::hub::peers::rpc::rejection_reason(answer).unwrap_or_else(|| "the CLI's answer has an unknown shape".into())
 }
 
 #[cfg(test)]

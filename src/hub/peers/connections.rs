@@ -1,56 +1,66 @@
-//! The sockets of a namespace: who is at their other end, and which of them concern a session or a machine.
+//! The WebSockets of a namespace: the peer of each, and which belong to a session or a machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hub::peers::send_window::SendWindow;
 use crate::hub::peers::subscription::{Format, Subscription};
-use crate::hub::peers::unread::Unread;
 use crate::hub::ports::ConnId;
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 
-/// Who is at the other end of a socket. This is the socket's attachment: it restores the same state after a sleep.
+/// The peer of a socket. It is stored as the socket's attachment, from which it is restored after hibernation. The serialized
+/// names must stay: attachments survive a deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Peer {
-    /// The transport is open, the CONNECT packet has not come yet.
-    Opening(Opening),
-    /// A CLI.
+    /// A CLI that has not been connected by a CONNECT packet yet.
+    #[serde(rename = "opening")]
+    Connecting(Connecting),
+    /// A connected CLI.
     Cli(Cli),
-    /// A web client, or the worker that turns its frames into SSE.
+    /// A web client; for an SSE stream, the worker that copies the frames to it.
     Web(Subscription),
 }
 
-/// What is known of a CLI's socket when it opens.
+/// How a CLI's socket was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Upgrade {
-    /// Nothing: no good token came yet.
-    Bare,
-    /// A good token for this namespace came with the upgrade, so that CONNECT need not carry one.
+    /// The upgrade request had no token.
+    #[serde(rename = "bare")]
+    Unauthenticated,
+    /// The upgrade request had a valid token for this namespace. CONNECT needs none.
     Authenticated,
-    /// The worker greeted the client and read a good CONNECT, which follows.
+    /// The worker accepted the socket, sent the open packet and validated the CONNECT packet, which it now forwards.
     Bridged,
 }
 
-/// A socket before its CONNECT.
+/// A socket whose CONNECT packet is awaited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opening {
-    /// When the transport was opened.
-    pub since: u64,
-    /// What was known of it then.
+pub struct Connecting {
+    /// In Unix milliseconds.
+    #[serde(rename = "since")]
+    pub opened_at: u64,
     pub upgrade: Upgrade,
-    /// How many of its frames were refused.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub refused: u32,
-    /// How many of its frames meant nothing: pings, and packets without meaning here.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub idle: u32,
+    /// The number of frames that were answered with an error.
+    #[serde(rename = "refused", default, skip_serializing_if = "is_zero")]
+    pub refused_frames: u32,
+    /// The number of frames without effect: pings, and packets that are ignored.
+    #[serde(rename = "idle", default, skip_serializing_if = "is_zero")]
+    pub idle_frames: u32,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // The form that serde asks for.
+impl Connecting {
+    /// Creates the state of a socket that opens now.
+    pub fn new(now: u64, upgrade: Upgrade) -> Self {
+        Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0 }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
@@ -59,73 +69,73 @@ fn is_zero(count: &u32) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cli {
-    /// The session it named and owns.
+    /// The session that it named in CONNECT, if its namespace owns that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The machine it named and owns.
+    /// The machine that it named in CONNECT, if its namespace owns that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The RPC methods it serves, as it registered them.
+    /// The RPC methods that it registered, by the names that it used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
-    /// Its last sign of life for the session that it named.
+    /// The last keep-alive of `session`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_alive_at: Option<u64>,
-    /// Its last sign of life for the machine that it named.
+    /// The last keep-alive of `machine`, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine_alive_at: Option<u64>,
-    /// Whether a ping waits for its answer.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unanswered: bool,
+    /// Whether no frame was received since the last ping.
+    #[serde(rename = "unanswered", skip_serializing_if = "std::ops::Not::not")]
+    pub ping_unanswered: bool,
 }
 
 impl Cli {
-    /// Its last sign of life for a session or machine that it named.
-    pub fn alive_at(&self, owner: &Owner) -> Option<u64> {
+    /// Returns the last keep-alive of a session or machine that the CLI owns.
+    pub fn last_keep_alive_at(&self, owner: &Owner) -> Option<u64> {
         match owner {
-            _ if !self.speaks_for(owner) => None,
+            _ if !self.owns(owner) => None,
             Owner::Session(_) => self.session_alive_at,
             Owner::Machine(_) => self.machine_alive_at,
         }
     }
 
-    /// The same CLI after a sign of life for a session or machine that it named.
-    pub fn signed(&self, owner: &Owner, now: u64) -> Self {
+    /// Returns the CLI after a keep-alive of a session or machine that it owns.
+    pub fn with_keep_alive(&self, owner: &Owner, now: u64) -> Self {
         match owner {
             Owner::Session(_) => Self { session_alive_at: Some(now), ..self.clone() },
             Owner::Machine(_) => Self { machine_alive_at: Some(now), ..self.clone() },
         }
     }
 
-    /// Whether it named this session or machine.
-    pub fn speaks_for(&self, owner: &Owner) -> bool {
+    /// Whether the CLI named this session or machine in CONNECT.
+    pub fn owns(&self, owner: &Owner) -> bool {
         match owner {
             Owner::Session(id) => self.session.as_ref() == Some(id),
             Owner::Machine(id) => self.machine.as_ref() == Some(id),
         }
     }
 
-    /// Whose method a name means, and the interface's own name of the method. A name is prefixed with the id of the
-    /// session or machine that the socket named, or bare; any other prefix is not this socket's to use.
-    pub fn scope<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
-        let (owner, method) = self.unprefixed(name)?;
+    /// Resolves the name of a method: returns its owner and its name in the vocabulary of the hub. The name is plain, or has
+    /// the id of the CLI's session or machine as a prefix. `None` for any other prefix.
+    pub fn resolve_method<'n>(&self, name: &'n str, vocabulary: &Vocabulary) -> Option<(Owner, &'n str)> {
+        let (owner, method) = self.split_prefix(name)?;
         Some((owner, vocabulary.method(method)))
     }
 
-    /// Forgets a method under whatever name it was registered: `m` and `<session>:m` are one, and so are two words for it.
-    pub fn forget(&mut self, name: &str, vocabulary: &Vocabulary) {
+    /// Removes a method, by whichever of its names it was registered.
+    pub fn remove_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         let mut methods = std::mem::take(&mut self.methods);
-        let forgotten = self.scope(name, vocabulary);
-        methods.retain(|known| self.scope(known, vocabulary) != forgotten);
+        let removed = self.resolve_method(name, vocabulary);
+        methods.retain(|known| self.resolve_method(known, vocabulary) != removed);
         self.methods = methods;
     }
 
-    fn unprefixed<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
-        let after = |id: &Option<String>| name.strip_prefix(id.as_deref()?)?.strip_prefix(':');
-        if let Some(method) = after(&self.session) {
+    fn split_prefix<'n>(&self, name: &'n str) -> Option<(Owner, &'n str)> {
+        let strip = |id: &Option<String>| name.strip_prefix(id.as_deref()?)?.strip_prefix(':');
+        if let Some(method) = strip(&self.session) {
             return self.session.clone().map(|id| (Owner::Session(id), method));
         }
-        if let Some(method) = after(&self.machine) {
+        if let Some(method) = strip(&self.machine) {
             return self.machine.clone().map(|id| (Owner::Machine(id), method));
         }
         if name.contains(':') {
@@ -136,49 +146,47 @@ impl Cli {
     }
 }
 
-/// A socket.
+/// An open socket.
 #[derive(Debug)]
 pub struct Connection {
-    /// Who is at the other end.
     pub peer: Peer,
-    /// Frames that came while an earlier one was still waiting for something: a socket's frames take effect in order.
-    pub inbox: VecDeque<String>,
-    /// How many bytes those are.
-    pub waiting: usize,
+    /// Frames that were received while an earlier one was being handled: frames of a socket take effect in order.
+    pub queued_frames: VecDeque<String>,
+    pub queued_bytes: usize,
     /// Whether a frame of this socket is being handled.
     pub busy: bool,
-    /// What it was sent and may not have read yet.
-    pub unread: Unread,
+    pub send_window: SendWindow,
 }
 
 impl Connection {
     fn new(peer: Peer) -> Self {
-        Self { peer, inbox: VecDeque::new(), waiting: 0, busy: false, unread: Unread::default() }
+        let (queued_frames, send_window) = (VecDeque::new(), SendWindow::default());
+        Self { peer, queued_frames, queued_bytes: 0, busy: false, send_window }
     }
 
-    /// Whether it is a stream's: the worker is its reader, so its client cannot fill the object's memory.
+    /// Whether the worker reads the socket. It always reads, so the send window is not needed.
     fn is_stream(&self) -> bool {
         matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
     }
 }
 
-/// All sockets, with indexes for those that concern one session or machine.
+/// The open sockets, with an index by session and machine.
 #[derive(Debug, Default)]
 pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
-    opening: BTreeSet<ConnId>,
+    connecting: BTreeSet<ConnId>,
     by_session: HashMap<String, Vec<ConnId>>,
     by_machine: HashMap<String, Vec<ConnId>>,
 }
 
 impl Connections {
-    /// Adds a socket, or makes a known one another peer.
-    pub fn put(&mut self, conn: ConnId, peer: Peer) {
+    /// Inserts a socket, or replaces the peer of a socket.
+    pub fn insert(&mut self, conn: ConnId, peer: Peer) {
         if let Some(old) = self.all.get(&conn).map(|c| c.peer.clone()) {
             self.unindex(conn, &old);
         }
-        if let Peer::Opening(_) = &peer {
-            self.opening.insert(conn);
+        if let Peer::Connecting(_) = &peer {
+            self.connecting.insert(conn);
         }
         if let Peer::Cli(cli) = &peer {
             if let Some(id) = &cli.session {
@@ -196,7 +204,7 @@ impl Connections {
         }
     }
 
-    /// Forgets a socket.
+    /// Removes a socket, and returns its peer.
     pub fn remove(&mut self, conn: ConnId) -> Option<Peer> {
         let connection = self.all.remove(&conn)?;
         self.unindex(conn, &connection.peer);
@@ -204,7 +212,7 @@ impl Connections {
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {
-        fn drop_from(index: &mut HashMap<String, Vec<ConnId>>, id: &str, conn: ConnId) {
+        fn remove_from(index: &mut HashMap<String, Vec<ConnId>>, id: &str, conn: ConnId) {
             if let Some(conns) = index.get_mut(id) {
                 conns.retain(|c| *c != conn);
                 if conns.is_empty() {
@@ -212,28 +220,28 @@ impl Connections {
                 }
             }
         }
-        self.opening.remove(&conn);
+        self.connecting.remove(&conn);
         if let Peer::Cli(cli) = peer {
             if let Some(id) = &cli.session {
-                drop_from(&mut self.by_session, id, conn);
+                remove_from(&mut self.by_session, id, conn);
             }
             if let Some(id) = &cli.machine {
-                drop_from(&mut self.by_machine, id, conn);
+                remove_from(&mut self.by_machine, id, conn);
             }
         }
     }
 
-    /// A socket.
+    /// Returns a socket.
     pub fn get(&self, conn: ConnId) -> Option<&Connection> {
         self.all.get(&conn)
     }
 
-    /// A socket, to be changed. Its session and machine may only change through [`put`](Self::put).
+    /// Returns a socket for a change. To change its session or machine, use [`insert`](Self::insert).
     pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.all.get_mut(&conn)
     }
 
-    /// The CLI at the other end of a socket.
+    /// Returns the connected CLI of a socket.
     pub fn cli(&self, conn: ConnId) -> Option<&Cli> {
         match &self.all.get(&conn)?.peer {
             Peer::Cli(cli) => Some(cli),
@@ -241,30 +249,26 @@ impl Connections {
         }
     }
 
-    /// The CLI sockets that named a session or machine.
-    pub fn of(&self, owner: &Owner) -> &[ConnId] {
-        match owner {
-            Owner::Session(id) => self.of_session(id),
-            Owner::Machine(id) => self.of_machine(id),
-        }
+    /// Returns the sockets of the CLIs that own a session or machine.
+    pub fn of_owner(&self, owner: &Owner) -> &[ConnId] {
+        let conns = match owner {
+            Owner::Session(id) => self.by_session.get(id),
+            Owner::Machine(id) => self.by_machine.get(id),
+        };
+        conns.map_or(&[], Vec::as_slice)
     }
 
-    /// The CLI sockets that named a session.
+    /// Returns the sockets of the CLIs that own a session.
     pub fn of_session(&self, id: &str) -> &[ConnId] {
         self.by_session.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// The CLI sockets that named a machine.
-    pub fn of_machine(&self, id: &str) -> &[ConnId] {
-        self.by_machine.get(id).map_or(&[], Vec::as_slice)
-    }
-
-    /// All sockets in the order of their coming.
+    /// Returns all sockets, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
         self.all.iter().map(|(conn, connection)| (*conn, connection))
     }
 
-    /// The web clients with their sockets.
+    /// Returns the sockets of web clients.
     pub fn subscriptions(&self) -> impl Iterator<Item = (ConnId, &Subscription)> {
         self.iter().filter_map(|(conn, connection)| match &connection.peer {
             Peer::Web(subscription) => Some((conn, subscription)),
@@ -272,46 +276,50 @@ impl Connections {
         })
     }
 
-    /// Whether somebody looks at a page of the hub.
-    pub fn is_watched(&self, now: u64) -> bool {
-        self.subscriptions().any(|(_, subscription)| subscription.is_watching(now))
+    /// Whether any web client is visible.
+    pub fn has_visible_client(&self, now: u64) -> bool {
+        self.subscriptions().any(|(_, subscription)| subscription.counts_as_visible(now))
     }
 
-    /// A frame is to go to a client. Answers whether it may: whether the client reads.
-    pub fn reads(&mut self, conn: ConnId, bytes: usize) -> bool {
-        self.all.get_mut(&conn).is_some_and(|connection| connection.is_stream() || connection.unread.send(bytes))
+    /// Counts a frame that the hub is about to send unasked. Returns false if the client is too slow for it
+    /// ([`SendWindow::record_event`]) or gone.
+    #[must_use]
+    pub fn record_event(&mut self, conn: ConnId, bytes: usize) -> bool {
+        let connection = self.all.get_mut(&conn);
+        connection.is_some_and(|connection| connection.is_stream() || connection.send_window.record_event(bytes))
     }
 
-    /// All web clients were sent a heartbeat.
-    pub fn beat(&mut self) {
+    /// Records that a heartbeat was sent to all web clients.
+    pub fn record_heartbeat(&mut self) {
         let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_stream());
-        web_sockets.for_each(|connection| connection.unread.beat());
+        web_sockets.for_each(|connection| connection.send_window.record_ping());
     }
 
-    /// The sockets still without CONNECT.
-    pub fn opening(&self) -> impl Iterator<Item = (ConnId, &Opening)> {
-        self.opening.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
-            Peer::Opening(opening) => Some((*conn, opening)),
+    /// Returns the sockets that are not connected yet.
+    pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
+        self.connecting.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
+            Peer::Connecting(connecting) => Some((*conn, connecting)),
             _ => None,
         })
     }
 
-    /// Those of them that have sent no CONNECT: one that is being checked has come in time.
-    pub fn silent(&self) -> impl Iterator<Item = (ConnId, &Opening)> {
-        self.opening().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
+    /// Returns the sockets that are not connected yet and have no frame in progress. A CONNECT packet that waits for the
+    /// database was received in time.
+    pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
+        self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.busy))
     }
 
-    /// How many sockets there are.
+    /// Returns the number of sockets.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is no socket at all.
+    /// Whether no socket is open.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The sockets of connected CLIs.
+    /// Returns the sockets of connected CLIs.
     pub fn clis(&self) -> impl Iterator<Item = (ConnId, &Connection)> {
         self.iter().filter(|(_, connection)| matches!(connection.peer, Peer::Cli(_)))
     }
@@ -326,23 +334,23 @@ mod tests {
     }
 
     #[test]
-    fn an_attachment_restores_the_same_peer() {
+    fn an_attachment_round_trips() {
         let peers = [
-            Peer::Opening(Opening { since: 5, upgrade: Upgrade::Bridged, refused: 2, idle: 3 }),
+            Peer::Connecting(Connecting { opened_at: 5, upgrade: Upgrade::Bridged, refused_frames: 2, idle_frames: 3 }),
             Peer::Cli(Cli {
                 session: Some("s".into()),
                 machine: Some("m".into()),
                 methods: vec!["s:gitStatus".into()],
                 session_alive_at: Some(7),
                 machine_alive_at: Some(8),
-                unanswered: true,
+                ping_unanswered: true,
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),
                 all: true,
                 visible: true,
-                seen_at: 8,
-                answers: true,
+                visibility_confirmed_at: 8,
+                acks_heartbeats: true,
                 format: Format::Sse,
                 expires_at: Some(9),
                 ..Default::default()
@@ -355,35 +363,59 @@ mod tests {
     }
 
     #[test]
-    fn a_method_may_only_be_registered_under_what_the_socket_named() {
-        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
-        let none = Vocabulary::default();
-        assert_eq!(cli.scope("s:read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.scope("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
-        assert_eq!(cli.scope("read", &none), Some((Owner::Session("s".into()), "read")));
-        assert_eq!(cli.scope("t:read", &none), None);
-        assert_eq!(Cli::default().scope("read", &none), None);
+    fn attachments_of_earlier_versions_are_read() {
+        let read = |attachment: &str| serde_json::from_str::<Peer>(attachment).unwrap();
+        let connecting =
+            Connecting { opened_at: 5, upgrade: Upgrade::Unauthenticated, refused_frames: 2, idle_frames: 3 };
+        assert_eq!(
+            read(r#"{"opening":{"since":5,"upgrade":"bare","refused":2,"idle":3}}"#),
+            Peer::Connecting(connecting)
+        );
+        let cli = Cli { session: Some("s".into()), session_alive_at: Some(7), ping_unanswered: true, ..Cli::default() };
+        assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
+        let subscription = Subscription {
+            id: "sub".into(),
+            visible: true,
+            visibility_confirmed_at: 8,
+            acks_heartbeats: true,
+            last_published: 6,
+            expires_at: Some(9),
+            ..Subscription::default()
+        };
+        let web = r#"{"web":{"id":"sub","visible":true,"seenAt":8,"answers":true,"told":6,"expiresAt":9}}"#;
+        assert_eq!(read(web), Peer::Web(subscription));
     }
 
     #[test]
-    fn a_method_of_another_name_is_the_interfaces_own_wherever_its_prefix_is_gone() {
+    fn a_method_belongs_to_the_session_or_machine_that_the_cli_named() {
+        let cli = Cli { session: Some("s".into()), machine: Some("m:1".into()), ..Cli::default() };
+        let none = Vocabulary::default();
+        assert_eq!(cli.resolve_method("s:read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.resolve_method("m:1:spawn", &none), Some((Owner::Machine("m:1".into()), "spawn")));
+        assert_eq!(cli.resolve_method("read", &none), Some((Owner::Session("s".into()), "read")));
+        assert_eq!(cli.resolve_method("t:read", &none), None);
+        assert_eq!(Cli::default().resolve_method("read", &none), None);
+    }
+
+    #[test]
+    fn a_method_name_of_the_vocabulary_is_translated_with_any_prefix() {
         let cli = Cli { session: Some("s".into()), machine: Some("m".into()), ..Cli::default() };
         let words = Vocabulary::parse(r#"{"methods":{"read-file":"readFile"}}"#).unwrap();
         for name in ["s:read-file", "read-file", "s:readFile"] {
-            assert_eq!(cli.scope(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
+            assert_eq!(cli.resolve_method(name, &words), Some((Owner::Session("s".into()), "readFile")), "{name}");
         }
-        assert_eq!(cli.scope("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
-        assert_eq!(cli.scope("t:read-file", &words), None);
+        assert_eq!(cli.resolve_method("m:read-file", &words), Some((Owner::Machine("m".into()), "readFile")));
+        assert_eq!(cli.resolve_method("t:read-file", &words), None);
     }
 
     #[test]
-    fn the_sockets_of_a_session_follow_its_clis_as_they_come_and_go() {
+    fn the_index_follows_inserts_and_removals() {
         let mut connections = Connections::default();
-        connections.put(1, Peer::Opening(Opening { since: 0, upgrade: Upgrade::Bare, refused: 0, idle: 0 }));
-        connections.put(1, cli("a"));
-        connections.put(2, cli("a"));
+        connections.insert(1, Peer::Connecting(Connecting::new(0, Upgrade::Unauthenticated)));
+        connections.insert(1, cli("a"));
+        connections.insert(2, cli("a"));
         assert_eq!(connections.of_session("a"), [1, 2]);
-        connections.put(2, cli("b"));
+        connections.insert(2, cli("b"));
         connections.remove(1);
         assert!(connections.of_session("a").is_empty());
         assert_eq!(connections.of_session("b"), [2]);

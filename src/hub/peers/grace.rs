@@ -1,5 +1,5 @@
-//! The grace for CLIs on their way back: a call of a method whose socket left a moment ago, or was lost in a restart of the
-//! hub, waits a little for it to be registered again. A state machine without IO.
+//! Grace periods for CLIs that reconnect: a call of a method whose CLI has just disconnected waits until the method is
+//! registered again.
 
 use std::collections::HashMap;
 
@@ -8,81 +8,83 @@ use futures::channel::oneshot;
 use crate::hub::limits::{MAX_LOST_METHODS, RECONNECT_GRACE_MS, RESTART_GRACE_MS};
 use crate::model::owner::Owner;
 
-/// A call that waits for its method.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCall {
     owner: Owner,
     method: String,
     deadline: u64,
-    back: oneshot::Sender<()>,
+    registered: oneshot::Sender<()>,
 }
 
-/// Who is on the way back, and the calls that wait for it.
+/// The grace periods of a namespace, and the calls that wait. All times are in Unix milliseconds.
 #[derive(Debug, Default)]
-pub struct Grace {
-    /// Methods whose socket left, until when they are missed, in Unix milliseconds.
-    missed: HashMap<(Owner, String), u64>,
-    /// Those that the last restart took their sockets from, until when any of their methods is missed.
-    cut_off: HashMap<Owner, u64>,
-    waiting: Vec<Waiting>,
+pub struct GracePeriods {
+    /// Methods whose socket closed, with the end of the grace period.
+    lost_methods: HashMap<(Owner, String), u64>,
+    /// Sessions and machines whose sockets a restart closed, with the end of the grace period of all their methods.
+    lost_owners: HashMap<Owner, u64>,
+    waiting_calls: Vec<WaitingCall>,
 }
 
-impl Grace {
-    /// The socket of a method has left.
-    pub fn left(&mut self, owner: Owner, method: String, now: u64) {
-        if self.missed.len() < MAX_LOST_METHODS {
-            self.missed.insert((owner, method), now + RECONNECT_GRACE_MS);
+impl GracePeriods {
+    /// Starts the grace period of a method whose socket closed.
+    pub fn method_lost(&mut self, owner: Owner, method: String, now: u64) {
+        if self.lost_methods.len() < MAX_LOST_METHODS {
+            self.lost_methods.insert((owner, method), now + RECONNECT_GRACE_MS);
         }
     }
 
-    /// A session or machine had a socket until a moment, which a restart came upon; `None`: until the restart.
-    pub fn cut_off(&mut self, owner: Owner, left: Option<u64>, now: u64) {
-        let until = left.map_or(now + RESTART_GRACE_MS, |left| left + RECONNECT_GRACE_MS);
+    /// Starts the grace period of a session or machine after a restart of the hub. `disconnected_at` is the time when its
+    /// last socket closed before the restart; `None` if the restart closed it.
+    pub fn owner_lost(&mut self, owner: Owner, disconnected_at: Option<u64>, now: u64) {
+        let until = disconnected_at.map_or(now + RESTART_GRACE_MS, |at| at + RECONNECT_GRACE_MS);
         if until > now {
-            self.cut_off.insert(owner, until);
+            self.lost_owners.insert(owner, until);
         }
     }
 
-    /// A method is served again: whoever waits for it goes on. What else its CLI served will follow shortly, or not at all.
-    pub fn back(&mut self, owner: &Owner, method: &str, now: u64) {
-        if let Some(until) = self.cut_off.get_mut(owner) {
+    /// Ends the grace period of a method that is registered, and resumes the calls that wait for it. The CLI's other methods
+    /// get [`RECONNECT_GRACE_MS`] to follow.
+    pub fn method_registered(&mut self, owner: &Owner, method: &str, now: u64) {
+        if let Some(until) = self.lost_owners.get_mut(owner) {
             *until = (*until).min(now + RECONNECT_GRACE_MS);
         }
-        if !self.missed.is_empty() {
-            self.missed.remove(&(owner.clone(), method.to_owned()));
+        if !self.lost_methods.is_empty() {
+            self.lost_methods.remove(&(owner.clone(), method.to_owned()));
         }
-        let is_for = |waiting: &mut Waiting| waiting.owner == *owner && waiting.method == method;
-        for waiting in self.waiting.extract_if(.., is_for) {
-            let _ = waiting.back.send(());
+        let waits_for_it = |call: &mut WaitingCall| call.owner == *owner && call.method == method;
+        for call in self.waiting_calls.extract_if(.., waits_for_it) {
+            let _ = call.registered.send(());
         }
     }
 
-    /// Whether a method that nobody serves may be served again in a moment.
-    pub fn misses(&self, owner: &Owner, method: &str, now: u64) -> bool {
-        let known = self.missed.get(&(owner.clone(), method.to_owned())).or_else(|| self.cut_off.get(owner));
-        known.is_some_and(|until| now < *until)
+    /// Whether a method that is not registered is in its grace period.
+    pub fn is_expected(&self, owner: &Owner, method: &str, now: u64) -> bool {
+        let until = self.lost_methods.get(&(owner.clone(), method.to_owned())).or_else(|| self.lost_owners.get(owner));
+        until.is_some_and(|until| now < *until)
     }
 
-    /// Where a call may wait, until the deadline at most, for a method that nobody serves; `None` when it is not missed.
+    /// Waits until a method is registered. The receiver is canceled at the deadline. `None` if the method is not expected.
     pub fn wait(&mut self, owner: &Owner, method: &str, now: u64, deadline: u64) -> Option<oneshot::Receiver<()>> {
-        let waits = now < deadline && self.misses(owner, method, now);
-        waits.then(|| {
-            let (back, receiver) = oneshot::channel();
-            self.waiting.push(Waiting { owner: owner.clone(), method: method.to_owned(), deadline, back });
+        let may_wait = now < deadline && self.is_expected(owner, method, now);
+        may_wait.then(|| {
+            let (registered, receiver) = oneshot::channel();
+            let call = WaitingCall { owner: owner.clone(), method: method.to_owned(), deadline, registered };
+            self.waiting_calls.push(call);
             receiver
         })
     }
 
-    /// Sends away the calls that waited long enough, and forgets what is missed no more.
+    /// Cancels the calls whose deadline is over, and removes the grace periods that ended.
     pub fn expire(&mut self, now: u64) {
-        self.waiting.retain(|waiting| waiting.deadline > now);
-        self.missed.retain(|_, until| *until > now);
-        self.cut_off.retain(|_, until| *until > now);
+        self.waiting_calls.retain(|call| call.deadline > now);
+        self.lost_methods.retain(|_, until| *until > now);
+        self.lost_owners.retain(|_, until| *until > now);
     }
 
-    /// When the next call has waited long enough.
+    /// Returns the earliest deadline of the waiting calls.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.waiting.iter().map(|waiting| waiting.deadline).min()
+        self.waiting_calls.iter().map(|call| call.deadline).min()
     }
 }
 
@@ -95,62 +97,66 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_missed_for_two_seconds_after_its_socket_left_and_no_other_is() {
-        let mut grace = Grace::default();
-        grace.left(session(), "m".into(), 1_000);
-        assert!(grace.misses(&session(), "m", 2_999));
-        assert!(!grace.misses(&session(), "m", 3_000));
-        assert!(!grace.misses(&session(), "other", 1_000));
-        assert!(!grace.misses(&Owner::Machine("s".into()), "m", 1_000));
+    fn a_lost_method_is_expected_for_two_seconds() {
+        let mut grace = GracePeriods::default();
+        grace.method_lost(session(), "m".into(), 1_000);
+        assert!(grace.is_expected(&session(), "m", 2_999));
+        assert!(!grace.is_expected(&session(), "m", 3_000));
+        assert!(!grace.is_expected(&session(), "other", 1_000));
+        assert!(!grace.is_expected(&Owner::Machine("s".into()), "m", 1_000));
         assert!(grace.wait(&session(), "other", 1_000, 3_000).is_none());
     }
 
     #[test]
-    fn whoever_waits_goes_on_when_the_method_is_back_and_no_sooner() {
-        let mut grace = Grace::default();
-        grace.left(session(), "m".into(), 0);
-        let mut waiting = grace.wait(&session(), "m", 10, 2_010).unwrap();
-        grace.back(&session(), "other", 20);
-        assert_eq!(waiting.try_recv(), Ok(None));
-        grace.back(&session(), "m", 30);
-        assert_eq!(waiting.try_recv(), Ok(Some(())));
-        assert!(!grace.misses(&session(), "m", 40), "it is served");
+    fn a_waiting_call_resumes_when_its_method_is_registered() {
+        let mut grace = GracePeriods::default();
+        grace.method_lost(session(), "m".into(), 0);
+        let mut call = grace.wait(&session(), "m", 10, 2_010).unwrap();
+        grace.method_registered(&session(), "other", 20);
+        assert_eq!(call.try_recv(), Ok(None));
+        grace.method_registered(&session(), "m", 30);
+        assert_eq!(call.try_recv(), Ok(Some(())));
+        assert!(!grace.is_expected(&session(), "m", 40), "it is registered");
     }
 
     #[test]
-    fn a_wait_ends_with_its_time() {
-        let mut grace = Grace::default();
-        grace.left(session(), "m".into(), 0);
-        let mut waiting = grace.wait(&session(), "m", 1_999, 3_999).unwrap();
+    fn a_waiting_call_is_canceled_at_its_deadline() {
+        let mut grace = GracePeriods::default();
+        grace.method_lost(session(), "m".into(), 0);
+        let mut call = grace.wait(&session(), "m", 1_999, 3_999).unwrap();
         assert_eq!(grace.next_deadline(), Some(3_999));
         grace.expire(3_998);
-        assert_eq!(waiting.try_recv(), Ok(None));
+        assert_eq!(call.try_recv(), Ok(None));
         grace.expire(3_999);
-        assert!(waiting.try_recv().is_err());
+        assert!(call.try_recv().is_err());
         assert_eq!(grace.next_deadline(), None);
-        assert!(grace.missed.is_empty());
+        assert!(grace.lost_methods.is_empty());
     }
 
     #[test]
-    fn after_a_restart_every_method_is_missed_for_ten_seconds_or_two_after_the_first_is_back() {
-        let mut grace = Grace::default();
-        grace.cut_off(session(), None, 0);
-        assert!(grace.misses(&session(), "m", 9_999) && !grace.misses(&session(), "m", 10_000));
-        grace.back(&session(), "m", 1_000);
-        assert!(grace.misses(&session(), "n", 2_999) && !grace.misses(&session(), "n", 3_000));
-        let mut grace = Grace::default();
-        grace.cut_off(session(), Some(500), 1_000);
-        assert!(grace.misses(&session(), "m", 2_499) && !grace.misses(&session(), "m", 2_500));
+    fn after_a_restart_all_methods_are_expected_for_ten_seconds_or_two_after_the_first_registration() {
+        let mut grace = GracePeriods::default();
+        grace.owner_lost(session(), None, 0);
+        assert!(grace.is_expected(&session(), "m", 9_999) && !grace.is_expected(&session(), "m", 10_000));
+        grace.method_registered(&session(), "m", 1_000);
+        assert!(grace.is_expected(&session(), "n", 2_999) && !grace.is_expected(&session(), "n", 3_000));
+    }
+
+    #[test]
+    fn an_owner_that_disconnected_before_a_restart_gets_the_rest_of_its_two_seconds() {
+        let mut grace = GracePeriods::default();
+        grace.owner_lost(session(), Some(500), 1_000);
+        assert!(grace.is_expected(&session(), "m", 2_499) && !grace.is_expected(&session(), "m", 2_500));
         grace.expire(2_500);
-        assert!(grace.cut_off.is_empty());
+        assert!(grace.lost_owners.is_empty());
     }
 
     #[test]
     fn the_number_of_lost_methods_is_limited() {
-        let mut grace = Grace::default();
+        let mut grace = GracePeriods::default();
         for n in 0..MAX_LOST_METHODS + 1 {
-            grace.left(session(), n.to_string(), 0);
+            grace.method_lost(session(), n.to_string(), 0);
         }
-        assert_eq!(grace.missed.len(), MAX_LOST_METHODS);
+        assert_eq!(grace.lost_methods.len(), MAX_LOST_METHODS);
     }
 }

@@ -1,8 +1,9 @@
-//! Sockets: who is at their other end, what they were sent, and the calls that wait for them. State machines without IO, but for the order of frames.
+//! The hub's peers: CLIs and web clients, their sockets, what they were sent, and the RPC calls to CLIs. State machines
+//! without IO.
 
 pub mod connections;
-pub mod frame_text;
+pub mod frame_parts;
 pub mod grace;
 pub mod rpc;
+pub mod send_window;
 pub mod subscription;
-pub mod unread;

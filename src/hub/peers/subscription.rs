@@ -1,76 +1,80 @@
-//! What a web client wants to hear, and whether somebody looks at it.
+//! The subscription of a web client: which events it receives, and whether a user looks at its page.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACH_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
 use crate::model::event::Audience;
 
-/// How a subscriber's events are written.
+/// The format of a subscriber's events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// One JSON object a frame, with `eventId`.
+    /// Each frame is a JSON object with `eventId`.
     #[default]
     Json,
-    /// Finished SSE text, which the worker copies to the stream.
+    /// Each frame is SSE text, which the worker copies to the response.
     Sse,
 }
 
-/// What a web client wants to hear.
+/// A web client's subscription, stored in the attachment of its socket. The serialized names must stay: attachments survive
+/// a deploy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subscription {
-    /// Its id, which the greeting tells.
+    /// The `subscriptionId` of the client.
     pub id: String,
-    /// Whether it hears of every session and machine.
+    /// Whether it receives the events of every session and machine.
     pub all: bool,
-    /// The session whose conversation it hears.
+    /// The session whose events and messages it receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The machine that it hears of.
+    /// The machine whose events it receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Whether its client says that somebody looks at it.
+    /// The visibility that the client reported last.
     pub visible: bool,
-    /// When it last said so, or answered a heartbeat while it was visible, in Unix milliseconds; of answers that follow
-    /// each other closely the first.
-    pub seen_at: u64,
-    /// Whether it answers heartbeats: it did so once.
-    pub answers: bool,
-    /// How its events are written.
+    /// When the client reported its visibility, or confirmed it by a heartbeat acknowledgement, in Unix milliseconds.
+    #[serde(rename = "seenAt")]
+    pub visibility_confirmed_at: u64,
+    /// Whether the client has ever acknowledged a heartbeat.
+    #[serde(rename = "answers")]
+    pub acks_heartbeats: bool,
+    /// The format of its events.
     pub format: Format,
-    /// The number of the last event that was told to anybody, when this was last written: on every change of the first
-    /// subscriber's.
-    pub told: u64,
-    /// When the token that it showed is good no more, in Unix milliseconds; never for an access token.
+    /// The number of the last event published to any client. Kept current in the attachment of one subscriber, from which it
+    /// is restored after hibernation.
+    #[serde(rename = "told")]
+    pub last_published: u64,
+    /// When the client's JWT expires, in Unix milliseconds; `None` for an access token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
 }
 
 impl Subscription {
-    /// Whether somebody looks at it now, as far as that can be known: a closed lid or a frozen page says nothing, and its
-    /// socket may stay open for as long as its token is good.
-    pub fn is_watching(&self, now: u64) -> bool {
-        let patience = if self.answers { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
-        self.visible && now < self.seen_at + patience
+    /// Whether the client is visible. A report expires, because a closed laptop or a frozen page cannot report `hidden`
+    /// while its socket stays open.
+    pub fn counts_as_visible(&self, now: u64) -> bool {
+        let timeout_ms = if self.acks_heartbeats { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
+        self.visible && now < self.visibility_confirmed_at + timeout_ms
     }
 
-    /// Its client said whether it is visible.
-    pub fn state(&mut self, visible: bool, now: u64) {
-        (self.visible, self.seen_at) = (visible, now);
+    /// Records a visibility report of the client.
+    pub fn set_visibility(&mut self, visible: bool, now: u64) {
+        (self.visible, self.visibility_confirmed_at) = (visible, now);
     }
 
-    /// Its client answered a heartbeat. Says whether that is to be remembered.
-    pub fn answered(&mut self, now: u64) -> bool {
-        let is_news = !self.answers || (self.visible && now >= self.seen_at + MIN_ATTACH_INTERVAL_MS);
-        if is_news {
-            (self.answers, self.seen_at) = (true, now);
+    /// Records a heartbeat acknowledgement. Returns whether the attachment must be written.
+    pub fn record_heartbeat_ack(&mut self, now: u64) -> bool {
+        let confirms = self.visible && now >= self.visibility_confirmed_at + MIN_ATTACH_INTERVAL_MS;
+        let changes = confirms || !self.acks_heartbeats;
+        if changes {
+            (self.acks_heartbeats, self.visibility_confirmed_at) = (true, now);
         }
-        is_news
+        changes
     }
 
-    /// Whether the subscriber hears an event of this audience.
-    pub fn hears(&self, audience: &Audience) -> bool {
+    /// Whether the client receives the events of an audience.
+    pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
             Audience::Session(id) => self.all || self.session.as_ref() == Some(id),
             Audience::Conversation(id) => self.session.as_ref() == Some(id),
@@ -84,39 +88,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_answers_heartbeats_is_held_to_it_and_others_are_believed_for_a_while() {
+    fn a_visibility_report_expires_sooner_for_a_client_that_acknowledges_heartbeats() {
         let mut subscription = Subscription::default();
-        subscription.state(true, 1_000);
-        assert!(
-            subscription.is_watching(1_000 + VISIBILITY_TIMEOUT_MS - 1)
-                && !subscription.is_watching(1_000 + VISIBILITY_TIMEOUT_MS)
-        );
-        assert!(subscription.answered(1_500), "the first answer is news, however early");
-        assert!(
-            subscription.is_watching(1_500 + HEARTBEAT_ACK_TIMEOUT_MS - 1)
-                && !subscription.is_watching(1_500 + HEARTBEAT_ACK_TIMEOUT_MS)
-        );
-        assert!(!subscription.answered(2_499) && subscription.answered(2_500));
-        assert!(subscription.is_watching(2_500 + HEARTBEAT_ACK_TIMEOUT_MS - 1));
-        subscription.state(false, 3_000);
-        assert!(!subscription.is_watching(3_000) && !subscription.answered(9_000), "of the hidden nothing is written");
-        subscription.state(true, 900_000);
-        assert!(
-            subscription.is_watching(900_000 + HEARTBEAT_ACK_TIMEOUT_MS - 1)
-                && !subscription.is_watching(900_000 + HEARTBEAT_ACK_TIMEOUT_MS)
-        );
+        let visible_until = |subscription: &Subscription, end: u64| {
+            subscription.counts_as_visible(end - 1) && !subscription.counts_as_visible(end)
+        };
+        subscription.set_visibility(true, 1_000);
+        assert!(visible_until(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
+        assert!(subscription.record_heartbeat_ack(1_500), "the first acknowledgement is always written");
+        assert!(visible_until(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(!subscription.record_heartbeat_ack(2_499) && subscription.record_heartbeat_ack(2_500));
+        assert!(visible_until(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        subscription.set_visibility(false, 3_000);
+        assert!(!subscription.counts_as_visible(3_000) && !subscription.record_heartbeat_ack(9_000));
+        subscription.set_visibility(true, 900_000);
+        assert!(visible_until(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
     }
 
     #[test]
-    fn a_conversation_is_heard_only_by_subscribers_of_its_session() {
+    fn messages_are_received_only_by_subscribers_of_their_session() {
         let of_all = Subscription { all: true, ..Default::default() };
         let of_session = Subscription { session: Some("s".into()), ..Default::default() };
         let of_machine = Subscription { machine: Some("m".into()), ..Default::default() };
-        let hear =
-            |audience: Audience| [of_all.hears(&audience), of_session.hears(&audience), of_machine.hears(&audience)];
-        assert_eq!(hear(Audience::Conversation("s".into())), [false, true, false]);
-        assert_eq!(hear(Audience::Session("s".into())), [true, true, false]);
-        assert_eq!(hear(Audience::Session("t".into())), [true, false, false]);
-        assert_eq!(hear(Audience::Machine("m".into())), [true, false, true]);
+        let receivers = |audience: Audience| [&of_all, &of_session, &of_machine].map(|s| s.receives(&audience));
+        assert_eq!(receivers(Audience::Conversation("s".into())), [false, true, false]);
+        assert_eq!(receivers(Audience::Session("s".into())), [true, true, false]);
+        assert_eq!(receivers(Audience::Session("t".into())), [true, false, false]);
+        assert_eq!(receivers(Audience::Machine("m".into())), [true, false, true]);
     }
 }

@@ -58,7 +58,7 @@ impl Hub {
     pub(in crate::hub) fn notify(&self, state: &mut State, notification: Notification) {
         let now = self.rt.now();
         let push = &mut state.push;
-        if push.subscribers.assumes_none(now) && !state.connections.is_watched(now) {
+        if push.subscribers.assumes_none(now) && !state.connections.has_visible_client(now) {
             return self.log_dropped(push, notification, DeliveryOutcome::NoSubscribers);
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
@@ -179,7 +179,7 @@ impl Hub {
             let Some(pending) = pending else { return Decision::Finish(DeliveryOutcome::Answered) };
             *notification = pending;
         }
-        if state.connections.is_watched(self.rt.now()) {
+        if state.connections.has_visible_client(self.rt.now()) {
             self.send_toast(&mut state, notification);
             return Decision::Finish(DeliveryOutcome::Toast);
         }

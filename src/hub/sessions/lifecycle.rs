@@ -8,7 +8,7 @@ use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::METADATA;
 use crate::hub::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
-use crate::hub::peers::rpc::{RpcError, refusal};
+use crate::hub::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::sessions::updates::Changes;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject};
@@ -89,9 +89,9 @@ impl Hub {
     /// Tells a session's CLI to do something; any acknowledgement counts, save one that says it failed.
     pub(in crate::hub) async fn order(&self, id: &str, method: Method, params: &Json) -> Result<(), Error> {
         match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
-            Ok(result) => refusal(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
+            Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             // The CLI acknowledged, with a word that says nothing more.
-            Err(RpcError::BadAnswer(_)) => Ok(()),
+            Err(RpcError::InvalidResult(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

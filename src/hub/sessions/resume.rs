@@ -126,8 +126,8 @@ fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> 
     let own = text(session.metadata.as_ref(), "machineId");
     let host = text(session.metadata.as_ref(), "host");
     let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
-    let serves = |owner: &Owner| rpc.serves(owner.clone(), method);
-    let misses = |owner: &Owner| rpc.grace.misses(owner, method, now);
+    let serves = |owner: &Owner| rpc.has_handler(owner.clone(), method);
+    let misses = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
     let runners: [&dyn Fn(&Owner) -> bool; 2] = [&serves, &misses];
     runners.into_iter().find_map(|there| {
         let all = state.cache.machines().into_iter().flat_map(|m| m.values());

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{self, METADATA, Part};
-use crate::hub::peers::frame_text::Text;
+use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::CompletedRequests;
@@ -101,10 +101,10 @@ impl<'a> Changes<'a> {
 /// One of a session's versioned values, and what a CLI is told of it.
 struct Told {
     part: &'static Part,
-    text: fn(&Entry, Option<Json>) -> Text,
+    text: fn(&Entry, Option<Json>) -> FrameParts,
 }
 
-const TOLD_METADATA: Told = Told { part: &METADATA, text: |_, metadata| Text::of(metadata) };
+const TOLD_METADATA: Told = Told { part: &METADATA, text: |_, metadata| FrameParts::value(metadata) };
 const TOLD_STATE: Told = Told { part: &large::AGENT_STATE, text: Entry::recent_state };
 
 impl Hub {
@@ -122,7 +122,7 @@ impl Hub {
         self.load_session(id).await?;
         self.update(id, &TOLD_METADATA, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            Ok(Updated::Success { version, value: Text::kept(Field::Metadata, Some(value)) })
+            Ok(Updated::Success { version, value: FrameParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await
     }
@@ -141,7 +141,7 @@ impl Hub {
         let parts = read_parts(&value)?;
         let said = match is_large_state(parts.base.as_ref()) {
             true => told_state(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
-            false => Text::of(Some(value.clone())),
+            false => FrameParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
         self.update(id, &TOLD_STATE, expected, reply, value.text().len(), |state| {
@@ -267,7 +267,13 @@ impl Hub {
         let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(state, id, from, Text::kept(Field::Metadata, Some(value)).within(&frame, VALUE_PLACEHOLDER), event);
+        self.tell(
+            state,
+            id,
+            from,
+            FrameParts::journaled_value(Field::Metadata, Some(value)).insert_into(&frame, VALUE_PLACEHOLDER),
+            event,
+        );
         Ok(version)
     }
 
@@ -290,14 +296,14 @@ impl Hub {
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
         let small =
             (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
-        let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), Text::of);
-        let small = small.filter(|_| told.length() <= MAX_INLINE_BYTES);
+        let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), FrameParts::value);
+        let small = small.filter(|_| told.text_bytes() <= MAX_INLINE_BYTES);
         let old = s.agent_state_large.take();
         (s.agent_state, s.agent_state_large) =
             self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
         let changes = Changes {
             agent_state: small.as_ref().map(Option::as_ref),
-            agent_state_bytes: small.is_none().then_some(told.length()),
+            agent_state_bytes: small.is_none().then_some(told.text_bytes()),
             agent_state_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
@@ -306,12 +312,12 @@ impl Hub {
         let value = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(state, id, from, told.within(&frame, VALUE_PLACEHOLDER), event);
+        self.tell(state, id, from, told.insert_into(&frame, VALUE_PLACEHOLDER), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)
     }
 
-    fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: Text, event: Event) {
+    fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: FrameParts, event: Event) {
         state.journal.session(id, Extent::Whole);
         state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
         state.journal.on_commit(Effect::Publish(event));
@@ -380,13 +386,13 @@ fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
 }
 
 /// A state with completed requests, as CLIs are told of it.
-fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> Text {
+fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> FrameParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
-            Some(record) => Text::with_member(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
-            None => Text::kept(Field::AgentState, Some(base.clone())),
+            Some(record) => FrameParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
+            None => FrameParts::journaled_value(Field::AgentState, Some(base.clone())),
         },
-        None => Text::of(agent_state::join(base, completed)),
+        None => FrameParts::value(agent_state::join(base, completed)),
     }
 }
 
@@ -396,7 +402,7 @@ fn is_large_state(base: Option<&Json>) -> bool {
 
 impl Entry {
     /// The agent state with the newest completed requests.
-    fn recent_state(&self, base: Option<Json>) -> Text {
+    fn recent_state(&self, base: Option<Json>) -> FrameParts {
         told_state(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
     }
 }

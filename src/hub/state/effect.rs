@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::hub::peers::frame_text::Text;
+use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
 use crate::model::event::Event;
 use crate::model::message::Message;
@@ -21,11 +21,11 @@ pub enum Effect {
     /// Sends a frame to a CLI, whether or not the change became durable.
     Send { conn: ConnId, frame: String },
     /// Answers a CLI: with `done` once the change is durable, else with `failed`.
-    Reply { conn: ConnId, done: Text, failed: String },
+    Reply { conn: ConnId, done: FrameParts, failed: String },
     /// Publishes an event to web clients.
     Publish(Event),
     /// Sends an update to the owner's CLIs, except the one that caused it.
-    Update { owner: Owner, except: Option<ConnId>, frame: Text },
+    Update { owner: Owner, except: Option<ConnId>, frame: FrameParts },
     /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
     /// the effect runs: a message may have 30 MiB, and is held once until then. `number` is the seq of the `update` frame.
     Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
@@ -57,9 +57,9 @@ impl Weigh for Effect {
     fn bytes(&self) -> usize {
         match self {
             Self::Send { frame, .. } => frame.len(),
-            Self::Reply { done, failed, .. } => done.bytes() + failed.len(),
+            Self::Reply { done, failed, .. } => done.memory_bytes() + failed.len(),
             Self::Publish(event) => event.body.len(),
-            Self::Update { frame, .. } => frame.bytes(),
+            Self::Update { frame, .. } => frame.memory_bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()

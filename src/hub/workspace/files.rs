@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
-use crate::hub::peers::rpc::Answer;
+use crate::hub::peers::rpc::RpcResult;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
@@ -143,7 +143,7 @@ impl Hub {
         or_failure(self.call_session(w, method, &to_text(params)).await)
     }
 
-    async fn call_session(&self, w: &Workspace, method: Method, params: &str) -> Answer {
+    async fn call_session(&self, w: &Workspace, method: Method, params: &str) -> RpcResult {
         self.call(&Owner::Session(w.session.clone()), method, params).await
     }
 }
@@ -168,7 +168,7 @@ fn file_entry(cwd: &str, path: &str) -> FileEntry {
 }
 
 /// A call that brought nothing is a result too: `{success: false, error}`.
-fn or_failure(answer: Answer) -> String {
+fn or_failure(answer: RpcResult) -> String {
     #[derive(Serialize)]
     struct Failure {
         success: bool,

@@ -82,7 +82,7 @@ impl Hub {
         let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
         let (head, tail) = upload.around(&call);
         body.send(call.conn, &head, &tail);
-        call.answered().await.map_err(failed)
+        call.result().await.map_err(failed)
     }
 
     /// Has the session's CLI delete an uploaded file; answers what it answered, as JSON text.

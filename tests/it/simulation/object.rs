@@ -179,7 +179,7 @@ impl Object {
     pub fn open_cli(&mut self) -> Opened {
         let (hub, _) = self.awake();
         let (key, conn, frames) = self.rt.fake.open();
-        hub.open_cli(conn, Upgrade::Bare);
+        hub.open_cli(conn, Upgrade::Unauthenticated);
         (key, frames)
     }
 

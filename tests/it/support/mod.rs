@@ -202,7 +202,7 @@ impl World {
     /// Opens a socket for a CLI. `authenticated`: a good token came with the upgrade.
     pub fn open_cli(&self, authenticated: bool) -> Socket {
         let (key, conn, frames) = self.rt.open();
-        let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Bare };
+        let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Unauthenticated };
         self.hub().open_cli(conn, upgrade);
         Socket::new(Arc::clone(&self.object), key, frames)
     }

@@ -1,0 +1,129 @@
+//! Frames in parts. A frame that contains a JSON value refers to it until it is sent, so that a large value is in memory
+//! once, however many frames contain it.
+
+use crate::model::json::Json;
+use crate::model::large::Field;
+
+/// A frame, or a value in it, that is not concatenated yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FrameParts(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Text(String),
+    Value(Json),
+    /// A value that the journal holds, too, and counts.
+    JournaledValue(Json),
+    /// The same, an object without its closing brace.
+    JournaledObjectStart(Json),
+}
+
+impl From<String> for FrameParts {
+    fn from(text: String) -> Self {
+        Self(vec![Part::Text(text)])
+    }
+}
+
+impl FrameParts {
+    /// Creates the parts of a value; `None` is null.
+    pub fn value(value: Option<Json>) -> Self {
+        value.map_or_else(|| Self::from("null".to_owned()), |value| Self(vec![Part::Value(value)]))
+    }
+
+    /// Creates the parts of a value that was also written to the journal, which counts the bytes of large ones.
+    pub fn journaled_value(field: Field, value: Option<Json>) -> Self {
+        match value {
+            Some(value) if field.is_large(&value) => Self(vec![Part::JournaledValue(value)]),
+            value => Self::value(value),
+        }
+    }
+
+    /// Creates the parts of a large object, which was also written to the journal, with one more member at its end.
+    pub fn journaled_object_with(object: Json, name: &str, value: &Json) -> Self {
+        let is_empty = object.text().strip_suffix('}').is_none_or(|start| start.trim_end().ends_with('{'));
+        let comma = if is_empty { "" } else { "," };
+        let member = format!(r#"{comma}"{name}":{}}}"#, value.text());
+        Self(vec![Part::JournaledObjectStart(object), Part::Text(member)])
+    }
+
+    /// Inserts these parts into a frame, in place of the `null` at the end of the first `placeholder`.
+    pub fn insert_into(self, frame: &str, placeholder: &str) -> Self {
+        let Some((before, after)) = frame.split_once(placeholder) else { return Self::from(frame.to_owned()) };
+        let before = format!("{before}{}", placeholder.strip_suffix("null").unwrap_or(placeholder));
+        let mut parts = vec![Part::Text(before)];
+        parts.extend(self.0);
+        parts.push(Part::Text(after.to_owned()));
+        Self(parts)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|part| match part {
+            Part::Text(text) => text,
+            Part::Value(json) | Part::JournaledValue(json) => json.text(),
+            Part::JournaledObjectStart(json) => json.text().strip_suffix('}').unwrap_or_default(),
+        })
+    }
+
+    /// Returns the length of the concatenated frame, in bytes.
+    pub fn text_bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+
+    /// Concatenates the parts.
+    pub fn concat(&self) -> String {
+        let mut frame = String::with_capacity(self.text_bytes());
+        self.texts().for_each(|text| frame.push_str(text));
+        frame
+    }
+
+    /// Returns the bytes in memory, without those that the journal counts.
+    pub fn memory_bytes(&self) -> usize {
+        let bytes = |part: &Part| match part {
+            Part::Text(text) => text.len(),
+            Part::Value(json) => json.text().len(),
+            Part::JournaledValue(_) | Part::JournaledObjectStart(_) => 0,
+        };
+        self.0.iter().map(bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_value_replaces_the_null_of_the_placeholder() {
+        let frame = r#"42["update",{"id":"\"value\":null","metadata":{"value":null},"agentState":null}]"#;
+        let parts = FrameParts::value(Some(json(r#"{"a":1}"#))).insert_into(frame, r#""value":null"#);
+        assert_eq!(
+            parts.concat(),
+            r#"42["update",{"id":"\"value\":null","metadata":{"value":{"a":1}},"agentState":null}]"#
+        );
+        let null = FrameParts::value(None).insert_into(r#"["value":null]"#, r#""value":null"#);
+        assert_eq!(null.concat(), r#"["value":null]"#);
+    }
+
+    #[test]
+    fn a_member_is_added_to_objects_empty_or_not() {
+        let with = |object: &str| FrameParts::journaled_object_with(json(object), "n", &json("[1]")).concat();
+        assert_eq!(
+            [with("{}"), with("{ \n }"), with(r#"{"a":{} }"#)].map(|text| text.replace(char::is_whitespace, "")),
+            [r#"{"n":[1]}"#, r#"{"n":[1]}"#, r#"{"a":{},"n":[1]}"#]
+        );
+    }
+
+    #[test]
+    fn bytes_that_the_journal_counts_are_not_counted_again() {
+        let bytes = |value: &str| {
+            let parts = FrameParts::journaled_value(Field::AgentState, Some(json(value)));
+            let parts = parts.insert_into("[null]", "null");
+            (parts.memory_bytes(), parts.text_bytes())
+        };
+        let large = format!("\"{}\"", "x".repeat(1_000_000));
+        assert_eq!((bytes("[12]"), bytes(&large)), ((6, 6), (2, 1_000_004)));
+    }
+}

@@ -1,0 +1,137 @@
+//! Backpressure: how many bytes a WebSocket client was sent and has not acknowledged.
+//!
+//! The runtime has no `bufferedAmount`, and buffers without limit for a client that does not read. So clients acknowledge:
+//! each frame of a web client acknowledges the oldest unacknowledged heartbeat, each pong of a CLI the oldest ping, with
+//! everything that was sent before it.
+
+use std::collections::VecDeque;
+
+use crate::hub::limits::{MAX_UNACKED_BYTES, MAX_UNACKED_BYTES_WITH_REPLIES, PING_AFTER_BYTES};
+
+/// The unacknowledged bytes of a client.
+#[derive(Debug, Default)]
+pub struct SendWindow {
+    /// The bytes sent before each unacknowledged heartbeat or ping, and after the previous one.
+    before_pings: VecDeque<usize>,
+    after_last_ping: usize,
+    /// The sum of both.
+    unacked_bytes: usize,
+}
+
+impl SendWindow {
+    /// Counts a frame that the hub sends unasked. Returns false if the client is too slow for it: more than
+    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of that may exceed it, if at most half was
+    /// unacknowledged before.
+    #[must_use]
+    pub fn record_event(&mut self, bytes: usize) -> bool {
+        let before = self.unacked_bytes;
+        self.record_reply(bytes);
+        self.unacked_bytes <= MAX_UNACKED_BYTES || (bytes > MAX_UNACKED_BYTES / 2 && before <= MAX_UNACKED_BYTES / 2)
+    }
+
+    /// Counts a frame that the client requested.
+    pub fn record_reply(&mut self, bytes: usize) {
+        self.after_last_ping += bytes;
+        self.unacked_bytes += bytes;
+    }
+
+    /// Whether so much is unacknowledged that the client may not request more.
+    pub fn is_over_reply_limit(&self) -> bool {
+        self.unacked_bytes > MAX_UNACKED_BYTES_WITH_REPLIES
+    }
+
+    /// Whether so much was sent since the last ping that another one is needed.
+    pub fn needs_ping(&self) -> bool {
+        self.after_last_ping >= PING_AFTER_BYTES
+    }
+
+    /// Records that a heartbeat or ping was sent.
+    pub fn record_ping(&mut self) {
+        self.before_pings.push_back(std::mem::take(&mut self.after_last_ping));
+    }
+
+    /// Records the acknowledgement of the oldest heartbeat or ping. Ignored if none is unacknowledged.
+    pub fn acknowledge(&mut self) {
+        self.unacked_bytes -= self.before_pings.pop_front().unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THIRD: usize = MAX_UNACKED_BYTES / 3;
+
+    #[test]
+    fn a_client_that_never_acknowledges_gets_a_limited_number_of_bytes() {
+        let mut window = SendWindow::default();
+        assert!(window.record_event(MAX_UNACKED_BYTES));
+        window.record_ping();
+        assert!(!window.record_event(1));
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_limit_is_sent_to_a_client_that_reads() {
+        let mut window = SendWindow::default();
+        assert!(window.record_event(MAX_UNACKED_BYTES / 2));
+        window.record_ping();
+        assert!(window.record_event(2 * MAX_UNACKED_BYTES));
+        window.record_ping();
+        window.acknowledge();
+        window.acknowledge();
+        assert!(window.record_event(MAX_UNACKED_BYTES / 2 + 1));
+        assert!(!window.record_event(2 * MAX_UNACKED_BYTES));
+    }
+
+    #[test]
+    fn an_acknowledgement_covers_what_was_sent_before_the_ping_only() {
+        let mut window = SendWindow::default();
+        assert!(window.record_event(2 * THIRD));
+        window.record_ping();
+        assert!(window.record_event(THIRD));
+        window.acknowledge();
+        assert!(window.record_event(2 * THIRD), "the first two thirds are acknowledged");
+        assert!(!window.record_event(3));
+        window.record_ping();
+        window.acknowledge();
+        assert!(window.record_event(MAX_UNACKED_BYTES));
+    }
+
+    #[test]
+    fn a_client_that_acknowledges_too_slowly_reaches_the_limit() {
+        let mut window = SendWindow::default();
+        let rounds = (1..100).find(|round| {
+            let is_within_limit = window.record_event(THIRD / 10);
+            window.record_ping();
+            if round % 2 == 0 {
+                window.acknowledge();
+            }
+            !is_within_limit
+        });
+        assert!(rounds.is_some_and(|rounds| (55..65).contains(&rounds)), "{rounds:?}");
+    }
+
+    #[test]
+    fn replies_have_a_limit_of_their_own() {
+        let mut window = SendWindow::default();
+        assert!(window.record_event(MAX_UNACKED_BYTES / 2));
+        assert!(window.record_event(2 * MAX_UNACKED_BYTES), "the largest update");
+        window.record_reply(MAX_UNACKED_BYTES / 2);
+        assert!(!window.is_over_reply_limit());
+        window.record_ping();
+        window.record_reply(1);
+        assert!(window.is_over_reply_limit());
+        window.acknowledge();
+        assert!(!window.is_over_reply_limit());
+    }
+
+    #[test]
+    fn acknowledgements_without_a_ping_are_ignored() {
+        let mut window = SendWindow::default();
+        assert!(window.record_event(MAX_UNACKED_BYTES));
+        for _ in 0..5 {
+            window.acknowledge();
+        }
+        assert!(!window.record_event(1));
+    }
+}
