@@ -152,6 +152,20 @@ pub const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting ones included (PROTOCOL.md "Limits"), so that one session cannot fill the
 /// queue with uploads that send nothing.
 pub const MAX_UPLOADS_OF_SESSION: usize = 16;
+/// The largest uploaded file, in bytes (PROTOCOL.md "Limits": 50 MB).
+pub const MAX_FILE_BYTES: usize = 50 * 1024 * 1024;
+/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
+pub const MAX_FILE_NAME_CHARS: usize = 255;
+/// The longest path of an uploaded file, in characters.
+pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
+/// How much an upload's body may have besides the content, in bytes.
+pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
+/// How much a client must send within [`STALL_TIMEOUT_MS`], in bytes: a stalled upload must not block others.
+pub const MIN_UPLOAD_BYTES: u64 = 64 * 1024;
+/// See [`MIN_UPLOAD_BYTES`], in milliseconds.
+pub const STALL_TIMEOUT_MS: u64 = 15_000;
+/// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
+pub const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 // Events
 
@@ -193,17 +207,3 @@ pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
 /// How many notifications the push log shows.
 pub const MAX_PUSH_LOG_ENTRIES: usize = 100;
-/// The largest uploaded file, in bytes (PROTOCOL.md "Limits": 50 MB).
-pub const MAX_FILE_BYTES: usize = 50 * 1024 * 1024;
-/// The longest `filename` and `mimeType`, in characters (PROTOCOL.md "Uploads").
-pub const MAX_FILE_NAME_CHARS: usize = 255;
-/// The longest path of an uploaded file, in characters.
-pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// How much an upload's body may have besides the content, in bytes.
-pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// How much a client must send within [`STALL_TIMEOUT_MS`], in bytes: a stalled upload must not block others.
-pub const MIN_UPLOAD_BYTES: u64 = 64 * 1024;
-/// See [`MIN_UPLOAD_BYTES`], in milliseconds.
-pub const STALL_TIMEOUT_MS: u64 = 15_000;
-/// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
-pub const UPLOAD_BYTES_PER_MS: u64 = 256;

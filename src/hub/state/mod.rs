@@ -1,4 +1,5 @@
-//! What the hub holds in memory, and the clocks. State machines without IO.
+//! What the hub holds in memory besides its connections, and its timers. State machines without IO: the time is an argument,
+//! and what is to be done is returned. They import nothing of the use cases.
 
 pub mod activation_waiters;
 pub mod cache;
