@@ -11,7 +11,7 @@ use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Bearer, Edge, Head, Routing, split_url};
 use session_gateway_hub::http::query::Query;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement};
+use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
 
 use super::lines;
 
@@ -65,12 +65,12 @@ fn parameters(query: &str) {
 struct Empty;
 
 impl Database for Empty {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         ready(Ok(vec![Vec::new(); statements.len()])).boxed()
     }
 
-    fn joined(&self, _: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
-        ready(Ok(Joined { text: "{}".into(), rows: limit, last: Some(1), in_parts: false })).boxed()
+    fn query_joined<'a>(&'a self, _: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
+        ready(Ok(JoinedRows { text: "{}".into(), rows: limit, last_seq: Some(1), in_parts: false })).boxed()
     }
 }
 

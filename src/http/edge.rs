@@ -232,7 +232,7 @@ impl Edge {
         }
         let fresh =
             fresh().ok_or_else(|| Refusal::hub_unavailable("No secret could be made for tokens. Try again."))?;
-        let secret = secrets::keep(&*self.db, "JWT_SECRET", &fresh).await.map_err(Error::from)?;
+        let secret = secrets::get_or_insert(&*self.db, "JWT_SECRET", &fresh).await.map_err(Error::from)?;
         Ok(self.jwt().insert(JwtKey::parse(&secret).map_err(Refusal::not_configured)?).clone())
     }
 

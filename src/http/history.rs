@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
-use crate::store::history::{Page, Range, page};
+use crate::store::history::{Page, PageRange, read_page};
 use crate::store::response_budget::{ResponseBudget, ResponseText};
 use crate::store::{Database, Found};
 
@@ -35,8 +35,8 @@ pub async fn messages(
 ) -> Result<ResponseText, Error> {
     let asked = Query::parse(query).and_then(|query| Asked::read(asker, &query));
     // Ids are checked before the query is: 404 and 403 come before 400.
-    let (range, limit) = asked.as_ref().map_or((Range::Before(None), 1), |asked| (asked.range, asked.limit));
-    match page(db, budget, (namespace, session), range, limit).await? {
+    let (range, limit) = asked.as_ref().map_or((PageRange::Before(None), 1), |asked| (asked.range, asked.limit));
+    match read_page(db, budget, (namespace, session), range, limit).await? {
         Found::Owned(page) => asked.map(|asked| asked.shape(asker, page)),
         Found::Foreign => Err(Error::Foreign(Kind::Session)),
         Found::Missing => Err(Error::Missing(Kind::Session)),
@@ -44,7 +44,7 @@ pub async fn messages(
 }
 
 struct Asked {
-    range: Range,
+    range: PageRange,
     limit: u64,
 }
 
@@ -61,9 +61,9 @@ impl Asked {
                     "Query parameters `afterSeq` and `beforeSeq` exclude each other.",
                 ));
             }
-            (_, None, Some(after)) => Range::After(after),
-            (Asker::Cli, None, None) => Range::After(0),
-            (_, before, None) => Range::Before(before),
+            (_, None, Some(after)) => PageRange::After(after),
+            (Asker::Cli, None, None) => PageRange::After(0),
+            (_, before, None) => PageRange::Before(before),
         };
         Ok(Self { range, limit })
     }
@@ -86,11 +86,11 @@ impl Asked {
         let number = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
         let limit = self.limit;
         let edges = match self.range {
-            Range::Before(before) => {
+            PageRange::Before(before) => {
                 let next = if has_more { page.last_seq } else { None };
                 format!(r#""beforeSeq":{},"nextBeforeSeq":{}"#, number(before), number(next))
             }
-            Range::After(after) => {
+            PageRange::After(after) => {
                 let next = if has_more { page.last_seq } else { None };
                 format!(r#""afterSeq":{after},"nextAfterSeq":{}"#, number(next))
             }

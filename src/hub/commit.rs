@@ -15,12 +15,7 @@ use super::ports::ConnId;
 use super::state::effect::Effect;
 use super::{Hub, State};
 use crate::store::journal::Batch;
-use crate::store::{DbError, Row, Statement};
-
-/// How often a batch is tried when the database has a transient fault.
-const ATTEMPTS: u32 = 6;
-/// The pause before the second attempt, in milliseconds; it doubles with each further one.
-const FIRST_PAUSE_MS: u64 = 50;
+use crate::store::{Database, DbError, Statement};
 
 /// When a keep-alive is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +110,7 @@ impl Hub {
                     }
                 }
                 Err(error) => {
-                    let missed = error.leaves_doubt().then(|| self.clis_that_missed(&batch.outcomes));
+                    let missed = error.may_have_committed().then(|| self.clis_that_missed(&batch.outcomes));
                     self.discard_uncommitted(batch.outcomes, &Error::from(error.clone()));
                     self.disconnect_to_resync(missed.into_iter().flatten());
                     self.handle_failed_batch(&error).await;
@@ -150,28 +145,12 @@ impl Hub {
         Ok(event_numbers)
     }
 
-    /// Commits a batch. After an error it was not committed, unless the error [leaves doubt](DbError::leaves_doubt).
-    pub(super) async fn commit(&self, statements: Vec<Statement>) -> Result<(), DbError> {
+    /// Commits a batch.
+    pub(super) async fn commit(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         if statements.is_empty() {
             return Ok(());
         }
-        self.attempt(statements).await.map(|_| ())
-    }
-
-    /// Runs a batch, and again after a transient fault. After one, a later refusal does not tell whether an earlier attempt
-    /// was committed, so the fault is returned.
-    pub(super) async fn attempt(&self, mut statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
-        let mut pause = FIRST_PAUSE_MS;
-        let mut fault = None;
-        for _ in 1..ATTEMPTS {
-            match self.db.run(&mut statements).await {
-                Err(error @ DbError::Retryable(_)) => fault = Some(error),
-                result => return result.map_err(|error| fault.unwrap_or(error)),
-            }
-            self.rt.sleep(pause).await;
-            pause *= 2;
-        }
-        self.db.run(&mut statements).await.map_err(|error| fault.unwrap_or(error))
+        self.db.batch(&mut statements).await.map(drop)
     }
 
     /// Returns the CLIs that do not know whether a batch was committed.

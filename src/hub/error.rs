@@ -191,10 +191,13 @@ impl From<DbError> for Error {
                 (or `--remote` for a deployed hub); `npm run dev` does it by itself."
                     .into(),
             ),
-            DbError::Retryable(_) | DbError::Silent(_) => {
+            DbError::Retryable(_) | DbError::TimedOut(_) => {
                 Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
             }
             DbError::Refused(_) => Self::NotStored,
+            DbError::UnexpectedColumn { .. } => {
+                Self::Unavailable(format!("The database holds data that the hub can't read: {error}."))
+            }
             DbError::OverBudget => Self::AnswersWait,
         }
     }

@@ -17,8 +17,8 @@ use crate::model::machine::Machine;
 use crate::model::session::Session;
 use crate::store::journal::Journal;
 use crate::store::response_budget::ResponseText;
-use crate::store::rows::LargeValue;
 use crate::store::values;
+use crate::store::values::LargeValue;
 
 /// One of a session's versioned values.
 pub(super) struct Part {
@@ -135,7 +135,7 @@ impl Hub {
             return Ok(Some(value));
         }
         let mut text = String::with_capacity(large.bytes);
-        let found = values::add(&self.db, &self.config.namespace, owner, large, &mut text).await?;
+        let found = values::append(&mut text, &self.db, &self.config.namespace, owner, large).await?;
         Ok(found.then_some(text).and_then(Json::from_string))
     }
 
@@ -201,7 +201,7 @@ impl Hub {
             match piece {
                 Piece::Own(own) => text.push_str(&own),
                 Piece::Whole { large, open } => {
-                    if !values::add(&self.db, &self.config.namespace, owner, &large, &mut text).await? {
+                    if !values::append(&mut text, &self.db, &self.config.namespace, owner, &large).await? {
                         return Ok(None);
                     }
                     if open {

@@ -46,6 +46,7 @@ use crate::store::Database;
 use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
 use crate::store::response_budget::{Reservation, ResponseBudget};
+use crate::store::retry::Retrying;
 use events::log::EventLog;
 use events::numbering::EventNumbers;
 use peers::connections::Connections;
@@ -75,7 +76,7 @@ pub struct Config {
 /// The hub of one namespace.
 pub struct Hub {
     pub config: Config,
-    db: Fenced,
+    db: Retrying<Fenced>,
     rt: Arc<dyn Runtime>,
     state: Mutex<State>,
     /// Makes ids unique when the random source fails.

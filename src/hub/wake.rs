@@ -16,6 +16,7 @@ use super::{Config, Hub, State};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
 use crate::store::response_budget::ResponseBudget;
+use crate::store::retry::Retrying;
 
 impl Hub {
     /// Restores the hub from the sockets' attachments and the object's storage.
@@ -30,6 +31,8 @@ impl Hub {
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_heartbeats(&*rt, now);
         let db = fence(&config, db, &rt, &state, now);
+        let timer = Arc::clone(&rt);
+        let db = Retrying::new(db, Box::new(move |ms| timer.sleep(ms)));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -55,9 +58,9 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
     // A restart disconnects all sockets, so their presence shows hibernation.
     let hibernated = !state.is_idle() && !rt.was_interrupted();
     let stored = rt.kv_list(EPOCH).pop().map(|(_, value)| value);
-    let epoch = Epoch::of_wake(stored.as_deref(), hibernated, now);
+    let epoch = Epoch::at_start(stored.as_deref(), hibernated, now);
     let storage = Arc::clone(rt);
-    let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.note()));
+    let persist = Box::new(move |epoch: Epoch| storage.kv_put(EPOCH, &epoch.encode()));
     if stored.is_some() && !hibernated {
         // Without this, an instance that wakes from the next hibernation would continue in the earlier epoch.
         persist(epoch);

@@ -7,7 +7,8 @@ use wasm_bindgen_futures::JsFuture;
 use worker::send::{SendFuture, SendWrapper};
 
 use super::glue;
-use crate::store::{Database, DbError, Joined, Row, Statement, Value};
+use crate::store::columns::Columns;
+use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 
 /// A D1 binding.
 pub struct D1(SendWrapper<JsValue>);
@@ -20,7 +21,7 @@ impl D1 {
 }
 
 impl Database for D1 {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(SendFuture::new(async move {
             let list: Array = statements.iter().map(to_js).collect();
             let promise = glue::batch(&self.0.0, list).map_err(|e| to_error(&e))?;
@@ -29,21 +30,14 @@ impl Database for D1 {
         }))
     }
 
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(SendFuture::new(async move {
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let promise = glue::joined(&self.0.0, &to_js(&statement), limit).map_err(|e| to_error(&e))?;
-            let mut columns = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?).into_iter();
-            let text = match columns.next() {
-                Some(Value::Text(text)) => text,
-                _ => String::new(),
-            };
-            let mut number = || match columns.next() {
-                Some(Value::Integer(number)) => u64::try_from(number).ok(),
-                _ => None,
-            };
-            let (rows, last) = (number().unwrap_or(0), number());
-            Ok(Joined { text, rows, last, in_parts: number() > Some(0) })
+            let promise = glue::joined(&self.0.0, &to_js(statement), limit).map_err(|e| to_error(&e))?;
+            let row = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?);
+            let mut c = Columns::new("messages", row);
+            let (text, rows, last_seq) = (c.text("body")?, c.number("rows")?, c.optional("seq", Columns::number)?);
+            Ok(JoinedRows { text, rows, last_seq, in_parts: c.number("parts")? > 0 })
         }))
     }
 }

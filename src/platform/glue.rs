@@ -34,7 +34,7 @@ extern "C" {
     #[wasm_bindgen(catch)]
     pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
 
-    /// Runs `[sql, params]`; resolves to the fields of `store::Joined` in their order.
+    /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch)]
     pub fn joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 

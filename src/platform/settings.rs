@@ -21,7 +21,7 @@ use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
-use crate::store::reads::PatientReads;
+use crate::store::retry::Retrying;
 
 /// The Durable Object binding.
 pub const HUB: &str = "HUB";
@@ -64,8 +64,7 @@ fn push(env: &Env) -> Result<PushConfig, String> {
 /// The database.
 pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
-    let pause = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
-    Ok(Arc::new(PatientReads::new(D1::new(db), Box::new(pause))))
+    Ok(Arc::new(D1::new(db)))
 }
 
 /// Without its limit `POST /api/auth` would take any number of tries, and nobody would know.
@@ -79,7 +78,9 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
-    let edge = Edge::new(tokens(env)?, cors, routing, jwt, database(env)?);
+    let sleep = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
+    let db = Retrying::new(database(env)?, Box::new(sleep));
+    let edge = Edge::new(tokens(env)?, cors, routing, jwt, Arc::new(db));
     vocabulary(env)?;
     push(env)?;
     rpc_timeout_ms(env)?;

@@ -1,19 +1,47 @@
-//! The log of events: rows that are written with the changes that they tell of.
+//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused the
+//! events.
 
-use super::{Columns, Row, Statement, Value, sql};
+use super::columns::Columns;
+use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// Some events that were told one after the other.
+/// Writes a row; a repeated batch writes it again.
+/// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`: events.
+const UPSERT: &str = "
+INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (namespace, last) DO UPDATE SET
+  floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
+
+/// Deletes rows that enough others follow. `?1`: namespace, `?2`: how many events are enough, `?3`: how many bytes are enough,
+/// `?4`: deletes all rows up to this number.
+const TRIM: &str = "
+DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
+  SELECT max(last) FROM (
+    SELECT last, sum(events) OVER newer - events AS events_after, sum(bytes) OVER newer - bytes AS bytes_after
+    FROM events WHERE namespace = ?1 WINDOW newer AS (ORDER BY last DESC))
+  WHERE events_after >= ?2 OR bytes_after >= ?3), 0))";
+
+/// `?1`: namespace, `?2`: the largest last number to delete.
+const DELETE: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
+
+/// Selects rows, oldest first. `?1`: namespace, `?2`: the last number is above this, `?3`: and at most this.
+pub const SELECT: &str = "
+SELECT last, floor, events, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
+
+/// The number of the last event, or NULL. `?1`: namespace.
+const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
+
+/// Consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
-    /// The number of the last one.
+    /// The number of the last event.
     pub last: u64,
-    /// The number of the event before the first one: all events in between are in this row.
+    /// The number of the event before the first: the row covers all events in between.
     pub floor: u64,
-    /// How many there are.
+    /// The number of events in `body`.
     pub events: usize,
-    /// The events as text; empty when they are not held, and nothing before them either.
+    /// The events as text; empty if the log does not hold these events, nor any before them.
     pub body: String,
 }
 
@@ -24,41 +52,47 @@ impl EventsRow {
     }
 }
 
-/// Writes rows. One that is written again takes the place of the first.
-pub fn append(namespace: &Namespace, rows: Vec<EventsRow>) -> impl Iterator<Item = Statement> {
+/// Statements that write rows.
+pub fn upsert(namespace: &Namespace, rows: Vec<EventsRow>) -> impl Iterator<Item = Statement> {
     rows.into_iter().map(|EventsRow { last, floor, events, body }| {
         let (events, bytes) = (events as u64, body.len() as u64);
         let namespace = namespace.as_ref().into();
         let params = [namespace, last.into(), floor.into(), events.into(), bytes.into(), Value::Text(body)];
-        Statement::new(sql::UPSERT_EVENTS, params)
+        Statement::new(UPSERT, params)
     })
 }
 
-/// Deletes the oldest rows, as far as those after them hold so many events or bytes; and those up to a number.
+/// A statement that deletes the oldest rows: those followed by `events` events or `bytes` bytes, and all up to `up_to`.
 pub fn trim(namespace: &Namespace, events: usize, bytes: usize, up_to: u64) -> Statement {
     let params = [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into(), up_to.into()];
-    Statement::new(sql::TRIM_EVENTS, params)
+    Statement::new(TRIM, params)
 }
 
-/// Deletes a namespace's rows whose last number is at most `up_to`.
+/// A statement that deletes the rows whose last number is at most `up_to`.
 pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
-    Statement::new(sql::DELETE_EVENTS, [namespace.as_ref().into(), up_to.into()])
+    Statement::new(DELETE, [namespace.as_ref().into(), up_to.into()])
 }
 
-/// Selects the rows whose last number is above `after` and at most `up_to` (all, when `None`), oldest first.
-pub fn select(namespace: &Namespace, after: u64, up_to: Option<u64>) -> Statement {
+/// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first.
+pub async fn load(
+    db: &dyn Database,
+    namespace: &Namespace,
+    after: u64,
+    up_to: Option<u64>,
+) -> Result<Vec<EventsRow>, DbError> {
     let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
-    Statement::new(sql::EVENTS, [namespace.as_ref().into(), after.into(), up_to.into()])
+    let statement = Statement::new(SELECT, [namespace.as_ref().into(), after.into(), up_to.into()]);
+    query(db, statement).await?.into_iter().map(from_row).collect()
 }
 
-/// Selects the number of the last event.
-pub fn select_end(namespace: &Namespace) -> Statement {
-    Statement::new(sql::LAST_EVENT, [namespace.as_ref().into()])
+/// Loads the number of the last event; `None` if the log is empty.
+pub async fn load_last_number(db: &dyn Database, namespace: &Namespace) -> Result<Option<u64>, DbError> {
+    let row = query(db, Statement::new(SELECT_LAST, [namespace.as_ref().into()])).await?.pop();
+    Columns::new("events", row.unwrap_or_default()).optional("max(last)", Columns::number)
 }
 
-/// A row as it was selected.
-pub fn row(row: Row) -> EventsRow {
-    let mut columns = Columns::of(row);
-    let (last, floor, events) = (columns.number(), columns.number(), columns.number());
-    EventsRow { last, floor, events: usize::try_from(events).unwrap_or(usize::MAX), body: columns.text() }
+fn from_row(row: Row) -> Result<EventsRow, DbError> {
+    let mut c = Columns::new("events", row);
+    let (last, floor, events) = (c.number("last")?, c.number("floor")?, c.number("events")?);
+    Ok(EventsRow { last, floor, events: usize::try_from(events).unwrap_or(usize::MAX), body: c.text("body")? })
 }

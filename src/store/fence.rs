@@ -1,122 +1,134 @@
-//! Batches whose answer never came may still be on their way to the database, and arrive when newer ones have been
-//! written. So each that writes names an epoch, and a new one begins with every such fault, and with every hub before which
-//! another one may have been cut off: before anything is read or written again the database is told of it, and what is late
-//! then fails as a whole.
+//! Fencing tokens: D1 rejects a batch from an earlier epoch.
+//!
+//! A batch that was not answered may still be in flight, and arrive after newer batches. So every write names the epoch of
+//! its hub. A new epoch begins after every write that may have committed despite an error, and with every hub whose
+//! predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read or written;
+//! D1 rejects batches of earlier epochs from then on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 
-use super::{Database, DbError, Joined, Row, Statement, Value, reads, sql};
+use super::{Database, DbError, JoinedRows, Row, Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// Keeps an epoch over sleeps and restarts.
-pub type Keep = Box<dyn Fn(Epoch) + Send + Sync>;
+/// Stores the epoch of a namespace. `?1`: namespace, `?2`: epoch.
+pub const BEGIN_EPOCH: &str = "
+INSERT INTO fences (namespace, epoch) VALUES (?1, ?2)
+ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch WHERE fences.epoch < excluded.epoch";
 
-/// In which epoch a namespace is.
+/// Violates the NOT NULL constraint of `epoch` if a later epoch is stored; writes nothing otherwise.
+/// `?1`: namespace, `?2`: epoch of the batch.
+pub const CHECK_EPOCH: &str = "
+INSERT INTO fences (namespace, epoch) SELECT namespace, NULL FROM fences WHERE namespace = ?1 AND epoch > ?2";
+
+/// Writes an epoch to the storage of the object.
+pub type Persist = Box<dyn Fn(Epoch) + Send + Sync>;
+
+/// An epoch of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch {
     number: u64,
-    /// Whether the database may not know of it yet: something of an earlier one may still arrive.
+    /// Whether D1 may not have stored it yet.
     is_new: bool,
 }
 
-/// What stands behind the number of an epoch that is new, in its note.
+/// Follows the number of a new epoch in its persisted form. A JSON form would have to be read besides this one, which
+/// deployed hubs have written.
 const NEW: &str = " new";
 
 impl Epoch {
-    /// The epoch of a hub that wakes, by the note of the last one. One that `rested` goes on in it: nothing was on its way
-    /// when the one before it fell asleep. Else a new one begins; the time, in Unix milliseconds, is above all epochs whose
-    /// notes are lost.
-    pub fn of_wake(note: Option<&str>, rested: bool, now: u64) -> Self {
-        match note.and_then(Self::of_note) {
-            Some(noted) if rested => noted,
-            Some(noted) => Self { number: now.max(noted.number + 1), is_new: true },
+    /// The epoch of a hub that starts. After hibernation it continues the persisted epoch, for no batch was in flight.
+    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, should the persisted one be
+    /// lost.
+    pub fn at_start(persisted: Option<&str>, hibernated: bool, now: u64) -> Self {
+        match persisted.and_then(Self::decode) {
+            Some(epoch) if hibernated => epoch,
+            Some(epoch) => Self { number: now.max(epoch.number + 1), is_new: true },
             None => Self { number: now, is_new: true },
         }
     }
 
-    /// The epoch as the notebook has it.
-    pub fn note(self) -> String {
+    /// The persisted form.
+    pub fn encode(self) -> String {
         format!("{}{}", self.number, if self.is_new { NEW } else { "" })
     }
 
-    fn of_note(note: &str) -> Option<Self> {
-        let number = note.strip_suffix(NEW);
-        Some(Self { number: number.unwrap_or(note).parse().ok()?, is_new: number.is_some() })
+    fn decode(text: &str) -> Option<Self> {
+        let number = text.strip_suffix(NEW);
+        Some(Self { number: number.unwrap_or(text).parse().ok()?, is_new: number.is_some() })
     }
 }
 
-/// The database of one namespace, for the one hub that writes to it.
+/// Whether a batch writes nothing, except that it may begin an epoch.
+pub fn is_read_only(statements: &[Statement]) -> bool {
+    let reads = |statement: &Statement| statement.sql.trim_start().starts_with("SELECT");
+    statements.iter().all(|statement| reads(statement) || statement.sql == BEGIN_EPOCH)
+}
+
+/// The database of a namespace, with a fence around its writes. One hub at a time writes to a namespace.
 pub struct Fenced {
     db: Arc<dyn Database>,
     namespace: Namespace,
     epoch: Mutex<Epoch>,
-    keep: Keep,
+    persist: Persist,
 }
 
 impl Fenced {
-    /// The database for a hub that wakes in an epoch. Whatever becomes of the epoch later is kept.
-    pub fn new(db: Arc<dyn Database>, namespace: Namespace, epoch: Epoch, keep: Keep) -> Self {
-        Self { db, namespace, epoch: Mutex::new(epoch), keep }
+    /// Wraps a database for a hub that starts in `epoch`. Later changes of the epoch are passed to `persist`.
+    pub fn new(db: Arc<dyn Database>, namespace: Namespace, epoch: Epoch, persist: Persist) -> Self {
+        Self { db, namespace, epoch: Mutex::new(epoch), persist }
     }
 
     fn epoch(&self) -> MutexGuard<'_, Epoch> {
         self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a batch once. Statements are added to it while it is under way, so that nothing of it has to be copied.
-    pub async fn run(&self, statements: &mut Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
-        let (own, writes) = (statements.len(), !reads::only_reads(statements));
-        let epoch = *self.epoch();
-        let params = || -> [Value; 2] { [self.namespace.as_ref().into(), epoch.number.into()] };
-        statements.extend(epoch.is_new.then(|| Statement::new(sql::BEGIN_EPOCH, params())));
-        statements.extend(writes.then(|| Statement::new(sql::CHECK_EPOCH, params())));
-        let result = self.db.batch(statements).await;
-        statements.truncate(own);
-        match result {
-            Ok(mut rows) => {
-                rows.truncate(own);
-                self.is_known(epoch);
-                Ok(rows)
-            }
-            Err(error) if !writes => Err(error),
-            Err(error) if error.leaves_doubt() => {
-                self.begin_next();
-                Err(error)
-            }
-            // It was overtaken by a batch of a later epoch, and may go again in that one.
-            Err(DbError::Refused(why)) if self.epoch().number > epoch.number => Err(DbError::Retryable(why)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The database knows of an epoch.
-    fn is_known(&self, epoch: Epoch) {
-        let mut present = self.epoch();
-        if epoch.is_new && *present == epoch {
-            present.is_new = false;
-            (self.keep)(*present);
+    fn mark_stored(&self, stored: Epoch) {
+        let mut epoch = self.epoch();
+        if stored.is_new && *epoch == stored {
+            epoch.is_new = false;
+            (self.persist)(*epoch);
         }
     }
 
     fn begin_next(&self) {
         let mut epoch = self.epoch();
         *epoch = Epoch { number: epoch.number + 1, is_new: true };
-        (self.keep)(*epoch);
+        (self.persist)(*epoch);
     }
 }
 
 impl Database for Fenced {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
-        if reads::only_reads(statements) && !self.epoch().is_new {
-            return self.db.batch(statements);
-        }
-        Box::pin(async move { self.run(&mut statements.to_vec()).await })
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+        Box::pin(async move {
+            let (count, writes) = (statements.len(), !is_read_only(statements));
+            let epoch = *self.epoch();
+            let params = || -> [Value; 2] { [self.namespace.as_ref().into(), epoch.number.into()] };
+            statements.extend(epoch.is_new.then(|| Statement::new(BEGIN_EPOCH, params())));
+            statements.extend(writes.then(|| Statement::new(CHECK_EPOCH, params())));
+            let result = self.db.batch(statements).await;
+            statements.truncate(count);
+            match result {
+                Ok(mut rows) => {
+                    rows.truncate(count);
+                    self.mark_stored(epoch);
+                    Ok(rows)
+                }
+                Err(error) if !writes => Err(error),
+                Err(error) if error.may_have_committed() => {
+                    self.begin_next();
+                    Err(error)
+                }
+                // A batch of a later epoch arrived first: it may be repeated in the current epoch.
+                Err(DbError::Refused(why)) if self.epoch().number > epoch.number => Err(DbError::Retryable(why)),
+                Err(error) => Err(error),
+            }
+        })
     }
 
-    // Whatever the epoch is: a page is for whoever asks, and nothing is built on it.
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
-        self.db.joined(statement, limit)
+    // Without regard to the epoch: a page is only displayed, no write depends on it.
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
+        self.db.query_joined(statement, limit)
     }
 }

@@ -1,19 +1,83 @@
-//! Pages of a session's message history, read from the database alone: no live state is needed for them.
+//! Pages of the message history of a session, read from the database alone, without state of the hub.
 
 use std::sync::Arc;
 
+use super::columns::Columns;
 use super::response_budget::{Reservation, ResponseBudget};
-use super::rows::PARTS_AT_ONCE;
-use super::{Columns, Database, DbError, Found, Statement, query, sql};
+use super::{Database, DbError, Found, Row, Statement, parts, sessions};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// Which part of the history is asked for.
+/// A page ends with the message that reaches this many bytes of content: it must fit the memory of a worker (128 MB) several
+/// times.
+pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Space for the JSON around the content of a message, in bytes.
+const MESSAGE_OVERHEAD_BYTES: usize = 256;
+
+/// The columns of the messages of a page. `body` is the JSON of the message, cut off within its content if further parts
+/// follow.
+macro_rules! message_columns {
+    () => {
+        r#"seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
+  || CASE parts WHEN 0 THEN ',"createdAt":' || created_at || '}' ELSE '' END AS body, parts, bytes, id, created_at"#
+    };
+}
+
+/// The messages on one side of a seq.
+#[rustfmt::skip]
+macro_rules! messages_beside {
+    ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!(
+        "SELECT ", $columns, " FROM messages
+  WHERE session_id = ?1 AND seq ", $side, " ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)",
+        $($condition,)? "
+  ORDER BY seq ", $order, " LIMIT ?4"
+    ) };
+}
+
+/// A page, or no row if its messages reach `?5`: to check that first costs less than to sum up while reading.
+/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content.
+#[rustfmt::skip]
+macro_rules! page {
+    ($side:literal, $order:literal) => {
+        messages_beside!(message_columns!(), $side, $order, concat!(
+            " AND (SELECT sum(bytes) FROM (", messages_beside!("bytes", $side, $order), ")) < ?5"
+        ))
+    };
+}
+
+/// A page that ends with the message that reaches `?5`. `found` is the number of messages without that limit. The parameters
+/// are those of `page!`.
+#[rustfmt::skip]
+macro_rules! bounded_page {
+    ($side:literal, $order:literal) => { concat!(
+        "SELECT ", message_columns!(), ", found FROM (
+  SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
+  FROM (", messages_beside!("*", $side, $order), "))
+WHERE total - bytes < ?5
+ORDER BY seq ", $order
+    ) };
+}
+
+const PAGE_BEFORE: &str = page!("<", "DESC");
+const PAGE_AFTER: &str = page!(">", "ASC");
+const BOUNDED_PAGE_BEFORE: &str = bounded_page!("<", "DESC");
+const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
+
+/// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the part
+/// before the first, `?5`: the last.
+const SELECT_PARTS: &str = "
+SELECT content FROM message_parts
+WHERE session_id = ?1 AND message_id = ?3 AND part > ?4 AND part <= ?5
+  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY part";
+
+/// Which messages a page contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
-    /// Messages with a seq below this one (all, when `None`), newest first.
+pub enum PageRange {
+    /// Messages below this seq (the newest, if `None`), newest first.
     Before(Option<u64>),
-    /// Messages with a seq above this one, oldest first.
+    /// Messages above this seq, oldest first.
     After(u64),
 }
 
@@ -22,136 +86,128 @@ pub enum Range {
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
-    /// Whether the history goes on behind the page's last message.
+    /// Whether more messages follow the last one.
     pub has_more: bool,
-    /// The seq of the page's last message.
+    /// The seq of the last message.
     pub last_seq: Option<u64>,
     /// The reservation, if a message is larger than a row.
     pub reservation: Option<Reservation>,
 }
 
-/// A page of at most `limit` messages. Messages larger than a row are read within the budget.
-pub async fn page(
-    db: &dyn Database,
-    budget: &Arc<ResponseBudget>,
-    (namespace, session): (&Namespace, &str),
-    range: Range,
-    limit: u64,
-) -> Result<Found<Page>, DbError> {
-    let (usual, bounded, bound) = match range {
-        Range::Before(seq) => (sql::PAGE_BEFORE, sql::BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SAFE_INTEGER)),
-        Range::After(seq) => (sql::PAGE_AFTER, sql::BOUNDED_PAGE_AFTER, seq),
-    };
-    // One row more than the page tells whether the history goes on.
-    let (bound, rows) = (bound.min(MAX_SAFE_INTEGER), limit + 1);
-    let params = [session.into(), namespace.as_ref().into(), bound.into(), rows.into(), MAX_PAGE_BYTES.into()];
-    let joined = db.joined(Statement::new(usual, params.clone()), limit).await?;
-    if joined.rows == 0 || joined.in_parts {
-        return unusual(db, budget, (namespace, session), Statement::new(bounded, params), limit).await;
-    }
-    let has_more = joined.rows > limit;
-    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last, reservation: None }))
-}
-
-/// A message of a page that is put together here.
-struct Piece {
+/// A message as a row of a bounded page.
+struct PageMessage {
     seq: u64,
-    text: String,
+    body: String,
     parts: u64,
     bytes: u64,
     id: String,
     created_at: u64,
 }
 
-/// The page when it is empty, ends by its bytes, or holds messages larger than a row.
-async fn unusual(
+/// Reads a page of at most `limit` messages. Messages larger than a row are read within the budget.
+pub async fn read_page(
     db: &dyn Database,
     budget: &Arc<ResponseBudget>,
     (namespace, session): (&Namespace, &str),
-    bounded: Statement,
+    range: PageRange,
     limit: u64,
 ) -> Result<Found<Page>, DbError> {
-    let owned = Statement::new(sql::SESSION_OWNED, [session.into(), namespace.as_ref().into()]);
-    let mut results = db.batch(&[bounded, owned]).await?;
-    match results.pop().and_then(|mut rows| rows.pop()).map(|row| Columns::of(row).flag()) {
+    let (usual, bounded, seq) = match range {
+        PageRange::Before(seq) => (PAGE_BEFORE, BOUNDED_PAGE_BEFORE, seq.unwrap_or(MAX_SAFE_INTEGER)),
+        PageRange::After(seq) => (PAGE_AFTER, BOUNDED_PAGE_AFTER, seq),
+    };
+    // One message more shows whether the page is the last.
+    let (seq, rows) = (seq.min(MAX_SAFE_INTEGER), limit + 1);
+    let params = [session.into(), namespace.as_ref().into(), seq.into(), rows.into(), MAX_PAGE_BYTES.into()];
+    let joined = db.query_joined(&Statement::new(usual, params.clone()), limit).await?;
+    if joined.rows == 0 || joined.in_parts {
+        return read_bounded_page(db, budget, (namespace, session), Statement::new(bounded, params), limit).await;
+    }
+    let has_more = joined.rows > limit;
+    Ok(Found::Owned(Page { messages: joined.text, has_more, last_seq: joined.last_seq, reservation: None }))
+}
+
+/// Reads a page that is empty, limited by its bytes, or contains messages larger than a row.
+async fn read_bounded_page(
+    db: &dyn Database,
+    budget: &Arc<ResponseBudget>,
+    (namespace, session): (&Namespace, &str),
+    page: Statement,
+    limit: u64,
+) -> Result<Found<Page>, DbError> {
+    let owned = Statement::new(sessions::SELECT_OWNED, [session.into(), namespace.as_ref().into()]);
+    let mut results = db.batch(&mut vec![page, owned]).await?;
+    let owned = results.pop().and_then(|mut rows| rows.pop());
+    match owned.map(|row| Columns::new("sessions", row).flag("owned")).transpose()? {
         Some(true) => {}
         Some(false) => return Ok(Found::Foreign),
         None => return Ok(Found::Missing),
     }
     let mut found = 0;
-    let mut pieces = Vec::new();
+    let mut messages = Vec::new();
     for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let mut c = Columns::of(row);
-        let (seq, text, parts) = (c.number(), c.text(), c.number());
-        pieces.push(Piece { seq, text, parts, bytes: c.number(), id: c.text(), created_at: c.number() });
-        found = c.number();
+        let message;
+        (message, found) = from_row(row)?;
+        messages.push(message);
     }
-    let bytes = bytes_of(&pieces);
-    let in_parts = pieces.iter().any(|piece| piece.parts > 0);
-    let reservation =
-        in_parts.then(|| budget.reserve(namespace.as_ref(), bytes).ok_or(DbError::OverBudget)).transpose()?;
-    let page = Page {
-        has_more: found > pieces.len() as u64,
-        last_seq: pieces.last().map(|piece| piece.seq),
-        messages: put_together(db, namespace, session, pieces, bytes).await?,
+    let bytes = MESSAGE_OVERHEAD_BYTES + messages.iter().map(PageMessage::max_bytes).sum::<usize>();
+    let is_large = messages.iter().any(|message| message.parts > 0);
+    let reserve = || budget.reserve(namespace.as_ref(), bytes).ok_or(DbError::OverBudget);
+    let reservation = is_large.then(reserve).transpose()?;
+    let mut page = Page {
+        // Allocated once: while a text grows it is in memory twice.
+        messages: String::with_capacity(bytes),
+        has_more: found > messages.len() as u64,
+        last_seq: messages.last().map(|message| message.seq),
         reservation,
     };
+    for message in messages {
+        if !page.messages.is_empty() {
+            page.messages.push(',');
+        }
+        append_message(&mut page.messages, db, (namespace, session), &message).await?;
+    }
     Ok(Found::Owned(page))
 }
 
-/// How many bytes the messages have at most, and what stands around them.
-fn bytes_of(pieces: &[Piece]) -> usize {
-    let whole =
-        |piece: &Piece| if piece.parts > 0 { usize::try_from(piece.bytes).unwrap_or(0) } else { piece.text.len() };
-    AROUND + pieces.iter().map(|piece| whole(piece) + AROUND).sum::<usize>()
+fn from_row(row: Row) -> Result<(PageMessage, u64), DbError> {
+    let mut c = Columns::new("messages", row);
+    let message = PageMessage {
+        seq: c.number("seq")?,
+        body: c.text("body")?,
+        parts: c.number("parts")?,
+        bytes: c.number("bytes")?,
+        id: c.text("id")?,
+        created_at: c.number("created_at")?,
+    };
+    Ok((message, c.number("found")?))
 }
 
-/// The messages with what they go on with, joined by commas; `bytes` is enough for them.
-async fn put_together(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    pieces: Vec<Piece>,
-    bytes: usize,
-) -> Result<String, DbError> {
-    // The whole of it is in memory once: a text that grows would be there twice.
-    let mut joined = String::with_capacity(bytes);
-    for piece in pieces {
-        if !joined.is_empty() {
-            joined.push(',');
-        }
-        joined.push_str(&piece.text);
-        if piece.parts > 0 {
-            add_parts(db, namespace, session, &piece, &mut joined).await?;
-            joined.push_str(&format!(r#","createdAt":{}}}"#, piece.created_at));
-        }
+impl PageMessage {
+    /// An upper limit of the size of the whole message.
+    fn max_bytes(&self) -> usize {
+        let content = if self.parts > 0 { usize::try_from(self.bytes).unwrap_or(0) } else { self.body.len() };
+        content + MESSAGE_OVERHEAD_BYTES
     }
-    Ok(joined)
 }
 
-/// Room for what stands around a message, and around the page, in bytes.
-const AROUND: usize = 256;
-
-async fn add_parts(
+async fn append_message(
+    text: &mut String,
     db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    piece: &Piece,
-    joined: &mut String,
+    (namespace, session): (&Namespace, &str),
+    message: &PageMessage,
 ) -> Result<(), DbError> {
-    let at_once = PARTS_AT_ONCE as u64;
-    for before in (0..piece.parts).step_by(PARTS_AT_ONCE) {
-        let last = piece.parts.min(before + at_once);
-        let params = [session.into(), namespace.as_ref().into(), piece.id.as_str().into(), before.into(), last.into()];
-        let parts = query(db, Statement::new(sql::PARTS, params)).await?;
-        if parts.len() as u64 != last - before {
-            return Err(DbError::Retryable("a message was moved or deleted while its parts were read".into()));
-        }
-        parts.into_iter().for_each(|part| joined.push_str(&Columns::of(part).text()));
+    text.push_str(&message.body);
+    if message.parts == 0 {
+        return Ok(());
     }
+    let select = |after: u64, last: u64| {
+        let params = [session.into(), namespace.as_ref().into(), message.id.as_str().into(), after.into(), last.into()];
+        Statement::new(SELECT_PARTS, params)
+    };
+    if !parts::append(text, db, "message_parts", message.parts, select).await? {
+        return Err(DbError::Retryable("a message was moved or deleted while its parts were read".into()));
+    }
+    text.push_str(&format!(r#","createdAt":{}}}"#, message.created_at));
     Ok(())
 }
-
-/// After how many bytes of content a page ends, however many messages it was to have: a page must fit the memory of a
-/// worker (128 MB) several times over.
-pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;

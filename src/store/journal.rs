@@ -10,10 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::channel::oneshot;
 
-use super::rows::{
-    self, CompletedRow, IdRow, LargeValue, MachineRow, MessageRow, PARTS_AT_ONCE, PartRow, SessionRow, TouchRow,
-};
-use super::{Statement, sql};
+use super::bulk::BulkWriter;
+use super::values::LargeValue;
+use super::{Statement, completed_requests, machines, messages, parts, sessions, values};
 use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
@@ -96,13 +95,7 @@ impl<O> Batch<O> {
     /// What has to be written before `statements`, in transactions of its own: the parts of messages and values larger
     /// than a row, few at a time. Nobody sees them until the row itself is written.
     pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
-        let sessions = rows::distinct(self.large.iter().map(|(session, _)| session.as_str()));
-        let sweep = rows::statements(namespace, sql::SWEEP_PARTS, sessions.into_iter().map(IdRow));
-        let mut parts = self.large.iter().flat_map(|(session, m)| PartRow::of(session, m));
-        let few = move || rows::statements(namespace, sql::UPSERT_PARTS, parts.by_ref().take(PARTS_AT_ONCE));
-        let messages = std::iter::once(sweep).chain(std::iter::repeat_with(few));
-        let messages = messages.take_while(|statements| !statements.is_empty());
-        messages.chain(rows::values_ahead(namespace, &self.values))
+        messages::write_parts(namespace, &self.large).chain(values::write_parts(namespace, &self.values))
     }
 }
 
@@ -170,7 +163,7 @@ impl<O: Weigh> Journal<O> {
     /// Notes a new message of a session. Its content is weighed as what its row copies of it; who tells of the message
     /// weighs it once more.
     pub fn message(&mut self, session: &str, message: Message) {
-        self.noted.bytes += ROW_BYTES + rows::bytes_in_row(message.content.text());
+        self.noted.bytes += ROW_BYTES + message.content.text().len().min(parts::PART_BYTES);
         self.noted.messages.push((session.to_owned(), message));
         self.session(session, Extent::Counters);
     }
@@ -357,7 +350,7 @@ impl<O> Noted<O> {
     /// The changes as statements, each session as memory holds it now.
     fn into_batch(self, namespace: &Namespace, memory: &impl Snapshot) -> Batch<O> {
         let statements = self.statements(namespace, memory);
-        let large = self.messages.into_iter().filter(|(_, m)| rows::has_parts(m)).collect();
+        let large = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
         // Of values that followed each other only the last is written.
         let values = self.values.into_iter().filter(|value| stands(value, memory)).collect();
         Batch { statements, outcomes: self.outcomes, bytes: self.bytes, large, values }
@@ -369,19 +362,18 @@ impl<O> Noted<O> {
             let of_extent = self.sessions.iter().filter(move |(_, extent)| **extent == wanted);
             of_extent.filter_map(|(id, _)| memory.session(id))
         };
-        let machines = self.machines.iter().filter_map(|id| memory.machine(id));
-        let mut writer = rows::Writer::new(namespace);
-        writer.add(sql::DELETE_SESSIONS, self.deleted.iter().map(|id| IdRow(id)));
-        writer.add(sql::UPSERT_SESSIONS, changed(Extent::Whole).map(SessionRow::of));
-        writer.add(sql::TOUCH_SESSIONS, changed(Extent::Counters).map(TouchRow::of));
-        writer.add(sql::INSERT_MESSAGES, self.messages.iter().map(|(id, m)| MessageRow::of(id, m)));
-        writer.add(sql::UPSERT_COMPLETED, self.completed.iter().map(CompletedRow::of));
-        writer.add(sql::TRIM_COMPLETED, self.overfull.iter().map(|id| IdRow(id)));
-        writer.add(sql::DELETE_MACHINES, self.forgotten.iter().map(|id| IdRow(id)));
-        writer.add(sql::UPSERT_MACHINES, machines.map(MachineRow::of));
-        let gone = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten);
-        let gone = rows::distinct(gone.map(String::as_str));
-        writer.add(sql::SWEEP_VALUE_PARTS, gone.into_iter().map(IdRow));
+        let changed_machines = self.machines.iter().filter_map(|id| memory.machine(id));
+        let mut writer = BulkWriter::new(namespace);
+        sessions::delete(&mut writer, self.deleted.iter().map(String::as_str));
+        sessions::upsert(&mut writer, changed(Extent::Whole));
+        sessions::update_counters(&mut writer, changed(Extent::Counters));
+        messages::insert(&mut writer, self.messages.iter());
+        completed_requests::upsert(&mut writer, self.completed.iter());
+        completed_requests::trim(&mut writer, self.overfull.iter().map(String::as_str));
+        machines::delete(&mut writer, self.forgotten.iter().map(String::as_str));
+        machines::upsert(&mut writer, changed_machines);
+        let owners = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten);
+        values::delete_unreachable_parts(&mut writer, owners.map(String::as_str));
         writer.statements
     }
 }

@@ -1,43 +1,140 @@
-//! Reading machines.
+//! Machines: reading, writing and deleting them.
 
-use super::{Columns, Database, DbError, Found, Row, Statement, query, sql};
+use serde::Serialize;
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::columns::Columns;
+use super::values::{all_parts_exist, count_parts};
+use super::{Database, DbError, Found, Row, Statement, query};
+use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
-/// All machines of the namespace.
-pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Machine>, DbError> {
-    let rows = query(db, Statement::new(sql::MACHINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
-    Ok(rows.into_iter().map(|row| from_row(namespace, row)).collect())
+/// Writes whole machines. The id of a machine of another namespace violates the NOT NULL constraint of `namespace`; a value
+/// with missing parts violates that of `seq`.
+/// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
+const UPSERT: &str = concat!(
+    "
+INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
+  runner_state, runner_state_version, metadata_parts, runner_state_parts)
+SELECT value ->> 'id', ?2, CASE WHEN ",
+    all_parts_exist!("metadata_parts", "runner_state_parts"),
+    " THEN value ->> 'seq' END, value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
+  value ->> 'active_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
+  coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version', value ->> 'metadata_parts',
+  value ->> 'runner_state_parts'
+FROM json_each(?1) WHERE true
+ON CONFLICT (id) DO UPDATE SET
+  namespace = CASE WHEN machines.namespace = excluded.namespace THEN excluded.namespace END,
+  seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,
+  metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
+  runner_state_version = excluded.runner_state_version, metadata_parts = excluded.metadata_parts,
+  runner_state_parts = excluded.runner_state_parts"
+);
+
+/// `?1`: JSON array of ids, `?2`: namespace.
+const DELETE: &str = "
+DELETE FROM machines WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+
+/// `?1`: namespace.
+const SELECT_ALL: &str = "
+SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version,
+  metadata_parts, runner_state_parts
+FROM machines WHERE namespace = ?1";
+
+/// Whether a machine belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
+const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
+
+#[derive(Serialize)]
+struct MachineRow<'a> {
+    id: &'a str,
+    seq: u64,
+    created_at: u64,
+    updated_at: u64,
+    active: bool,
+    active_at: u64,
+    metadata: Option<&'a str>,
+    metadata_version: u64,
+    runner_state: Option<&'a str>,
+    runner_state_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_parts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state_parts: Option<String>,
 }
 
-/// Whether the id is taken, and by whom.
-pub async fn owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
-    let row = query(db, Statement::new(sql::MACHINE_OWNED, [id.into(), namespace.as_ref().into()])).await?.pop();
-    Ok(match row.map(|row| Columns::of(row).flag()) {
+impl<'a> BulkRow<'a> for MachineRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.metadata, &mut self.runner_state]
+    }
+}
+
+impl<'a> From<&'a Machine> for MachineRow<'a> {
+    fn from(m: &'a Machine) -> Self {
+        Self {
+            id: &m.id,
+            seq: m.seq,
+            created_at: m.created_at,
+            updated_at: m.updated_at,
+            active: m.active,
+            active_at: m.active_at,
+            metadata: m.metadata.as_ref().map(|j| j.text()),
+            metadata_version: m.metadata_version,
+            runner_state: m.runner_state.as_ref().map(|j| j.text()),
+            runner_state_version: m.runner_state_version,
+            parts: count_parts([&m.metadata_large, &m.runner_state_large]),
+            metadata_parts: m.metadata_large.as_ref().map(LargeRef::to_string),
+            runner_state_parts: m.runner_state_large.as_ref().map(LargeRef::to_string),
+        }
+    }
+}
+
+/// Adds statements that write whole machines.
+pub(super) fn upsert<'a>(writer: &mut BulkWriter, machines: impl Iterator<Item = &'a Machine>) {
+    writer.write(UPSERT, machines.map(MachineRow::from));
+}
+
+/// Adds statements that delete machines.
+pub(super) fn delete<'a>(writer: &mut BulkWriter, ids: impl Iterator<Item = &'a str>) {
+    writer.write_ids(DELETE, ids);
+}
+
+/// Loads all machines of the namespace.
+pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Machine>, DbError> {
+    let rows = query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?;
+    rows.into_iter().map(|row| from_row(namespace, row)).collect()
+}
+
+/// Looks up whether a machine with this id exists, and whether it belongs to the namespace.
+pub async fn find_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
+    let row = query(db, Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])).await?.pop();
+    Ok(match row.map(|row| Columns::new("machines", row).flag("owned")).transpose()? {
         Some(true) => Found::Owned(()),
         Some(false) => Found::Foreign,
         None => Found::Missing,
     })
 }
 
-fn from_row(namespace: &Namespace, row: Row) -> Machine {
-    let mut c = Columns::of(row);
+fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {
+    let mut c = Columns::new("machines", row);
     let mut machine = Machine {
-        id: c.text(),
+        id: c.text("id")?,
         namespace: namespace.clone(),
-        seq: c.number(),
-        created_at: c.number(),
-        updated_at: c.number(),
-        active: c.flag(),
-        active_at: c.number(),
-        metadata: c.json(),
+        seq: c.number("seq")?,
+        created_at: c.number("created_at")?,
+        updated_at: c.number("updated_at")?,
+        active: c.flag("active")?,
+        active_at: c.number("active_at")?,
+        metadata: c.optional("metadata", Columns::json)?,
         metadata_large: None,
-        metadata_version: c.number(),
-        runner_state: c.json(),
+        metadata_version: c.number("metadata_version")?,
+        runner_state: c.optional("runner_state", Columns::json)?,
         runner_state_large: None,
-        runner_state_version: c.number(),
+        runner_state_version: c.number("runner_state_version")?,
     };
-    machine.metadata_large = c.large(machine.metadata_version);
-    machine.runner_state_large = c.large(machine.runner_state_version);
-    machine
+    machine.metadata_large = c.large("metadata_parts", machine.metadata_version)?;
+    machine.runner_state_large = c.large("runner_state_parts", machine.runner_state_version)?;
+    Ok(machine)
 }

@@ -1,34 +1,42 @@
-//! The durable record behind one port: [`Database`] runs statements, everything above it is plain Rust over rows.
-//! `migrations/` is the only schema; every statement is a constant of [`sql`].
+//! Persistence in D1 (SQLite): one module for each noun, with its SQL, its parameters and its strict row decoding
+//! ([`columns`]) side by side. The hub queues changes in the [`journal`], which writes them in batches.
+//!
+//! - A batch is one transaction. A [fence](fence) rejects late batches, and transient faults are [retried](retry).
+//! - Every statement names the namespace, or a session whose namespace it checks.
+//! - `migrations/` is the only schema.
+//!
+//! Limits of D1 (<https://developers.cloudflare.com/d1/platform/limits/>): 100 parameters a statement, 2 MB a value and a
+//! row, 30 s a batch. Integers are exact up to 2^53.
 
+mod bulk;
+pub mod columns;
+pub mod completed_requests;
 pub mod events;
 pub mod fence;
 pub mod history;
 pub mod journal;
+pub mod limits;
 pub mod machines;
+pub mod messages;
+pub mod parts;
 pub mod push;
-pub mod reads;
 pub mod response_budget;
-pub mod rows;
+pub mod retry;
 pub mod secrets;
 pub mod sessions;
-pub mod sql;
 pub mod values;
 
 use futures::future::BoxFuture;
 use thiserror::Error;
 
-use crate::model::json::Json;
-use crate::model::large::LargeRef;
-
-/// A value bound to a statement or read from a row. D1 knows integers only to 2^53.
+/// A parameter of a statement or a column of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// NULL.
     Null,
-    /// A whole number.
+    /// INTEGER.
     Integer(i64),
-    /// A text.
+    /// TEXT.
     Text(String),
 }
 
@@ -44,85 +52,98 @@ impl From<u64> for Value {
     }
 }
 
-/// One statement of a batch: a constant of [`sql`] and its parameters in the order `?1, ?2, ...`
-/// (at most 100 of them, each at most 2 MB: D1 limits).
+/// An SQL statement with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// The text, with `?1, ?2, ...` for the parameters.
+    /// The SQL text, with `?1, ?2, ...` for the parameters.
     pub sql: &'static str,
     /// The parameters.
     pub params: Vec<Value>,
 }
 
 impl Statement {
-    /// A statement with its parameters.
+    /// Creates a statement.
     pub fn new(sql: &'static str, params: impl Into<Vec<Value>>) -> Self {
         Self { sql, params: params.into() }
     }
 }
 
-/// What the database knows of an id.
+/// The result of a lookup by id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found<T> {
     /// It belongs to the namespace.
     Owned(T),
-    /// It exists, in another namespace.
+    /// It belongs to another namespace.
     Foreign,
-    /// There is none.
+    /// It does not exist.
     Missing,
 }
 
-/// A row: its columns in the order of the SELECT.
+/// The columns of a row in the order of the SELECT.
 pub type Row = Vec<Value>;
 
-/// Why the database did not answer.
+/// Why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DbError {
-    /// A passing fault (connection lost, overloaded): the same batch may be sent again.
-    #[error("the database is unreachable for the moment: {0}")]
+    /// A transient fault, such as a lost connection. The batch may be repeated.
+    #[error("the database is unavailable: {0}")]
     Retryable(String),
-    /// It took too long. Nobody knows whether the batch was, or will be, done: what was sent must not be sent again.
-    #[error("the database did not answer: {0}")]
-    Silent(String),
-    /// The migrations were never applied.
-    #[error("the database has no schema yet: {0}")]
+    /// No answer within the time limit. The batch may still be committed later, and must not be repeated.
+    #[error("the database did not answer in time: {0}")]
+    TimedOut(String),
+    /// The migrations have not been applied.
+    #[error("the database has no schema: {0}")]
     NoSchema(String),
-    /// The batch was refused, and would be again.
-    #[error("the database refused: {0}")]
+    /// The batch was rejected, and would be rejected again.
+    #[error("the database rejected the batch: {0}")]
     Refused(String),
+    /// A row does not match its SELECT, or was changed by something other than the hub.
+    #[error("column `{column}` of table `{table}` must be {expected}, but is {found}")]
+    UnexpectedColumn {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The expected type, with its article.
+        expected: &'static str,
+        /// The type that was found, with its article.
+        found: &'static str,
+    },
     /// The rows were not read: too many bytes of large responses are in memory.
     #[error("too many large responses are in memory")]
     OverBudget,
 }
 
-/// What `glue.js` says of a database that took too long.
-const SILENT: &str = "D1 did not answer in time";
+/// The message of `glue.js` when D1 exceeds the time limit.
+const TIMED_OUT: &str = "D1 did not answer in time";
+
+/// Messages of the faults that D1 documents as retryable
+/// (<https://developers.cloudflare.com/d1/observability/debug-d1/>), and of a locked SQLite file.
+const TRANSIENT: [&str; 8] = [
+    "Network connection lost",
+    "storage caused object to be reset",
+    "reset because its code was updated",
+    "D1 DB is overloaded",
+    "DB is not available",
+    "internal error",
+    "Cannot resolve D1 DB due to transient issue",
+    "database is locked",
+];
 
 impl DbError {
-    /// Whether nobody knows what became of the batch that met it.
-    pub fn leaves_doubt(&self) -> bool {
-        matches!(self, Self::Retryable(_) | Self::Silent(_))
+    /// Whether the batch may have been committed, or may be committed later, despite the error.
+    pub fn may_have_committed(&self) -> bool {
+        matches!(self, Self::Retryable(_) | Self::TimedOut(_))
     }
 
-    /// Sorts an error message of D1 (or SQLite) by who must act. The passing faults are those that the D1
-    /// documentation lists as retryable.
+    /// Classifies an error message of D1 or SQLite.
     pub fn from_message(message: String) -> Self {
-        const PASSING: [&str; 8] = [
-            "Network connection lost",
-            "storage caused object to be reset",
-            "reset because its code was updated",
-            "D1 DB is overloaded",
-            "DB is not available",
-            "internal error",
-            "Cannot resolve D1 DB due to transient issue",
-            "database is locked",
-        ];
-        if message.contains("no such table") || message.contains("no such column") || message.contains("has no column")
-        {
+        let has = |part: &&str| message.contains(*part);
+        if ["no such table", "no such column", "has no column"].iter().any(has) {
             Self::NoSchema(message)
-        } else if message.contains(SILENT) {
-            Self::Silent(message)
-        } else if PASSING.iter().any(|part| message.contains(part)) {
+        } else if has(&TIMED_OUT) {
+            Self::TimedOut(message)
+        } else if TRANSIENT.iter().any(has) {
             Self::Retryable(message)
         } else {
             Self::Refused(message)
@@ -130,86 +151,43 @@ impl DbError {
     }
 }
 
-/// A page's rows, with the texts of the first ones joined by commas.
+/// The result of [`Database::query_joined`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Joined {
-    /// The texts, joined by commas.
+pub struct JoinedRows {
+    /// The joined texts.
     pub text: String,
-    /// How many rows there were in all.
+    /// The number of rows, including those after the limit.
     pub rows: u64,
-    /// The first column of the last row that was joined.
-    pub last: Option<u64>,
-    /// Whether a text that was joined is not the whole: the third column of its row is not 0.
+    /// The first column of the last joined row.
+    pub last_seq: Option<u64>,
+    /// Whether a joined text is incomplete: the third column of its row is not 0.
     pub in_parts: bool,
 }
 
-/// The port to the SQL database. A batch is one transaction: all of it is durable when the future resolves, or none.
+/// The port to the SQL database.
 pub trait Database: Send + Sync {
-    /// Runs the statements in order and answers the rows of each.
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
+    /// Runs the statements in order as one transaction and returns the rows of each. When the future resolves, all of the
+    /// transaction is durable or, after an error, none of it, unless it [may have committed](DbError::may_have_committed).
+    ///
+    /// A wrapper may append statements of its own until the future resolves, so that it need not copy a large batch.
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
-    /// Runs one statement whose rows are those of [`sql::PAGE_BEFORE`], and joins the texts of the first `limit` rows
-    /// where they are: many rows cross the border as one text.
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>>;
+    /// Runs a statement with the columns number, text, number, and joins the texts of the first `limit` rows by commas.
+    /// Over D1, JavaScript joins them: one text is copied into wasm faster than many.
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>>;
 }
 
 impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         (**self).batch(statements)
     }
 
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
-        (**self).joined(statement, limit)
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
+        (**self).query_joined(statement, limit)
     }
 }
 
-/// Runs one statement.
+/// Runs one statement and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
-    Ok(db.batch(&[statement]).await?.pop().unwrap_or_default())
-}
-
-/// Reads the columns of a row one after the other; a column that is missing or of another kind reads as its default.
-pub struct Columns(std::vec::IntoIter<Value>);
-
-impl Columns {
-    /// The columns of a row, from the first.
-    pub fn of(row: Row) -> Self {
-        Self(row.into_iter())
-    }
-
-    /// The next column as a text.
-    pub fn text(&mut self) -> String {
-        self.maybe_text().unwrap_or_default()
-    }
-
-    /// The next column as a text or NULL.
-    pub fn maybe_text(&mut self) -> Option<String> {
-        match self.0.next() {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The next column as a whole number that is not negative.
-    pub fn number(&mut self) -> u64 {
-        match self.0.next() {
-            Some(Value::Integer(number)) => u64::try_from(number).unwrap_or(0),
-            _ => 0,
-        }
-    }
-
-    /// The next column as a truth value (0 or 1).
-    pub fn flag(&mut self) -> bool {
-        self.number() != 0
-    }
-
-    /// The next column as a JSON text or NULL.
-    pub fn json(&mut self) -> Option<Json> {
-        self.maybe_text().and_then(|text| Json::parse(&text).ok())
-    }
-
-    /// The next column as the parts of a value of this version; none when the value stands in its own column.
-    pub fn large(&mut self, version: u64) -> Option<LargeRef> {
-        self.maybe_text().and_then(|name| LargeRef::parse(&name, version))
-    }
+    Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
 }

@@ -1,45 +1,64 @@
-//! Push subscriptions.
+//! Web push subscriptions.
 
-use super::{Columns, Database, DbError, Row, Statement, Value, query, sql};
+use super::columns::Columns;
+use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
-/// A browser's push subscription, as it is kept.
+/// The subscriptions of a namespace, oldest first. `?1`: namespace.
+const SELECT_ALL: &str =
+    "SELECT endpoint, p256dh, auth, hub FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at, endpoint";
+
+/// `?1`: namespace, `?2`: endpoint, `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now.
+const UPSERT: &str = "
+INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (namespace, endpoint) DO UPDATE SET
+  p256dh = excluded.p256dh, auth = excluded.auth, hub = excluded.hub, created_at = excluded.created_at";
+
+/// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
+const TRIM: &str = "
+DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
+  SELECT endpoint FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at DESC, endpoint DESC LIMIT ?2)";
+
+/// `?1`: namespace, `?2`: JSON array of endpoints.
+const DELETE: &str =
+    "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
+
+/// The push subscription of a browser (RFC 8030, RFC 8291).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushSubscription {
-    /// The push service's URL for it; its key in the namespace.
+    /// The URL at the push service: the key within the namespace.
     pub endpoint: String,
-    /// The browser's public key, base64url.
+    /// The public key of the browser, base64url.
     pub p256dh: String,
     /// The authentication secret, base64url.
     pub auth: String,
-    /// The origin under which its subscriber knows the hub, if that is an https one.
+    /// The origin under which the subscriber reaches the hub, if it is https.
     pub hub: Option<String>,
 }
 
-/// The namespace's subscriptions, oldest first.
-pub async fn all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
-    let rows = query(db, Statement::new(sql::PUSH_SUBSCRIPTIONS, [namespace.as_ref().into()])).await?;
-    Ok(rows.into_iter().map(subscription).collect())
+/// Loads the subscriptions of the namespace, oldest first.
+pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
+    query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
 }
 
-/// Writes a subscription, in the place of an earlier one for its endpoint, and drops the oldest beyond `most`.
-pub fn put(namespace: &Namespace, subscription: &PushSubscription, now: u64, most: u64) -> [Statement; 2] {
+/// Statements that write a subscription, and delete the oldest ones above `limit`.
+pub fn upsert(namespace: &Namespace, subscription: &PushSubscription, now: u64, limit: u64) -> [Statement; 2] {
     let PushSubscription { endpoint, p256dh, auth, hub } = subscription;
     let namespace: Value = namespace.as_ref().into();
     let hub = hub.as_deref().map_or(Value::Null, Value::from);
     let params =
         [namespace.clone(), endpoint.as_str().into(), p256dh.as_str().into(), auth.as_str().into(), hub, now.into()];
-    let trim = Statement::new(sql::TRIM_PUSH_SUBSCRIPTIONS, [namespace, most.into()]);
-    [Statement::new(sql::UPSERT_PUSH_SUBSCRIPTION, params), trim]
+    [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
 }
 
-/// Deletes subscriptions by their endpoints.
+/// A statement that deletes subscriptions by their endpoints.
 pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
     let endpoints = serde_json::to_string(endpoints).unwrap_or_default();
-    Statement::new(sql::DELETE_PUSH_SUBSCRIPTIONS, [namespace.as_ref().into(), Value::Text(endpoints)])
+    Statement::new(DELETE, [namespace.as_ref().into(), Value::Text(endpoints)])
 }
 
-fn subscription(row: Row) -> PushSubscription {
-    let mut c = Columns::of(row);
-    PushSubscription { endpoint: c.text(), p256dh: c.text(), auth: c.text(), hub: c.maybe_text() }
+fn from_row(row: Row) -> Result<PushSubscription, DbError> {
+    let mut c = Columns::new("push_subscriptions", row);
+    let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
+    Ok(PushSubscription { endpoint, p256dh, auth, hub: c.optional("hub", Columns::text)? })
 }

@@ -1,15 +1,22 @@
-//! Secrets that the hub makes for itself once and keeps.
+//! Secrets that the hub generates once.
 
-use super::{Columns, Database, DbError, Statement, query, sql};
+use super::columns::Columns;
+use super::{Database, DbError, Row, Statement, query};
 
-/// The secret of this name; `fresh` becomes it when there is none yet. Race-safe: the first offer wins, and every
-/// caller gets the same.
-pub async fn keep(db: &dyn Database, name: &str, fresh: &str) -> Result<String, DbError> {
-    if let Some(row) = query(db, Statement::new(sql::SECRET, [name.into()])).await?.pop() {
-        return Ok(Columns::of(row).text());
+/// Writes a secret unless one of this name exists. `?1`: name, `?2`: value.
+pub const INSERT: &str = "INSERT INTO secrets (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
+
+/// `?1`: name.
+const SELECT: &str = "SELECT value FROM secrets WHERE name = ?1";
+
+/// Returns the secret of this name, or inserts `generated` as it. Concurrent callers all get the one inserted first.
+pub async fn get_or_insert(db: &dyn Database, name: &str, generated: &str) -> Result<String, DbError> {
+    let value = |row: Row| Columns::new("secrets", row).text("value");
+    let select = Statement::new(SELECT, [name.into()]);
+    if let Some(row) = query(db, select.clone()).await?.pop() {
+        return value(row);
     }
-    let offer = Statement::new(sql::OFFER_SECRET, [name.into(), fresh.into()]);
-    let read = Statement::new(sql::SECRET, [name.into()]);
-    let row = db.batch(&[offer, read]).await?.pop().and_then(|mut rows| rows.pop());
-    row.map(|row| Columns::of(row).text()).ok_or_else(|| DbError::Refused(format!("the secret {name} was not kept")))
+    let insert = Statement::new(INSERT, [name.into(), generated.into()]);
+    let row = db.batch(&mut vec![insert, select]).await?.pop().and_then(|mut rows| rows.pop());
+    value(row.unwrap_or_default())
 }

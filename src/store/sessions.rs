@@ -1,152 +1,273 @@
-//! Reading sessions, and what a session's local ids stand for.
+//! Sessions: reading, writing, deleting and merging them.
 
-use super::rows::MAX_RECORD_BYTES;
-use super::{Columns, Database, DbError, Found, Row, Statement, sql};
-use crate::model::json::Json;
+use serde::Serialize;
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::columns::Columns;
+use super::values::{all_parts_exist, count_parts};
+use super::{Database, DbError, Found, Row, Statement, query};
+use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
-use crate::model::session::Session;
+use crate::model::session::{ControlMode, Session};
 use crate::model::summary::SummaryFields;
 
-/// Where a message stands that was seen before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageRef {
-    /// The message's id.
-    pub id: String,
-    /// Its place in the session's history.
-    pub seq: u64,
-    /// When it was taken, in Unix milliseconds.
-    pub created_at: u64,
+/// Writes whole sessions. A value with missing parts violates the NOT NULL constraint of `tag`.
+/// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: a large metadata, agent state, todo list.
+const UPSERT: &str = concat!(
+    "
+INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
+  metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
+  agent_state_parts)
+SELECT value ->> 'id', ?2, CASE WHEN ",
+    all_parts_exist!("metadata_parts", "agent_state_parts"),
+    " THEN value ->> 'tag' END, value ->> 'seq', value ->> 'created_at', value ->> 'updated_at',
+  value ->> 'active_at', value ->> 'thinking_at', value ->> 'active', value ->> 'thinking', value ->> 'mode',
+  coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version', coalesce(?4, value ->> 'agent_state'),
+  value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'), value ->> 'permission_mode', value ->> 'model_mode',
+  value ->> 'metadata_parts', value ->> 'agent_state_parts'
+FROM json_each(?1) WHERE true
+ON CONFLICT (id) DO UPDATE SET
+  tag = excluded.tag, seq = excluded.seq, updated_at = excluded.updated_at, active_at = excluded.active_at,
+  thinking_at = excluded.thinking_at, active = excluded.active, thinking = excluded.thinking, mode = excluded.mode,
+  metadata = excluded.metadata, metadata_version = excluded.metadata_version, agent_state = excluded.agent_state,
+  agent_state_version = excluded.agent_state_version, todos = excluded.todos,
+  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode,
+  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts
+WHERE sessions.namespace = excluded.namespace"
+);
+
+/// Writes the counters and flags of sessions, so that a message does not rewrite their metadata and agent state.
+/// `?1`: JSON array of [`CounterRow`], `?2`: namespace.
+pub const UPDATE_COUNTERS: &str = "
+UPDATE sessions SET
+  seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at', active_at = j.value ->> 'active_at',
+  thinking_at = j.value ->> 'thinking_at', active = j.value ->> 'active', thinking = j.value ->> 'thinking',
+  mode = j.value ->> 'mode', permission_mode = j.value ->> 'permission_mode', model_mode = j.value ->> 'model_mode'
+FROM json_each(?1) AS j
+WHERE sessions.id = j.value ->> 'id' AND sessions.namespace = ?2";
+
+/// Deletes sessions, and by cascade their messages and completed requests. `?1`: JSON array of ids, `?2`: namespace.
+const DELETE: &str = "
+DELETE FROM sessions WHERE namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+
+/// Selects a session by a column with unique values.
+#[rustfmt::skip]
+macro_rules! session_by {
+    ($column:literal) => { concat!(
+        "SELECT id, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode, metadata,
+  metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode, metadata_parts,
+  agent_state_parts
+FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
+    ) };
 }
 
-/// The session of this id.
-pub async fn by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
+/// `?1`: id, `?2`: namespace.
+const SELECT_BY_ID: &str = session_by!("id");
+
+/// `?1`: tag, `?2`: namespace.
+const SELECT_BY_TAG: &str = session_by!("tag");
+
+/// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave the
+/// database. SQLite limits the nesting of JSON, and reads a deeper value as absent. `?1`: namespace.
+const SELECT_SUMMARIES: &str = "
+SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
+  'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
+  'metadata', iif(meta IS NULL, NULL, json_object('name', meta -> '$.name', 'path', meta -> '$.path',
+    'host', meta -> '$.host', 'machineId', meta -> '$.machineId', 'summary', meta -> '$.summary',
+    'flavor', meta -> '$.flavor', 'worktree', meta -> '$.worktree', 'lifecycleState', meta -> '$.lifecycleState')),
+  'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
+    'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
+  'pending_requests', iif(json_type(state, '$.requests') = 'object',
+    (SELECT count(*) FROM json_each(state, '$.requests')), 0),
+  'permission_mode', permission_mode, 'model_mode', model_mode)
+FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state
+  FROM sessions WHERE namespace = ?1)";
+
+/// Whether a session belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
+pub(super) const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
+
+/// Merges two sessions, in this order. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
+/// A message of both (by local id) keeps its place in the removed session. The messages of the removed session come first, and
+/// the seqs have no gaps. Repeating the batch changes nothing.
+const MERGE: [&str; 8] = [
+    "DELETE FROM messages WHERE session_id = ?2
+       AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    // Negative numbers keep the two histories apart until the renumbering below.
+    "UPDATE messages SET seq = -seq WHERE session_id = ?2
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE messages SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE messages SET seq = moved.seq
+     FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq DESC)
+             + (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2 AND seq > 0) AS seq
+           FROM messages WHERE session_id = ?2 AND seq < 0) AS moved
+     WHERE messages.session_id = ?2 AND messages.seq = moved.old
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE message_parts SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE OR IGNORE completed_requests SET session_id = ?2 WHERE session_id = ?1
+       AND 2 = (SELECT count(*) FROM sessions WHERE id IN (?1, ?2) AND namespace = ?3)",
+    "UPDATE sessions SET seq = (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ?2)
+     WHERE id = ?2 AND namespace = ?3 AND ?1 IS NOT NULL",
+    "DELETE FROM sessions WHERE id = ?1 AND namespace = ?3 AND ?2 IS NOT NULL",
+];
+
+/// The columns of [`UPDATE_COUNTERS`].
+#[derive(Serialize)]
+struct CounterRow<'a> {
+    id: &'a str,
+    seq: u64,
+    updated_at: u64,
+    active_at: u64,
+    thinking_at: u64,
+    active: bool,
+    thinking: bool,
+    mode: Option<ControlMode>,
+    permission_mode: Option<&'a str>,
+    model_mode: Option<&'a str>,
+}
+
+/// All columns of a session.
+#[derive(Serialize)]
+struct SessionRow<'a> {
+    #[serde(flatten)]
+    counters: CounterRow<'a>,
+    tag: &'a str,
+    created_at: u64,
+    metadata: Option<&'a str>,
+    metadata_version: u64,
+    agent_state: Option<&'a str>,
+    agent_state_version: u64,
+    todos: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_parts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_state_parts: Option<String>,
+}
+
+impl<'a> BulkRow<'a> for CounterRow<'a> {}
+
+impl<'a> BulkRow<'a> for SessionRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.metadata, &mut self.agent_state, &mut self.todos]
+    }
+}
+
+impl<'a> From<&'a Session> for CounterRow<'a> {
+    fn from(s: &'a Session) -> Self {
+        Self {
+            id: &s.id,
+            seq: s.seq,
+            updated_at: s.updated_at,
+            active_at: s.active_at,
+            thinking_at: s.thinking_at,
+            active: s.active,
+            thinking: s.thinking,
+            mode: s.mode,
+            permission_mode: s.permission_mode.as_deref(),
+            model_mode: s.model_mode.as_deref(),
+        }
+    }
+}
+
+impl<'a> From<&'a Session> for SessionRow<'a> {
+    fn from(s: &'a Session) -> Self {
+        Self {
+            counters: CounterRow::from(s),
+            tag: &s.tag,
+            created_at: s.created_at,
+            metadata: s.metadata.as_ref().map(|j| j.text()),
+            metadata_version: s.metadata_version,
+            agent_state: s.agent_state.as_ref().map(|j| j.text()),
+            agent_state_version: s.agent_state_version,
+            todos: s.todos.as_ref().map(|j| j.text()),
+            parts: count_parts([&s.metadata_large, &s.agent_state_large]),
+            metadata_parts: s.metadata_large.as_ref().map(LargeRef::to_string),
+            agent_state_parts: s.agent_state_large.as_ref().map(LargeRef::to_string),
+        }
+    }
+}
+
+/// Adds statements that write whole sessions.
+pub(super) fn upsert<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
+    writer.write(UPSERT, sessions.map(SessionRow::from));
+}
+
+/// Adds statements that write the counters and flags of sessions.
+pub(super) fn update_counters<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
+    writer.write(UPDATE_COUNTERS, sessions.map(CounterRow::from));
+}
+
+/// Adds statements that delete sessions with their messages and completed requests.
+pub(super) fn delete<'a>(writer: &mut BulkWriter, ids: impl Iterator<Item = &'a str>) {
+    writer.write_ids(DELETE, ids);
+}
+
+/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and delete `old`.
+pub fn merge(namespace: &Namespace, old: &str, new: &Session) -> Vec<Statement> {
+    let mut writer = BulkWriter::new(namespace);
+    upsert(&mut writer, std::iter::once(new));
+    let params = [old.into(), new.id.as_str().into(), namespace.as_ref().into()];
+    writer.statements.extend(MERGE.iter().map(|sql| Statement::new(sql, params.clone())));
+    writer.statements
+}
+
+/// Loads the session with this id.
+pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
     let params = [id.into(), namespace.as_ref().into()];
-    let statements = [Statement::new(sql::SESSION_BY_ID, params.clone()), Statement::new(sql::SESSION_OWNED, params)];
-    let mut results = db.batch(&statements).await?.into_iter();
+    let mut statements = vec![Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)];
+    let mut results = db.batch(&mut statements).await?.into_iter();
     let row = results.next().and_then(|mut rows| rows.pop());
     let exists = results.next().is_some_and(|rows| !rows.is_empty());
     Ok(match row {
-        Some(row) => Found::Owned(from_row(namespace, row)),
+        Some(row) => Found::Owned(from_row(namespace, row)?),
         None if exists => Found::Foreign,
         None => Found::Missing,
     })
 }
 
-/// The namespace's session of this tag.
-pub async fn by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
-    let statement = Statement::new(sql::SESSION_BY_TAG, [tag.into(), namespace.as_ref().into()]);
-    let row = super::query(db, statement).await?.pop();
-    Ok(row.map(|row| from_row(namespace, row)))
+/// Loads the session of the namespace with this tag.
+pub async fn load_by_tag(db: &dyn Database, namespace: &Namespace, tag: &str) -> Result<Option<Session>, DbError> {
+    let statement = Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()]);
+    query(db, statement).await?.pop().map(|row| from_row(namespace, row)).transpose()
 }
 
-/// What the lines of all sessions of the namespace are made of.
-pub async fn facts(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
-    let rows = super::query(db, Statement::new(sql::LINES_OF_NAMESPACE, [namespace.as_ref().into()])).await?;
-    let facts = |row: Row| serde_json::from_str(&Columns::of(row).text()).ok();
-    Ok(rows.into_iter().filter_map(facts).collect())
+/// Loads the summary fields of every session of the namespace.
+pub async fn load_summaries(db: &dyn Database, namespace: &Namespace) -> Result<Vec<SummaryFields>, DbError> {
+    let rows = query(db, Statement::new(SELECT_SUMMARIES, [namespace.as_ref().into()])).await?;
+    let parse = |text: String| serde_json::from_str(&text).ok();
+    let summary = |row: Row| Columns::new("sessions", row).parse("summary", "the JSON of a summary", parse);
+    rows.into_iter().map(summary).collect()
 }
 
-/// The newest `limit` local ids of a session, with the messages they stand for.
-pub async fn local_ids(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    limit: u64,
-) -> Result<Vec<(String, MessageRef)>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), limit.into()];
-    let rows = super::query(db, Statement::new(sql::LOCAL_IDS, params)).await?;
-    Ok(rows.into_iter().map(local_id).collect())
-}
-
-/// The message that a local id stands for.
-pub async fn by_local_id(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    id: &str,
-) -> Result<Option<MessageRef>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), id.into()];
-    let row = super::query(db, Statement::new(sql::MESSAGE_BY_LOCAL_ID, params)).await?.pop();
-    Ok(row.map(|row| local_id(row).1))
-}
-
-/// The latest messages below a seq that may hold a todo list, newest first.
-pub async fn todo_candidates(
-    db: &dyn Database,
-    namespace: &Namespace,
-    session: &str,
-    limit: u64,
-    before: u64,
-) -> Result<Vec<(u64, String)>, DbError> {
-    let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
-    let rows = super::query(db, Statement::new(sql::TODO_CANDIDATES, params)).await?;
-    let candidate = |row: Row| {
-        let mut columns = Columns::of(row);
-        (columns.number(), columns.text())
-    };
-    Ok(rows.into_iter().map(candidate).collect())
-}
-
-/// The record of a session's completed permission requests.
-pub struct Completed {
-    /// The newest: id, time, entry.
-    pub entries: Vec<(String, u64, Json)>,
-    /// Whether there are older ones, which do not count any more.
-    pub is_overfull: bool,
-}
-
-/// The completed permission requests of a session, as many as a record may have.
-pub async fn completed(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Completed, DbError> {
-    let statement = Statement::new(sql::COMPLETED_OF_SESSION, [session.into(), namespace.as_ref().into()]);
-    let rows = super::query(db, statement).await?;
-    let mut total = 0;
-    let entry = |row: Row| {
-        let mut columns = Columns::of(row);
-        let entry = (columns.text(), columns.number(), columns.json());
-        total = columns.number();
-        Some((entry.0, entry.1, entry.2?))
-    };
-    let entries = rows.into_iter().filter_map(entry).collect();
-    Ok(Completed { entries, is_overfull: total > MAX_RECORD_BYTES as u64 })
-}
-
-/// Puts the messages and completed requests of `old` in front of `new`'s and removes `old`.
-pub fn merge(namespace: &Namespace, old: &str, new: &str) -> Vec<Statement> {
-    let params = [old.into(), new.into(), namespace.as_ref().into()];
-    sql::MERGE.iter().map(|sql| Statement::new(sql, params.clone())).collect()
-}
-
-fn local_id(row: Row) -> (String, MessageRef) {
-    let mut columns = Columns::of(row);
-    let local_id = columns.text();
-    (local_id, MessageRef { id: columns.text(), seq: columns.number(), created_at: columns.number() })
-}
-
-fn from_row(namespace: &Namespace, row: Row) -> Session {
-    let mut c = Columns::of(row);
+fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
+    let mut c = Columns::new("sessions", row);
     let mut session = Session {
-        id: c.text(),
+        id: c.text("id")?,
         namespace: namespace.clone(),
-        tag: c.text(),
-        seq: c.number(),
-        created_at: c.number(),
-        updated_at: c.number(),
-        active_at: c.number(),
-        thinking_at: c.number(),
-        active: c.flag(),
-        thinking: c.flag(),
-        mode: c.maybe_text().and_then(|word| word.parse().ok()),
-        metadata: c.json(),
+        tag: c.text("tag")?,
+        seq: c.number("seq")?,
+        created_at: c.number("created_at")?,
+        updated_at: c.number("updated_at")?,
+        active_at: c.number("active_at")?,
+        thinking_at: c.number("thinking_at")?,
+        active: c.flag("active")?,
+        thinking: c.flag("thinking")?,
+        mode: c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?,
+        metadata: c.optional("metadata", Columns::json)?,
         metadata_large: None,
-        metadata_version: c.number(),
-        agent_state: c.json(),
+        metadata_version: c.number("metadata_version")?,
+        agent_state: c.optional("agent_state", Columns::json)?,
         agent_state_large: None,
-        agent_state_version: c.number(),
-        todos: c.json(),
-        permission_mode: c.maybe_text(),
-        model_mode: c.maybe_text(),
+        agent_state_version: c.number("agent_state_version")?,
+        todos: c.optional("todos", Columns::json)?,
+        permission_mode: c.optional("permission_mode", Columns::text)?,
+        model_mode: c.optional("model_mode", Columns::text)?,
     };
-    session.metadata_large = c.large(session.metadata_version);
-    session.agent_state_large = c.large(session.agent_state_version);
-    session
+    session.metadata_large = c.large("metadata_parts", session.metadata_version)?;
+    session.agent_state_large = c.large("agent_state_parts", session.agent_state_version)?;
+    Ok(session)
 }

@@ -1,29 +1,122 @@
-//! Reading values larger than a row.
+//! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields that
+//! the hub itself reads, and the name under which the parts of the whole text are stored.
 
-use super::rows::PARTS_AT_ONCE;
-use super::{Columns, Database, DbError, Statement, query, sql};
+use serde::Serialize;
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::{Database, DbError, Statement, parts};
+use crate::model::json::Json;
 use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 
-/// Adds the whole of a large value to a text, from a few of its parts at a time. Answers whether it is all there: another
-/// value may have taken its place meanwhile.
-pub async fn add(
+/// Whether all parts of the two values of a row exist. Its member `parts` counts them, and is absent without large values.
+#[rustfmt::skip]
+macro_rules! all_parts_exist {
+    ($one:literal, $other:literal) => { concat!(
+        "value ->> 'parts' IS NULL OR value ->> 'parts' = (SELECT count(*) FROM value_parts
+    WHERE namespace = ?2 AND owner = value ->> 'id' AND whole IN (value ->> '", $one, "', value ->> '", $other, "'))"
+    ) };
+}
+pub(super) use all_parts_exist;
+
+/// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
+const UPSERT_PARTS: &str = "
+INSERT INTO value_parts (namespace, owner, whole, part, content)
+SELECT ?2, value ->> 'owner', value ->> 'whole', value ->> 'part', coalesce(?3, value ->> 'content')
+FROM json_each(?1) WHERE true
+ON CONFLICT (namespace, owner, whole, part) DO UPDATE SET content = excluded.content";
+
+/// Deletes parts that no row refers to: their value was replaced or never written, or their owner was deleted.
+/// `?1`: JSON array of ids of sessions and machines, `?2`: namespace.
+const DELETE_UNREACHABLE_PARTS: &str = "
+DELETE FROM value_parts
+WHERE namespace = ?2 AND owner IN (SELECT value FROM json_each(?1))
+  AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = owner AND namespace = ?2
+    AND whole IN (coalesce(metadata_parts, ''), coalesce(agent_state_parts, '')))
+  AND NOT EXISTS (SELECT 1 FROM machines WHERE id = owner AND namespace = ?2
+    AND whole IN (coalesce(metadata_parts, ''), coalesce(runner_state_parts, '')))";
+
+/// Selects some parts of a value in their order. `?1`: namespace, `?2`: owner, `?3`: name of the parts, `?4`: the part before
+/// the first, `?5`: the last.
+const SELECT_PARTS: &str = "
+SELECT content FROM value_parts WHERE namespace = ?1 AND owner = ?2 AND whole = ?3 AND part > ?4 AND part <= ?5
+ORDER BY part";
+
+/// A value larger than a row that is not stored yet.
+#[derive(Debug, Clone)]
+pub struct LargeValue {
+    /// The id of the session or machine.
+    pub owner: String,
+    /// The name of the parts.
+    pub large: LargeRef,
+    /// The whole value.
+    pub value: Json,
+}
+
+impl LargeValue {
+    /// Creates a value whose parts are stored under `id`, which must be unique.
+    pub fn new(owner: &str, version: u64, id: String, value: Json) -> Self {
+        let text = value.text();
+        let large = LargeRef { version, parts: parts::split(text).count(), bytes: text.len(), id };
+        Self { owner: owner.to_owned(), large, value }
+    }
+}
+
+#[derive(Serialize)]
+struct PartRow<'a> {
+    owner: &'a str,
+    whole: String,
+    /// Counted from 1.
+    part: usize,
+    content: Option<&'a str>,
+}
+
+impl<'a> BulkRow<'a> for PartRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
+impl<'a> PartRow<'a> {
+    fn all(v: &'a LargeValue) -> impl Iterator<Item = Self> {
+        let row =
+            |(at, content)| Self { owner: &v.owner, whole: v.large.to_string(), part: at + 1, content: Some(content) };
+        parts::split(v.value.text()).enumerate().map(row)
+    }
+}
+
+/// The number of parts of the values of a row; `None` without large values.
+pub(super) fn count_parts(values: [&Option<LargeRef>; 2]) -> Option<usize> {
+    values.into_iter().flatten().map(|large| large.parts).reduce(|one, other| one + other)
+}
+
+/// Builds the transactions that must be committed before the rows that refer to the values.
+pub fn write_parts<'a>(
+    namespace: &'a Namespace,
+    values: &'a [LargeValue],
+) -> impl Iterator<Item = Vec<Statement>> + 'a {
+    let owners = values.iter().map(|value| value.owner.as_str());
+    let rows = values.iter().flat_map(PartRow::all);
+    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows))
+}
+
+/// Adds statements that delete the unreachable parts of sessions and machines.
+pub(super) fn delete_unreachable_parts<'a>(writer: &mut BulkWriter, owners: impl Iterator<Item = &'a str>) {
+    writer.write_ids(DELETE_UNREACHABLE_PARTS, owners);
+}
+
+/// Appends a large value to a text. Returns `false` if some parts are missing: another value has replaced it.
+pub async fn append(
+    text: &mut String,
     db: &dyn Database,
     namespace: &Namespace,
     owner: &str,
     large: &LargeRef,
-    text: &mut String,
 ) -> Result<bool, DbError> {
     let name = large.to_string();
-    for before in (0..large.parts).step_by(PARTS_AT_ONCE) {
-        let last = large.parts.min(before + PARTS_AT_ONCE);
-        let (from, to) = (before as u64, last as u64);
-        let params = [namespace.as_ref().into(), owner.into(), name.as_str().into(), from.into(), to.into()];
-        let parts = query(db, Statement::new(sql::VALUE_PARTS, params)).await?;
-        if parts.len() != last - before {
-            return Ok(false);
-        }
-        parts.into_iter().for_each(|part| text.push_str(&Columns::of(part).text()));
-    }
-    Ok(true)
+    let select = |after: u64, last: u64| {
+        let params = [namespace.as_ref().into(), owner.into(), name.as_str().into(), after.into(), last.into()];
+        Statement::new(SELECT_PARTS, params)
+    };
+    parts::append(text, db, "value_parts", large.parts as u64, select).await
 }

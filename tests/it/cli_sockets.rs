@@ -8,7 +8,7 @@ use crate::support::sqlite::On;
 use crate::support::{RECONNECT_GRACE_MS, World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
-use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
+use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
 
 /// A raw socket that has heard its open packet.
 async fn opened(world: &World, authenticated: bool) -> Socket {

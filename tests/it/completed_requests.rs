@@ -4,6 +4,7 @@ use crate::support::cli::Cli;
 use crate::support::permissions::{answered, asking, completed, request, state, state_event};
 use crate::support::{World, quiet};
 use serde_json::{Map, Value, json};
+use session_gateway_hub::store::columns::Columns;
 
 const MANY: usize = 10_000;
 
@@ -140,7 +141,7 @@ fn large(n: usize) -> (String, Value) {
 /// The ids of the completed requests that the database has of a session.
 fn stored(world: &World) -> Vec<String> {
     let rows = world.db.select("SELECT request_id FROM completed_requests ORDER BY completed_at, request_id");
-    rows.into_iter().map(|row| session_gateway_hub::store::Columns::of(row).text()).collect()
+    rows.into_iter().map(|row| Columns::new("completed_requests", row).text("request_id").unwrap()).collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -377,7 +377,7 @@ async fn a_cli_that_connects_while_the_database_is_away_is_asked_to_come_again()
     let world = World::new();
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, passing());
+    world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
     let auth = json!({"token": world.token(), "sessionId": session});
     let mut cli = Cli::connecting(&world, &auth);
     assert!(matches!(cli.hear().await, Heard::Open(_)));

@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::model::namespace::Namespace;
-use session_gateway_hub::store::fence::{Epoch, Fenced};
-use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement, sql};
+use session_gateway_hub::store::fence::{BEGIN_EPOCH, Epoch, Fenced};
+use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, secrets};
 
 fn silent() -> DbError {
     DbError::from_message("D1 did not answer in time".into())
@@ -217,7 +217,7 @@ async fn begun_by_showing(world: &World, session: &str) -> Vec<bool> {
     let (reads, writes) = (world.db.reads(), world.db.writes());
     world.shown(session).await;
     assert_eq!(world.db.writes(), writes);
-    let begins = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == sql::BEGIN_EPOCH);
+    let begins = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == BEGIN_EPOCH);
     world.db.read().iter().skip(reads).map(begins).collect()
 }
 
@@ -249,7 +249,7 @@ struct Gate {
 }
 
 impl Database for Gate {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let (sender, receiver) = oneshot::channel();
             self.waiting.lock().unwrap().push(sender);
@@ -258,8 +258,8 @@ impl Database for Gate {
         })
     }
 
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
-        self.db.joined(statement, limit)
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
+        self.db.query_joined(statement, limit)
     }
 }
 
@@ -267,27 +267,27 @@ impl Database for Gate {
 async fn a_batch_that_a_later_epoch_has_overtaken_was_not_done_and_may_be_sent_again() {
     let gate = Arc::new(Gate { db: Sqlite::with_schema(), waiting: Mutex::default() });
     let fenced = {
-        let epoch = Epoch::of_wake(Some("1"), true, 0);
+        let epoch = Epoch::at_start(Some("1"), true, 0);
         Fenced::new(Arc::clone(&gate) as _, Namespace::default(), epoch, Box::new(|_| {}))
     };
     let enter = |at: usize| gate.waiting.lock().unwrap().remove(at).send(()).unwrap();
-    let writes = |name: &str| vec![Statement::new(sql::OFFER_SECRET, [name.into(), "".into()])];
+    let writes = |name: &str| vec![Statement::new(secrets::INSERT, [name.into(), "".into()])];
     let (mut first, mut second, mut third) = (writes("first"), writes("second"), writes("third"));
-    let mut overtaken = Box::pin(fenced.run(&mut first));
+    let mut overtaken = Box::pin(fenced.batch(&mut first));
     assert!(overtaken.as_mut().now_or_never().is_none(), "it is on its way");
-    let mut lost = Box::pin(fenced.run(&mut second));
+    let mut lost = Box::pin(fenced.batch(&mut second));
     assert!(lost.as_mut().now_or_never().is_none());
     gate.db.fail(On::Writes, passing());
     enter(1);
     assert_eq!(lost.await, Err(passing()));
-    let mut newer = Box::pin(fenced.run(&mut third));
+    let mut newer = Box::pin(fenced.batch(&mut third));
     assert!(newer.as_mut().now_or_never().is_none());
     enter(1);
     newer.await.unwrap();
     enter(0);
     assert!(matches!(overtaken.await, Err(DbError::Retryable(_))));
     assert_eq!(gate.db.number("SELECT count(*) FROM secrets"), 1);
-    let mut again = Box::pin(fenced.run(&mut first));
+    let mut again = Box::pin(fenced.batch(&mut first));
     assert!(again.as_mut().now_or_never().is_none());
     enter(0);
     again.await.unwrap();

@@ -7,7 +7,8 @@ use crate::support::sqlite::On;
 use crate::support::web::Web;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::store::sql;
+use session_gateway_hub::store::fence::CHECK_EPOCH;
+use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
 
 async fn say(world: &World, cli: &mut Cli, session: &str, more: Value) {
     let mut alive = json!({"sid": session, "time": world.now()});
@@ -71,7 +72,7 @@ async fn a_keep_alive_writes_nothing_and_a_transition_writes_once() {
         assert_eq!(world.db.writes(), writes + 1, "{change}");
     }
     let written: Vec<&str> = world.db.written().pop().unwrap().iter().map(|statement| statement.sql).collect();
-    assert_eq!(written, [sql::TOUCH_SESSIONS, sql::CHECK_EPOCH], "only the small columns");
+    assert_eq!(written, [UPDATE_COUNTERS, CHECK_EPOCH], "only the small columns");
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,9 @@ mod sizes;
 mod sleep;
 mod store {
     mod messages;
+    mod retry;
     mod rows;
+    mod strict;
 }
 mod support;
 mod todos;

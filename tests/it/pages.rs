@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::Found;
-use session_gateway_hub::store::history::{MAX_PAGE_BYTES, Page, Range, page};
+use session_gateway_hub::store::history::{MAX_PAGE_BYTES, Page, PageRange, read_page};
 use session_gateway_hub::store::response_budget::ResponseBudget;
 
 /// A session whose messages have, as far as their rows say, so many bytes of content.
@@ -23,17 +23,17 @@ fn history(bytes: &[u64]) -> Sqlite {
     db
 }
 
-fn read(db: &Sqlite, range: Range, limit: u64) -> Page {
+fn read(db: &Sqlite, range: PageRange, limit: u64) -> Page {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let budget = ResponseBudget::new(usize::MAX, usize::MAX);
-    match runtime.block_on(page(db, &budget, (&Namespace::parse("team").unwrap(), "s"), range, limit)).unwrap() {
+    match runtime.block_on(read_page(db, &budget, (&Namespace::parse("team").unwrap(), "s"), range, limit)).unwrap() {
         Found::Owned(page) => page,
         odd => panic!("{odd:?}"),
     }
 }
 
 /// The seqs of a page, and whether there is more.
-fn seqs(db: &Sqlite, range: Range, limit: u64) -> (Vec<u64>, bool) {
+fn seqs(db: &Sqlite, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
     let page = read(db, range, limit);
     let messages: Vec<Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();
     let seqs: Vec<u64> = messages.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
@@ -44,12 +44,12 @@ fn seqs(db: &Sqlite, range: Range, limit: u64) -> (Vec<u64>, bool) {
 #[test]
 fn a_page_that_ends_by_its_bytes_says_exactly_whether_there_is_more() {
     let half = MAX_PAGE_BYTES / 2;
-    let all = Range::After(0);
+    let all = PageRange::After(0);
     assert_eq!(seqs(&history(&[half, half]), all, 5), (vec![1, 2], false), "the last message reaches the bound");
     assert_eq!(seqs(&history(&[MAX_PAGE_BYTES * 2]), all, 5), (vec![1], false));
     assert_eq!(seqs(&history(&[half, half, 1]), all, 5), (vec![1, 2], true));
     assert_eq!(seqs(&history(&[half, half - 1, 1]), all, 5), (vec![1, 2, 3], false));
-    assert_eq!(seqs(&history(&[half, half, 1]), Range::Before(None), 5), (vec![3, 2, 1], false));
+    assert_eq!(seqs(&history(&[half, half, 1]), PageRange::Before(None), 5), (vec![3, 2, 1], false));
     assert_eq!(seqs(&history(&[half, half, 1]), all, 2), (vec![1, 2], true), "by both at once");
     assert_eq!(seqs(&history(&[half, half]), all, 2), (vec![1, 2], false));
     assert_eq!(seqs(&history(&[]), all, 2), (vec![], false));
@@ -59,7 +59,7 @@ fn a_page_that_ends_by_its_bytes_says_exactly_whether_there_is_more() {
 fn a_page_within_its_bytes_is_one_statement() {
     let db = history(&[1_000; 60]);
     let before = db.reads();
-    assert_eq!(seqs(&db, Range::Before(Some(61)), 50), ((11..=60).rev().collect(), true));
+    assert_eq!(seqs(&db, PageRange::Before(Some(61)), 50), ((11..=60).rev().collect(), true));
     assert_eq!(db.reads() - before, 1);
     let statement = db.read().pop().unwrap().pop().unwrap();
     assert!(!statement.sql.contains("OVER"), "nothing is counted while reading");
@@ -79,7 +79,7 @@ proptest! {
         if backwards {
             left.reverse();
         }
-        let mut range = if backwards { Range::Before(None) } else { Range::After(0) };
+        let mut range = if backwards { PageRange::Before(None) } else { PageRange::After(0) };
         loop {
             let mut bytes = 0;
             let expected: Vec<u64> = left.iter().take(limit as usize).copied().take_while(|seq| {
@@ -90,7 +90,7 @@ proptest! {
             let rest = left.split_off(expected.len());
             prop_assert_eq!(seqs(&db, range, limit), (expected, !rest.is_empty()));
             let Some(last) = left.last() else { break };
-            range = if backwards { Range::Before(Some(*last)) } else { Range::After(*last) };
+            range = if backwards { PageRange::Before(Some(*last)) } else { PageRange::After(*last) };
             left = rest;
         }
     }

@@ -14,7 +14,7 @@ use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::store::events::EventsRow;
-use crate::store::{Columns, DbError, Statement, events};
+use crate::store::{DbError, Statement, events};
 
 impl Hub {
     /// Restores the log after a sleep or restart.
@@ -123,7 +123,7 @@ impl Hub {
     fn append_rows(&self, log: &mut EventLog, rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         let namespace = &self.config.namespace;
         let is_trim_due = log.is_trim_due(&rows);
-        batch.extend(events::append(namespace, rows));
+        batch.extend(events::upsert(namespace, rows));
         if is_trim_due {
             batch.push(events::trim(namespace, RETAINED_EVENTS, RETAINED_BYTES, log.span().start));
         }
@@ -162,7 +162,7 @@ impl Hub {
             let mut state = self.state();
             let reserved = state.event_numbers.last_reserved();
             state.event_numbers.withdraw();
-            if !error.leaves_doubt() || reserved == state.event_numbers.last_published() {
+            if !error.may_have_committed() || reserved == state.event_numbers.last_published() {
                 return;
             }
             match &mut state.log {
@@ -195,20 +195,15 @@ impl Hub {
         loop {
             let pending = self.state().log.as_ref().and_then(EventLog::pending_read);
             let Some(pending @ (read, _)) = pending else { return Ok(()) };
-            let statement = match read {
-                PendingRead::LastNumber => events::select_end(namespace),
-                PendingRead::RowsAfter(number) => events::select(namespace, number, None),
+            let (last, rows) = match read {
+                PendingRead::LastNumber => (events::load_last_number(&self.db, namespace).await?, Vec::new()),
+                PendingRead::RowsAfter(number) => (None, events::load(&self.db, namespace, number, None).await?),
             };
-            let rows = self.attempt(vec![statement]).await?.pop().unwrap_or_default();
             let mut state = self.state();
             let Some(log) = state.log.as_mut().filter(|log| log.pending_read() == Some(pending)) else { continue };
             match read {
-                PendingRead::LastNumber => {
-                    log.set_last_number(rows.into_iter().next().map_or(0, |row| Columns::of(row).number()));
-                }
-                PendingRead::RowsAfter(_) => {
-                    rows.into_iter().map(events::row).for_each(|row| self.publish_row(&mut state, &row));
-                }
+                PendingRead::LastNumber => log.set_last_number(last.unwrap_or(0)),
+                PendingRead::RowsAfter(_) => rows.iter().for_each(|row| self.publish_row(&mut state, row)),
             }
             if let Some(last) = state.log.as_mut().map(EventLog::finish_read) {
                 state.event_numbers.continue_after(last);
@@ -242,10 +237,9 @@ impl Hub {
             state.log.as_ref().zip(number).and_then(|(log, number)| log.rows_to_load(number))
         };
         if let Some((after, up_to)) = to_load {
-            let statement = events::select(&self.config.namespace, after, Some(up_to));
-            let rows = self.attempt(vec![statement]).await?.pop().unwrap_or_default();
+            let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await?;
             if let Some(log) = &mut self.state().log {
-                log.insert_loaded(up_to, rows.into_iter().map(events::row).collect());
+                log.insert_loaded(up_to, rows);
             }
         }
         Ok(())

@@ -24,8 +24,8 @@ use crate::model::order::sort_by;
 use crate::model::owner::Owner;
 use crate::store::Found;
 use crate::store::journal::Journal;
+use crate::store::limits::MAX_CONTENT_BYTES;
 use crate::store::machines as store;
-use crate::store::rows::MAX_CONTENT_BYTES;
 use crate::wire::cli::MachineAlive;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
@@ -94,7 +94,7 @@ impl Hub {
             }
             self.flushed().await?;
             let mark = self.state().cache.generation();
-            let machines = store::all(&self.db, &self.config.namespace).await?;
+            let machines = store::load_all(&self.db, &self.config.namespace).await?;
             let state = self.state();
             if !state.cache.cleared_since(mark) {
                 break (machines, state);
@@ -121,7 +121,7 @@ impl Hub {
                     }
                     state.cache.generation()
                 };
-                let owner = store::owner(&self.db, &self.config.namespace, id).await?;
+                let owner = store::find_owner(&self.db, &self.config.namespace, id).await?;
                 if self.state().cache.cleared_since(mark) {
                     continue;
                 }

@@ -27,7 +27,7 @@ impl Hub {
         // One in 2^32 random numbers is not a valid P-256 key.
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
         let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
-        let stored = secrets::keep(&self.db, VAPID_SECRET, &generated.private()).await?;
+        let stored = secrets::get_or_insert(&self.db, VAPID_SECRET, &generated.private()).await?;
         let malformed = || Error::Unavailable("The VAPID private key in the database is malformed.".into());
         let keys = VapidKeys::parse(&stored).ok_or_else(malformed)?;
         self.state().push.subscribers.keys = Some(keys.clone());
@@ -54,7 +54,8 @@ impl Hub {
         // Before the write, in case the hub stops right after it; and after it, in case a concurrent read found none.
         self.set_assume_none(false);
         let most = self.config.push.max_subscriptions;
-        self.change_subscriptions(push::put(&self.config.namespace, &subscription, self.rt.now(), most).into()).await?;
+        self.change_subscriptions(push::upsert(&self.config.namespace, &subscription, self.rt.now(), most).into())
+            .await?;
         self.set_assume_none(false);
         Ok(())
     }
@@ -94,7 +95,7 @@ impl Hub {
                 }
                 cache.generation()
             };
-            let read = push::all(&self.db, &self.config.namespace).await?;
+            let read = push::load_all(&self.db, &self.config.namespace).await?;
             let read: Arc<[Subscriber]> = read.into_iter().map(Subscriber::from).collect();
             if self.state().push.subscribers.insert_loaded(Arc::clone(&read), generation) {
                 self.set_assume_none(read.is_empty());

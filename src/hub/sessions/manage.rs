@@ -22,8 +22,8 @@ use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::Found;
 use crate::store::journal::Extent;
-use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
-use crate::store::sessions as store;
+use crate::store::limits::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
+use crate::store::{messages, sessions as store};
 
 /// What a CLI asks a session for with (`POST /cli/sessions`).
 pub struct NewSession {
@@ -64,7 +64,7 @@ impl Hub {
                 // What is being written may be the very deletion of this session; what is noted after the mark shows by it.
                 let mark = self.state().cache.generation();
                 self.flushed().await?;
-                let found = store::by_id(&self.db, &self.config.namespace, id).await?;
+                let found = store::load_by_id(&self.db, &self.config.namespace, id).await?;
                 let mut state = self.state();
                 if state.cache.evicted_since(mark, id) {
                     continue;
@@ -128,7 +128,7 @@ impl Hub {
         let mut before = MAX_SAFE_INTEGER;
         loop {
             let namespace = &self.config.namespace;
-            let found = store::todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;
+            let found = messages::load_todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;
             let Some((last, _)) = found.last() else { return Ok(None) };
             before = *last;
             if let Some(todos) = found.iter().find_map(|(_, content)| list(content).filter(fits)) {
@@ -150,7 +150,7 @@ impl Hub {
         while !self.state().cache.is_listed() {
             let mark = self.state().cache.generation();
             self.flushed().await?;
-            let mut facts = store::facts(&self.db, &self.config.namespace).await?;
+            let mut facts = store::load_summaries(&self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
                 one.active_at = one.active_at.max(state.last_heartbeat(&Owner::Session(one.id.clone())));
@@ -203,7 +203,7 @@ impl Hub {
             }
             let mark = self.state().cache.generation();
             self.flushed().await?;
-            let found = store::by_tag(&self.db, &self.config.namespace, tag).await?;
+            let found = store::load_by_tag(&self.db, &self.config.namespace, tag).await?;
             let mut state = self.state();
             // What left memory meanwhile may be the very session that was read, or not yet there.
             if mark == state.cache.generation() {

@@ -16,9 +16,8 @@ use crate::model::large::Field;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::journal::Extent;
-use crate::store::rows::{LargeValue, SessionRow, statements, values_ahead};
-use crate::store::sessions as store;
-use crate::store::{DbError, Found, Statement, sql};
+use crate::store::values::{self, LargeValue};
+use crate::store::{DbError, Found, sessions as store};
 
 impl Hub {
     /// Puts the history of `old` in front of `new`'s; `old` is gone then.
@@ -90,17 +89,17 @@ impl Hub {
             Some(large) => Some(self.durable_whole(new, large).await?.ok_or_else(unreadable)?),
             None => stays.metadata.clone(),
         };
-        let (mut batch, large) = self.carry_over(&gone, stays, whole.as_ref());
-        for statements in values_ahead(namespace, large.as_slice()) {
+        let (remaining, large) = self.carry_over(&gone, stays, whole.as_ref());
+        for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        batch.extend(store::merge(namespace, old, new));
+        let mut batch = store::merge(namespace, old, &remaining);
         // Seqs that were told before say nothing any more.
         let (number, after) = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;
-        let may_be_done = committed.as_ref().err().is_none_or(DbError::leaves_doubt);
+        let may_be_done = committed.as_ref().err().is_none_or(DbError::may_have_committed);
         let merged = match committed {
-            Ok(()) => store::by_id(&self.db, namespace, new).await,
+            Ok(()) => store::load_by_id(&self.db, namespace, new).await,
             Err(error) => Err(error),
         };
         let merged = match merged {
@@ -148,14 +147,9 @@ impl Hub {
         Ok(())
     }
 
-    /// The session that stays with what it takes over from the one that goes, as statements; and its metadata, when they
-    /// are large. `metadata` are its own, whole.
-    fn carry_over(
-        &self,
-        gone: &Session,
-        stays: Session,
-        metadata: Option<&Json>,
-    ) -> (Vec<Statement>, Option<LargeValue>) {
+    /// The session that stays with what it takes over from the one that goes; and its metadata, when they are large.
+    /// `metadata` are its own, whole.
+    fn carry_over(&self, gone: &Session, stays: Session, metadata: Option<&Json>) -> (Session, Option<LargeValue>) {
         let version = stays.metadata_version + 1;
         let metadata = carried_over(gone, metadata);
         let (head, large) = match Field::Metadata.is_large(&metadata) {
@@ -171,8 +165,7 @@ impl Hub {
             todos: stays.todos.clone().or(gone.todos.clone()),
             ..stays
         };
-        let row = std::iter::once(SessionRow::of(&taken_over));
-        (statements(&self.config.namespace, sql::UPSERT_SESSIONS, row), large)
+        (taken_over, large)
     }
 }
 

@@ -17,8 +17,8 @@ use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
 use crate::store::journal::Extent;
-use crate::store::rows::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
-use crate::store::sessions::{self as store, MessageRef};
+use crate::store::limits::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
+use crate::store::messages::{self as store, MessageRef};
 use crate::wire::cli::NewMessage;
 
 /// A message to be added to a session's history.
@@ -166,7 +166,7 @@ impl Hub {
         // Whatever is noted for this session and not yet durable would be missing in the answer.
         let mark = self.state().cache.generation();
         self.flushed().await?;
-        let ids = store::local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
+        let ids = store::load_local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
         let mut state = self.state();
         if state.cache.evicted_since(mark, session) {
             return Ok(());
@@ -180,6 +180,6 @@ impl Hub {
 
     async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
         let Some(local_id) = &draft.local_id else { return Ok(None) };
-        Ok(store::by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
+        Ok(store::find_by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
     }
 }

@@ -16,7 +16,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::store::journal::Extent;
-use crate::store::rows::MAX_COMPLETED_BYTES;
+use crate::store::limits::MAX_COMPLETED_BYTES;
 
 /// An answer as the web gives it.
 #[derive(Debug, Default)]

@@ -21,9 +21,9 @@ use crate::model::json::Json;
 use crate::model::large::{Field, MAX_INLINE_BYTES};
 use crate::model::owner::Owner;
 use crate::model::session::{ControlMode, Session, check_metadata};
+use crate::store::completed_requests;
 use crate::store::journal::Extent;
-use crate::store::rows::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
-use crate::store::sessions as store;
+use crate::store::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// The parts of a session that changed, for `session-updated`.
@@ -223,13 +223,13 @@ impl Hub {
             // What is noted and not yet durable would be missing in the answer; what is noted later shows by the version.
             let version = self.state().cache.entry(id).map(|entry| entry.session.agent_state_version);
             self.flushed().await?;
-            let completed = store::completed(&self.db, &self.config.namespace, id).await?;
+            let completed = completed_requests::load(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
             if let Some(entry) = state.cache.entry_mut_keeping_summary(id) {
                 // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(CompletedRequests::loaded(completed.entries));
-                    if completed.is_overfull {
+                    if completed.exceeds_limit {
                         state.journal.trim_completed(id);
                     }
                     state.evict();

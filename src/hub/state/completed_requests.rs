@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::hub::limits::{MAX_RECENT_COMPLETED, MAX_RECENT_COMPLETED_BYTES};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
-use crate::store::rows::{COMPLETED_ROW_BYTES, KEPT_COMPLETED_BYTES, MAX_RECORD_BYTES};
+use crate::store::completed_requests::{ENTRY_OVERHEAD_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES};
 
 /// The completed requests of a session.
 #[derive(Debug, Default)]
@@ -36,9 +36,9 @@ impl CompletedRequests {
         record
     }
 
-    /// Returns the size that counts against the limit: ids, entries, and [`COMPLETED_ROW_BYTES`] for each.
+    /// Returns the size that counts against the limit: ids, entries, and [`ENTRY_OVERHEAD_BYTES`] for each.
     pub fn bytes(&self) -> usize {
-        self.text_bytes + self.entries.len() * COMPLETED_ROW_BYTES
+        self.text_bytes + self.entries.len() * ENTRY_OVERHEAD_BYTES
     }
 
     /// Whether the record contains a request.
@@ -46,7 +46,7 @@ impl CompletedRequests {
         self.entries.contains_key(id)
     }
 
-    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`KEPT_COMPLETED_BYTES`], so
+    /// Removes the oldest entries if the record is larger than [`MAX_RECORD_BYTES`], down to [`TRIMMED_RECORD_BYTES`], so
     /// that not every insertion has to. Returns whether it did.
     pub fn trim(&mut self) -> bool {
         if self.bytes() <= MAX_RECORD_BYTES {
@@ -55,7 +55,7 @@ impl CompletedRequests {
         let mut ids: Vec<(u64, String)> = self.entries.iter().map(|(id, (at, _))| (*at, id.clone())).collect();
         sort_by(&mut ids, Ord::cmp);
         for (_, id) in ids {
-            if self.bytes() <= KEPT_COMPLETED_BYTES {
+            if self.bytes() <= TRIMMED_RECORD_BYTES {
                 break;
             }
             if let Some((_, entry)) = self.entries.remove(&id) {
@@ -148,7 +148,7 @@ mod tests {
         let mut many = record(&[1_000_000; 12]);
         assert!(many.trim());
         assert_eq!((many.oldest_first().count(), many.oldest_first().next().map(|(id, _)| id)), (8, Some("q0004")));
-        assert!(many.bytes() <= KEPT_COMPLETED_BYTES && !many.trim());
+        assert!(many.bytes() <= TRIMMED_RECORD_BYTES && !many.trim());
         let mut small = record(&[1; 10_000]);
         assert!(!small.trim(), "many small requests fit");
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::hub::limits::MAX_LOCAL_IDS;
-use crate::store::sessions::MessageRef;
+use crate::store::messages::MessageRef;
 
 /// The estimated memory of an entry, in bytes: two ids of the usual length.
 const ENTRY_BYTES: usize = 200;

@@ -215,7 +215,7 @@ async fn of_several_faults_the_first_in_the_documented_order_is_told() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{id}")) {
         let mut scene = Scene::in_the_wrong_state(route).await;
         scene.world.sleep_and_wake().await;
-        scene.world.db.break_down(On::Reads, DbError::Retryable("Network connection lost".into()));
+        scene.world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
         let good = scene.good();
         let foreign = if route.of == Of::Machine { "$foreign_machine" } else { "$foreign_session" };
         let bad_query = route.query.first().map(|param| param.faults()[0].0.clone()).unwrap_or_default();

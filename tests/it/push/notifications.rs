@@ -424,7 +424,7 @@ async fn a_request_that_was_not_committed_is_not_pushed() {
 async fn a_notification_waits_while_the_database_is_unavailable() {
     let (world, session, mut cli, _) = scene().await;
     cli.ready(&session).await;
-    let fault = DbError::Retryable("Network connection lost".into());
+    let fault = DbError::TimedOut("D1 did not answer in time".into());
     world.sleep_and_wake().await;
     world.db.break_down(On::Reads, fault.clone());
     world.pass(1).await;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::DbError;
 
-fn retryable() -> DbError {
-    DbError::Retryable("Network connection lost".into())
+fn outage() -> DbError {
+    DbError::TimedOut("D1 did not answer in time".into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -19,7 +19,7 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     world.pass(1).await;
     world.rt.pushed();
     world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, retryable());
+    world.db.break_down(On::Reads, outage());
     world.pass(10_000).await;
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
@@ -39,7 +39,7 @@ async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
     cli.ready(&session).await;
     world.pass(1).await;
     world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, retryable());
+    world.db.break_down(On::Reads, outage());
     world.pass(3_600_000).await;
     let log = &world.push_log().await[0];
     assert_eq!(
@@ -104,7 +104,7 @@ async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     // Meanwhile, another request arrives and is answered before its notification is sent.
     cli.state(&session, 2, &pending(&["r1", "r2"])).await;
     cli.state(&session, 3, &pending(&["r1"])).await;
-    world.db.break_down(On::Reads, retryable());
+    world.db.break_down(On::Reads, outage());
     world.db.release();
     world.pass(1).await;
     world.db.repair();

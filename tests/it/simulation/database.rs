@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use session_gateway_hub::store::{Database, DbError, Joined, Row, Statement, Value, sql};
+use session_gateway_hub::store::fence::CHECK_EPOCH;
+use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, events};
 
 use super::dice::Dice;
 use super::scheduler::lock;
@@ -27,9 +28,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    fn leaves_doubt(&self) -> bool {
+    fn may_have_committed(&self) -> bool {
         let (Self::Before(error) | Self::After(error) | Self::Late(error)) = self;
-        error.leaves_doubt()
+        error.may_have_committed()
     }
 }
 
@@ -52,7 +53,7 @@ type Answer<T> = (Option<Result<T, DbError>>, oneshot::Sender<Result<T, DbError>
 
 enum Asked {
     Batch(Vec<Statement>, Answer<Vec<Vec<Row>>>),
-    Joined(Statement, u64, Answer<Joined>),
+    Joined(Statement, u64, Answer<JoinedRows>),
 }
 
 impl Asked {
@@ -80,7 +81,7 @@ impl Asked {
     /// The epoch in which it writes, if it does so in a namespace.
     fn epoch_of(&self, namespace: &str) -> Option<Value> {
         let Self::Batch(statements, _) = self else { return None };
-        let check = statements.iter().find(|statement| statement.sql == sql::CHECK_EPOCH)?;
+        let check = statements.iter().find(|statement| statement.sql == CHECK_EPOCH)?;
         (check.params.first() == Some(&namespace.into())).then(|| check.params.get(1).cloned())?
     }
 
@@ -105,7 +106,7 @@ impl Asked {
                 *answer = Some(with(fault, run));
             }
             Self::Joined(statement, limit, (answer, _)) => {
-                let run = || sqlite.joined(statement.clone(), *limit).now_or_never().expect("SQLite answers at once");
+                let run = || sqlite.query_joined(statement, *limit).now_or_never().expect("SQLite answers at once");
                 *answer = Some(with(fault, run));
             }
         }
@@ -156,13 +157,13 @@ impl Calls {
     /// Notes a doubt, or its end: a write that is answered, or the log of events read once more.
     fn note_doubt(&mut self, asked: &Asked, fault: Option<&Fault>) {
         let Asked::Batch(statements, _) = asked else { return };
-        let ends = |statement: &&Statement| [sql::CHECK_EPOCH, sql::EVENTS].contains(&statement.sql);
+        let ends = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
         let Some(Value::Text(namespace)) = statements.iter().find(ends).and_then(|found| found.params.first()) else {
             return;
         };
         if fault.is_none() {
             self.in_doubt.remove(namespace);
-        } else if asked.on() == On::Writes && fault.is_some_and(Fault::leaves_doubt) {
+        } else if asked.on() == On::Writes && fault.is_some_and(Fault::may_have_committed) {
             self.doubted.insert(namespace.clone());
             self.in_doubt.insert(namespace.clone());
         }
@@ -353,7 +354,7 @@ impl Remote {
 }
 
 impl Database for Remote {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         async move {
             let (sender, answer) = oneshot::channel();
             self.add(Asked::Batch(statements.to_vec(), (None, sender)));
@@ -362,10 +363,10 @@ impl Database for Remote {
         .boxed()
     }
 
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         async move {
             let (sender, answer) = oneshot::channel();
-            self.add(Asked::Joined(statement, limit, (None, sender)));
+            self.add(Asked::Joined(statement.clone(), limit, (None, sender)));
             answer.await.unwrap_or_else(|_| Err(passing()))
         }
         .boxed()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use session_gateway_hub::store::Columns;
+use session_gateway_hub::store::columns::Columns;
 
 use super::cli::Role;
 use super::ledger::Part;
@@ -99,9 +99,9 @@ impl World {
              UNION ALL SELECT runner_state_version, runner_state_parts FROM machines WHERE id = '{of}'"
         ));
         let large = names.into_iter().filter_map(|row| {
-            let mut columns = Columns::of(row);
-            let version = columns.number();
-            columns.large(version)
+            let mut columns = Columns::new("values", row);
+            let version = columns.number("version").unwrap();
+            columns.large("parts", version).unwrap()
         });
         let values: usize = large.map(|large| large.parts).sum();
         let held = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{of}'"));

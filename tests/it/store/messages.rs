@@ -7,10 +7,11 @@ use crate::support::store::{
 use proptest::prelude::*;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::Session;
-use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::history::{PageRange, read_page};
+use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::response_budget::ResponseBudget;
-use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
-use session_gateway_hub::store::sessions::{self, MessageRef};
+use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value};
 
 #[tokio::test]
@@ -21,7 +22,7 @@ async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
     for _ in 0..2 {
         put_messages(&db, &owner, [message(1, None), message(2, Some("local")), message(3, None)]).await;
     }
-    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1, 2, 3]);
+    assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1, 2, 3]);
 }
 
 #[tokio::test]
@@ -35,7 +36,7 @@ async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
     let journal = of_messages("s", [intruder, message(2, None)]);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
-    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
+    assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
     assert_eq!(held(&db, "s").await.seq, 0, "the counters of the broken batch are not written either");
 }
 
@@ -49,7 +50,7 @@ async fn a_local_id_stands_for_one_message_of_a_session() {
     put_messages(&db, &neighbour, [message(1, Some("same"))]).await;
     let journal = of_messages("s", [message(2, Some("same"))]);
     assert!(commit_as(&db, &team(), journal, &Cache::with(&owner)).await.is_err());
-    assert_eq!(seqs(&db, "s", Range::After(0), 10).await.0, [1]);
+    assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
 }
 
 #[tokio::test]
@@ -67,18 +68,18 @@ async fn history_is_paged_backwards_and_forwards() {
     put(&db, &owner).await;
     put_messages(&db, &owner, (1..=5).map(|seq| message(seq, None))).await;
     let table = [
-        (Range::Before(None), 10, (vec![5, 4, 3, 2, 1], false)),
-        (Range::Before(None), 5, (vec![5, 4, 3, 2, 1], false)),
-        (Range::Before(None), 2, (vec![5, 4], true)),
-        (Range::Before(Some(4)), 2, (vec![3, 2], true)),
-        (Range::Before(Some(2)), 2, (vec![1], false)),
-        (Range::Before(Some(1)), 2, (vec![], false)),
-        (Range::Before(Some(0)), 2, (vec![], false)),
-        (Range::Before(Some(u64::MAX)), 1, (vec![5], true)),
-        (Range::After(0), 2, (vec![1, 2], true)),
-        (Range::After(3), 2, (vec![4, 5], false)),
-        (Range::After(5), 2, (vec![], false)),
-        (Range::After(u64::MAX), 2, (vec![], false)),
+        (PageRange::Before(None), 10, (vec![5, 4, 3, 2, 1], false)),
+        (PageRange::Before(None), 5, (vec![5, 4, 3, 2, 1], false)),
+        (PageRange::Before(None), 2, (vec![5, 4], true)),
+        (PageRange::Before(Some(4)), 2, (vec![3, 2], true)),
+        (PageRange::Before(Some(2)), 2, (vec![1], false)),
+        (PageRange::Before(Some(1)), 2, (vec![], false)),
+        (PageRange::Before(Some(0)), 2, (vec![], false)),
+        (PageRange::Before(Some(u64::MAX)), 1, (vec![5], true)),
+        (PageRange::After(0), 2, (vec![1, 2], true)),
+        (PageRange::After(3), 2, (vec![4, 5], false)),
+        (PageRange::After(5), 2, (vec![], false)),
+        (PageRange::After(u64::MAX), 2, (vec![], false)),
     ];
     for (range, limit, expected) in table {
         assert_eq!(seqs(&db, "s", range, limit).await, expected, "{range:?} limit {limit}");
@@ -92,12 +93,12 @@ async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let statements = of_messages("s", messages).take(&team(), &Cache::with(&owner)).unwrap().statements;
+    let mut statements = of_messages("s", messages).take(&team(), &Cache::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
     assert!((2..=5).contains(&inserts), "35 rows of 100 KB go into {inserts} statements");
-    db.batch(&statements).await.unwrap();
+    db.batch(&mut statements).await.unwrap();
     assert_eq!(db.number("SELECT count(*) FROM messages"), 35);
 }
 
@@ -129,10 +130,10 @@ async fn local_ids_are_read_newest_first() {
     let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
     put_messages(&db, &owner, messages).await;
     let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
-    let newest = sessions::local_ids(&db, &team(), "s", 2).await.unwrap();
+    let newest = messages::load_local_ids(&db, &team(), "s", 2).await.unwrap();
     assert_eq!(newest, [("d".to_owned(), reference(4)), ("c".to_owned(), reference(3))]);
-    assert_eq!(sessions::by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
-    assert_eq!(sessions::by_local_id(&db, &team(), "s", "b").await.unwrap(), None);
+    assert_eq!(messages::find_by_local_id(&db, &team(), "s", "a").await.unwrap(), Some(reference(1)));
+    assert_eq!(messages::find_by_local_id(&db, &team(), "s", "b").await.unwrap(), None);
 }
 
 proptest! {
@@ -146,11 +147,11 @@ proptest! {
             let owner = session("s", &tag);
             put(&db, &owner).await;
             put_messages(&db, &owner, [message(1, Some(&local))]).await;
-            let found = sessions::by_tag(&db, &team(), &tag).await.unwrap();
+            let found = sessions::load_by_tag(&db, &team(), &tag).await.unwrap();
             prop_assert_eq!(found.map(|s| s.tag), Some(tag));
-            let found = sessions::by_local_id(&db, &team(), "s", &local).await.unwrap();
+            let found = messages::find_by_local_id(&db, &team(), "s", &local).await.unwrap();
             prop_assert_eq!(found.map(|m| m.seq), Some(1));
-            let Found::Owned(page) = page(&db, &unlimited(), (&team(), "s"), Range::After(0), 1).await.unwrap() else { panic!() };
+            let Found::Owned(page) = read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else { panic!() };
             let message: serde_json::Value = serde_json::from_str(&page.messages).unwrap();
             prop_assert_eq!(message["localId"].as_str(), Some(local.as_str()));
             Ok(())
@@ -166,15 +167,15 @@ async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     put_messages(&db, &owner, [large, message(2, None)]).await;
     let budget = ResponseBudget::new(5_000_000, 5_000_000);
-    let read = async |range| page(&db, &budget, (&team(), "s"), range, 1).await;
-    let Found::Owned(first) = read(Range::After(0)).await.unwrap() else { panic!() };
+    let read = async |range| read_page(&db, &budget, (&team(), "s"), range, 1).await;
+    let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
     let reads = db.reads();
-    assert_eq!(read(Range::After(0)).await.unwrap_err(), DbError::OverBudget);
+    assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::OverBudget);
     assert!(
         !db.read()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "it is not read"
     );
-    assert!(matches!(read(Range::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");
+    assert!(matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");
     drop(first);
-    assert!(matches!(read(Range::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
+    assert!(matches!(read(PageRange::After(0)).await, Ok(Found::Owned(page)) if page.messages.len() > 4_000_000));
 }

@@ -12,7 +12,7 @@ use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::{ControlMode, Session};
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
-use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal};
 use session_gateway_hub::store::{Database, DbError, Found, machines, secrets, sessions};
 
@@ -37,9 +37,9 @@ async fn a_session_is_read_back_as_it_was_written() {
     };
     put(&db, &full).await;
     assert_eq!(held(&db, "s").await, full);
-    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
+    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
     let lines: Vec<SessionSummary> =
-        sessions::facts(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
+        sessions::load_summaries(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
     assert_eq!(lines, [SessionSummary::of(SummaryFields::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
@@ -87,7 +87,7 @@ async fn opaque_json_is_kept_to_the_letter() {
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
     put_messages(&db, &odd_session, [Message { content: json(odd), ..message(1, Some("l \"1\" ü\n")) }]).await;
-    let Found::Owned(page) = page(&db, &unlimited(), (&team(), "s"), Range::After(0), 1).await.unwrap() else {
+    let Found::Owned(page) = read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else {
         panic!()
     };
     assert_eq!(
@@ -110,7 +110,7 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let mut journal = Journal::default();
     journal.delete_session("s");
     commit(&db, journal, &Cache::default()).await;
-    assert_eq!(sessions::by_id(&db, &other(), "s").await.unwrap(), Found::Owned(theirs));
+    assert_eq!(sessions::load_by_id(&db, &other(), "s").await.unwrap(), Found::Owned(theirs));
 }
 
 #[tokio::test]
@@ -123,8 +123,8 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
     journal.session("t", Extent::Whole);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
-    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
-    assert_eq!(sessions::by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
+    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
+    assert_eq!(sessions::load_by_tag(&db, &other(), "/code").await.unwrap().unwrap().id, "o");
 }
 
 #[tokio::test]
@@ -140,10 +140,10 @@ async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_sam
     journal.session("u", Extent::Whole);
     journal.delete_session("s");
     commit(&db, journal, &Cache::with(&heir)).await;
-    assert_eq!(sessions::by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
-    assert_eq!(sessions::by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
+    assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
+    assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
-    assert_eq!(seqs(&db, "t", Range::After(0), 10).await.0, [1, 2]);
+    assert_eq!(seqs(&db, "t", PageRange::After(0), 10).await.0, [1, 2]);
 }
 
 #[tokio::test]
@@ -156,9 +156,9 @@ async fn an_id_is_owned_foreign_or_missing() {
     commit_as(&db, &other(), journal, &Cache::with(&theirs)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
-        let found = sessions::by_id(&db, &team(), id).await.unwrap();
+        let found = sessions::load_by_id(&db, &team(), id).await.unwrap();
         assert_eq!((matches!(found, Found::Owned(_)), found == Found::Foreign), (owned, foreign), "{id}");
-        let history = page(&db, &unlimited(), (&team(), id), Range::Before(None), 5).await.unwrap();
+        let history = read_page(&db, &unlimited(), (&team(), id), PageRange::Before(None), 5).await.unwrap();
         assert!(matches!(&history, Found::Owned(page) if page.messages.is_empty()) == owned, "the history of {id}");
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
@@ -174,10 +174,10 @@ async fn any_number_of_sessions_is_written_in_one_statement() {
         journal.session(&session.id, Extent::Whole);
         memory.sessions.insert(session.id.clone(), session);
     }
-    let statements = journal.take(&team(), &memory).unwrap().statements;
+    let mut statements = journal.take(&team(), &memory).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
-    db.batch(&statements).await.unwrap();
-    assert_eq!(sessions::facts(&db, &team()).await.unwrap().len(), 500);
+    db.batch(&mut statements).await.unwrap();
+    assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 500);
 }
 
 #[tokio::test]
@@ -200,32 +200,33 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
         journal
     };
     commit(&db, noted(), &memory).await;
-    assert_eq!(machines::all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));
-    assert_eq!(machines::all(&db, &other()).await.unwrap(), []);
-    assert_eq!(machines::owner(&db, &team(), "m").await.unwrap(), Found::Owned(()));
-    assert_eq!(machines::owner(&db, &other(), "m").await.unwrap(), Found::Foreign);
-    assert_eq!(machines::owner(&db, &team(), "n").await.unwrap(), Found::Missing);
+    assert_eq!(machines::load_all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));
+    assert_eq!(machines::load_all(&db, &other()).await.unwrap(), []);
+    assert_eq!(machines::find_owner(&db, &team(), "m").await.unwrap(), Found::Owned(()));
+    assert_eq!(machines::find_owner(&db, &other(), "m").await.unwrap(), Found::Foreign);
+    assert_eq!(machines::find_owner(&db, &team(), "n").await.unwrap(), Found::Missing);
 
     let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
     let memory = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
     let taken = commit_as(&db, &other(), noted(), &memory).await;
     assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
-    assert_eq!(machines::all(&db, &team()).await.unwrap(), [machine]);
+    assert_eq!(machines::load_all(&db, &team()).await.unwrap(), [machine]);
 }
 
 #[tokio::test]
 async fn the_first_secret_offered_is_kept_and_everybody_gets_it() {
     let db = Sqlite::with_schema();
-    assert_eq!(secrets::keep(&db, "jwt", "first").await.unwrap(), "first");
-    assert_eq!(secrets::keep(&db, "jwt", "second").await.unwrap(), "first");
-    assert_eq!(secrets::keep(&db, "other", "second").await.unwrap(), "second");
+    assert_eq!(secrets::get_or_insert(&db, "jwt", "first").await.unwrap(), "first");
+    assert_eq!(secrets::get_or_insert(&db, "jwt", "second").await.unwrap(), "first");
+    assert_eq!(secrets::get_or_insert(&db, "other", "second").await.unwrap(), "second");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_that_offer_a_secret_at_once_agree_on_one() {
     let db = Sqlite::with_schema();
     db.hold(On::Reads);
-    let offers = futures::future::join(secrets::keep(&db, "jwt", "one"), secrets::keep(&db, "jwt", "two"));
+    let offers =
+        futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
         quiet().await;
         assert_eq!(db.held(), 2, "both have found that there is none yet");
@@ -239,11 +240,11 @@ async fn two_that_offer_a_secret_at_once_agree_on_one() {
 async fn a_database_without_schema_says_so() {
     let db = Sqlite::without_schema();
     let errors = [
-        secrets::keep(&db, "jwt", "x").await.unwrap_err(),
-        sessions::by_id(&db, &team(), "s").await.unwrap_err(),
-        sessions::facts(&db, &team()).await.unwrap_err(),
-        machines::all(&db, &team()).await.unwrap_err(),
-        page(&db, &unlimited(), (&team(), "s"), Range::Before(None), 5).await.unwrap_err(),
+        secrets::get_or_insert(&db, "jwt", "x").await.unwrap_err(),
+        sessions::load_by_id(&db, &team(), "s").await.unwrap_err(),
+        sessions::load_summaries(&db, &team()).await.unwrap_err(),
+        machines::load_all(&db, &team()).await.unwrap_err(),
+        read_page(&db, &unlimited(), (&team(), "s"), PageRange::Before(None), 5).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, DbError::NoSchema(_)), "{error}");

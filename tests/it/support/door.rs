@@ -20,7 +20,7 @@ use super::rest::{Awaited, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::arrived;
-use super::{SECRET, World, patient};
+use super::{SECRET, World, retrying};
 
 /// A request.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Ask
         upgrade: asked.upgrade,
     };
     let fresh = || Some("fresh secret of thirty-two bytes".to_owned());
-    let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, patient(&db));
+    let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, retrying(&db));
     match edge.decide(&head, now, fresh).await {
         Action::Respond(response) => response,
         Action::Authenticate => edge.authenticate(&asked.body, now, fresh).await,

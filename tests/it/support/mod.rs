@@ -38,7 +38,7 @@ use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use session_gateway_hub::store::Database;
-use session_gateway_hub::store::reads::PatientReads;
+use session_gateway_hub::store::retry::Retrying;
 
 use cli::Cli;
 use runtime::FakeRuntime;
@@ -58,9 +58,9 @@ pub async fn quiet() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// A database as the platform hands it out. Between two attempts to read no time passes here.
-pub fn patient(db: &Arc<Sqlite>) -> Arc<dyn Database> {
-    Arc::new(PatientReads::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
+/// The database of the edge. Its pauses between two attempts take no time here.
+pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
+    Arc::new(Retrying::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
 }
 
 /// A namespace's object: its runtime, its database, and the hub while it is awake.
@@ -84,7 +84,7 @@ impl Object {
         let (namespace, vocabulary) = (self.namespace.clone(), self.vocabulary.clone());
         let push = self.push.clone();
         let config = Config { namespace, tokens, rpc_timeout_ms: RPC_TIMEOUT_MS, vocabulary, push };
-        let hub = Hub::wake(config, patient(&self.db), Arc::clone(&self.rt) as _, sockets);
+        let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
         *self.hub.lock().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::DbError;
-use session_gateway_hub::store::rows::MAX_CONTENT_BYTES;
+use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
 
 use super::cli::Cli;
 use super::door::Asked;
@@ -162,7 +162,7 @@ impl Scene {
             Given::OtherFlavor => self.put_metadata(json!({"path": "/code", "host": "box", "flavor": "beta"})).await,
             Given::NoReads => {
                 self.world.sleep_and_wake().await;
-                self.world.db.break_down(On::Reads, DbError::Retryable("Network connection lost".into()));
+                self.world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
             }
             Given::NoWrites => self.world.db.break_down(On::Writes, DbError::Refused("constraint failed".into())),
             Given::FullJournal => self.fill_journal().await,

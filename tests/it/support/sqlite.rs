@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use session_gateway_hub::store::reads::only_reads;
-use session_gateway_hub::store::{Columns, Database, DbError, Joined, Row, Statement, Value, query};
+use session_gateway_hub::store::columns::Columns;
+use session_gateway_hub::store::fence::is_read_only;
+use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, query};
 
 /// Which batches something is to happen to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum On {
 impl On {
     /// Which kind a batch is of.
     pub fn of(statements: &[Statement]) -> Self {
-        if only_reads(statements) { Self::Reads } else { Self::Writes }
+        if is_read_only(statements) { Self::Reads } else { Self::Writes }
     }
 }
 
@@ -211,7 +212,7 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
-    fn batch<'a>(&'a self, statements: &'a [Statement]) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
             let on = On::of(statements);
             let lingers = {
@@ -241,16 +242,16 @@ impl Database for Sqlite {
         })
     }
 
-    fn joined(&self, statement: Statement, limit: u64) -> BoxFuture<'_, Result<Joined, DbError>> {
+    fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(async move {
-            let rows = query(self, statement).await?;
-            let mut joined = Joined { rows: rows.len() as u64, ..Joined::default() };
+            let rows = query(self, statement.clone()).await?;
+            let mut joined = JoinedRows { rows: rows.len() as u64, ..JoinedRows::default() };
             let mut texts = Vec::new();
             for (at, row) in rows.into_iter().enumerate() {
-                let mut columns = Columns::of(row);
-                let (seq, text, parts) = (columns.number(), columns.text(), columns.number());
+                let mut c = Columns::new("messages", row);
+                let (seq, text, parts) = (c.number("seq")?, c.text("body")?, c.number("parts")?);
                 if (at as u64) < limit {
-                    joined.last = Some(seq);
+                    joined.last_seq = Some(seq);
                     joined.in_parts |= parts > 0;
                     texts.push(text);
                 }

@@ -8,7 +8,7 @@ use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
-use session_gateway_hub::store::history::{Range, page};
+use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
 use session_gateway_hub::store::response_budget::ResponseBudget;
 use session_gateway_hub::store::sessions;
@@ -77,11 +77,11 @@ pub async fn commit_as(
     mut journal: Journal<Nothing>,
     memory: &Cache,
 ) -> Result<(), DbError> {
-    let batch = journal.take(namespace, memory).expect("something to write");
-    for statements in batch.ahead(namespace) {
-        db.batch(&statements).await?;
+    let mut batch = journal.take(namespace, memory).expect("something to write");
+    for mut statements in batch.ahead(namespace) {
+        db.batch(&mut statements).await?;
     }
-    db.batch(&batch.statements).await.map(drop)
+    db.batch(&mut batch.statements).await.map(drop)
 }
 
 pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Cache) {
@@ -105,7 +105,7 @@ pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIte
 }
 
 pub async fn held(db: &Sqlite, id: &str) -> Session {
-    match sessions::by_id(db, &team(), id).await.unwrap() {
+    match sessions::load_by_id(db, &team(), id).await.unwrap() {
         Found::Owned(session) => session,
         odd => panic!("{odd:?}"),
     }
@@ -117,8 +117,8 @@ pub fn unlimited() -> Arc<ResponseBudget> {
 }
 
 /// The seqs of a page, and whether there is more.
-pub async fn seqs(db: &Sqlite, session: &str, range: Range, limit: u64) -> (Vec<u64>, bool) {
-    let Found::Owned(page) = page(db, &unlimited(), (&team(), session), range, limit).await.unwrap() else {
+pub async fn seqs(db: &Sqlite, session: &str, range: PageRange, limit: u64) -> (Vec<u64>, bool) {
+    let Found::Owned(page) = read_page(db, &unlimited(), (&team(), session), range, limit).await.unwrap() else {
         panic!("no page")
     };
     let messages: Vec<serde_json::Value> = serde_json::from_str(&format!("[{}]", page.messages)).unwrap();

@@ -1,0 +1,96 @@
+//! Strict decoding of rows. A column that is missing or has an unexpected type is an error that names it, never a default.
+
+use super::{DbError, Row, Value};
+use crate::model::json::Json;
+use crate::model::large::LargeRef;
+
+/// Reads the columns of one row in the order of the SELECT.
+pub struct Columns {
+    /// The table, for errors.
+    table: &'static str,
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Columns {
+    /// Starts at the first column of a row.
+    pub fn new(table: &'static str, row: Row) -> Self {
+        Self { table, values: row.into_iter() }
+    }
+
+    /// The next column as a text.
+    pub fn text(&mut self, column: &'static str) -> Result<String, DbError> {
+        match self.values.next() {
+            Some(Value::Text(text)) => Ok(text),
+            other => Err(self.unexpected(column, "a text", kind(other.as_ref()))),
+        }
+    }
+
+    /// The next column as a non-negative integer.
+    pub fn number(&mut self, column: &'static str) -> Result<u64, DbError> {
+        let value = self.values.next();
+        let number = match value {
+            Some(Value::Integer(number)) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        number.ok_or_else(|| self.unexpected(column, "a non-negative integer", kind(value.as_ref())))
+    }
+
+    /// The next column as a boolean.
+    pub fn flag(&mut self, column: &'static str) -> Result<bool, DbError> {
+        match self.values.next() {
+            Some(Value::Integer(number @ (0 | 1))) => Ok(number == 1),
+            other => Err(self.unexpected(column, "0 or 1", kind(other.as_ref()))),
+        }
+    }
+
+    /// The next column as JSON.
+    pub fn json(&mut self, column: &'static str) -> Result<Json, DbError> {
+        self.parse(column, "JSON", Json::from_string)
+    }
+
+    /// The next column as a text that `parse` accepts.
+    pub fn parse<T>(
+        &mut self,
+        column: &'static str,
+        expected: &'static str,
+        parse: impl FnOnce(String) -> Option<T>,
+    ) -> Result<T, DbError> {
+        let text = self.text(column)?;
+        parse(text).ok_or_else(|| self.unexpected(column, expected, "another text"))
+    }
+
+    /// The next column as read by another method of this type, or `None` if it is NULL.
+    pub fn optional<T>(
+        &mut self,
+        column: &'static str,
+        read: impl FnOnce(&mut Self, &'static str) -> Result<T, DbError>,
+    ) -> Result<Option<T>, DbError> {
+        if self.values.as_slice().first() == Some(&Value::Null) {
+            self.values.next();
+            return Ok(None);
+        }
+        read(self, column).map(Some)
+    }
+
+    /// The next column as the name of the parts of a value. `None` if it is NULL, or if the parts belong to another version:
+    /// a hub of a release without large values may have overwritten the value.
+    pub fn large(&mut self, column: &'static str, version: u64) -> Result<Option<LargeRef>, DbError> {
+        let parse = |name: String| LargeRef::parse(&name);
+        let large = self.optional(column, |columns, column| columns.parse(column, "a name of parts", parse))?;
+        Ok(large.filter(|large| large.version == version))
+    }
+
+    fn unexpected(&self, column: &'static str, expected: &'static str, found: &'static str) -> DbError {
+        DbError::UnexpectedColumn { table: self.table, column, expected, found }
+    }
+}
+
+fn kind(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "missing",
+        Some(Value::Null) => "NULL",
+        Some(Value::Integer(..0)) => "a negative integer",
+        Some(Value::Integer(_)) => "an integer",
+        Some(Value::Text(_)) => "a text",
+    }
+}

@@ -1,0 +1,124 @@
+//! The completed permission requests of a session: a record that is trimmed from its oldest entry when it is too large.
+
+use serde::Serialize;
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::columns::Columns;
+use super::{Database, DbError, Statement, query};
+use crate::model::completed_request::CompletedRequest;
+use crate::model::json::Json;
+use crate::model::namespace::Namespace;
+
+/// The size from which the record of a session is trimmed, in bytes: the sum of its ids, its values and
+/// [`ENTRY_OVERHEAD_BYTES`] for each entry. The record is read whole and is in memory several times while it is sent.
+pub const MAX_RECORD_BYTES: usize = 10_000_000;
+
+/// The size to which a record is trimmed, in bytes.
+pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
+
+/// What an entry adds to the size of its record besides its id and value, in bytes.
+pub const ENTRY_OVERHEAD_BYTES: usize = 200;
+
+/// Writes requests that are new or changed. A session of another namespace violates the NOT NULL constraint of `value`.
+/// `?1`: JSON array of [`RequestRow`], `?2`: namespace, `?3`: a large value.
+const UPSERT: &str = "
+INSERT INTO completed_requests (session_id, request_id, completed_at, value)
+SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    THEN coalesce(?3, value ->> 'value') END
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, request_id) DO UPDATE SET completed_at = excluded.completed_at, value = excluded.value";
+
+/// The size of an entry: with [`ENTRY_OVERHEAD_BYTES`].
+macro_rules! entry_bytes {
+    () => {
+        "length(CAST(request_id AS BLOB)) + length(CAST(value AS BLOB)) + 200"
+    };
+}
+
+/// The entries of records as row ids, each with the size of itself and all newer ones.
+#[rustfmt::skip]
+macro_rules! summed_entries {
+    ($of:literal) => { concat!(
+        "SELECT rowid AS entry,
+    sum(", entry_bytes!(), ") OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest
+  FROM completed_requests WHERE session_id IN (", $of, ")"
+    ) };
+}
+
+/// The newest requests up to [`MAX_RECORD_BYTES`], and the size of all. The entries of a record that is not too large, which
+/// is nearly every one, are not summed up one by one. `?1`: session, `?2`: namespace.
+const SELECT: &str = concat!(
+    "
+SELECT request_id, completed_at, value, total
+FROM completed_requests, (SELECT sum(",
+    entry_bytes!(),
+    ") AS total FROM completed_requests WHERE session_id = ?1)
+WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+  AND (total <= 10000000 OR completed_requests.rowid IN (SELECT entry FROM (
+  ",
+    summed_entries!("?1"),
+    ")
+WHERE from_newest <= 10000000))"
+);
+
+/// Deletes the oldest entries of records, down to [`TRIMMED_RECORD_BYTES`]. `?1`: JSON array of session ids, `?2`: namespace.
+const TRIM: &str = concat!(
+    "
+DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
+  ",
+    summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2"),
+    ")
+WHERE from_newest > 9000000)"
+);
+
+#[derive(Serialize)]
+struct RequestRow<'a> {
+    session_id: &'a str,
+    request_id: &'a str,
+    completed_at: u64,
+    value: Option<&'a str>,
+}
+
+impl<'a> BulkRow<'a> for RequestRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.value]
+    }
+}
+
+impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
+    fn from(r: &'a CompletedRequest) -> Self {
+        let value = Some(r.value.text());
+        Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
+    }
+}
+
+/// Adds statements that write requests.
+pub(super) fn upsert<'a>(writer: &mut BulkWriter, requests: impl Iterator<Item = &'a CompletedRequest>) {
+    writer.write(UPSERT, requests.map(RequestRow::from));
+}
+
+/// Adds statements that trim the records of sessions.
+pub(super) fn trim<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a str>) {
+    writer.write_ids(TRIM, sessions);
+}
+
+/// The record of a session.
+pub struct Record {
+    /// The newest entries: id, time of completion, value.
+    pub entries: Vec<(String, u64, Json)>,
+    /// Whether older entries exceed [`MAX_RECORD_BYTES`] and were not read.
+    pub exceeds_limit: bool,
+}
+
+/// Loads the completed requests of a session.
+pub async fn load(db: &dyn Database, namespace: &Namespace, session: &str) -> Result<Record, DbError> {
+    let rows = query(db, Statement::new(SELECT, [session.into(), namespace.as_ref().into()])).await?;
+    let mut record = Record { entries: Vec::with_capacity(rows.len()), exceeds_limit: false };
+    for row in rows {
+        let mut c = Columns::new("completed_requests", row);
+        record.entries.push((c.text("request_id")?, c.number("completed_at")?, c.json("value")?));
+        record.exceeds_limit = c.number("total")? > MAX_RECORD_BYTES as u64;
+    }
+    Ok(record)
+}

@@ -1,0 +1,194 @@
+//! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads pages.
+
+use serde::Serialize;
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::columns::Columns;
+use super::{Database, DbError, Row, Statement, parts, query};
+use crate::model::message::Message;
+use crate::model::namespace::Namespace;
+
+/// Inserts messages. A repeated batch finds its own rows and leaves them. Another message with the same seq violates the NOT
+/// NULL constraint of `id`, so two writers can't mix their histories; so does a session of another namespace, and a message
+/// with missing parts. `?1`: JSON array of [`MessageRow`], `?2`: namespace, `?3`: a large content.
+const INSERT: &str = "
+INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
+SELECT value ->> 'session_id', value ->> 'seq',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    AND (value ->> 'parts' = 0 OR value ->> 'parts' = (SELECT count(*) FROM message_parts
+      WHERE session_id = value ->> 'session_id' AND message_id = value ->> 'id')) THEN value ->> 'id' END,
+  value ->> 'local_id', value ->> 'created_at', value ->> 'parts', value ->> 'bytes', coalesce(?3, value ->> 'content')
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END";
+
+/// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
+const UPSERT_PARTS: &str = "
+INSERT INTO message_parts (session_id, message_id, part, content)
+SELECT value ->> 'session_id', value ->> 'message_id', value ->> 'part',
+  CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2)
+    THEN coalesce(?3, value ->> 'content') END
+FROM json_each(?1) WHERE true
+ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content";
+
+/// Deletes parts whose message was never written. `?1`: JSON array of session ids, `?2`: namespace.
+const DELETE_UNREACHABLE_PARTS: &str = "
+DELETE FROM message_parts
+WHERE session_id IN (SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND namespace = ?2)
+  AND NOT EXISTS (SELECT 1 FROM messages AS m
+    WHERE m.session_id = message_parts.session_id AND m.id = message_parts.message_id AND m.parts > 0)";
+
+/// The local ids of the messages of a session, newest first. `?1`: session, `?2`: namespace, `?3`: limit.
+const SELECT_LOCAL_IDS: &str = "
+SELECT local_id, id, seq, created_at FROM messages
+WHERE session_id = ?1 AND local_id IS NOT NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq DESC LIMIT ?3";
+
+/// `?1`: session, `?2`: namespace, `?3`: local id.
+const SELECT_BY_LOCAL_ID: &str = "
+SELECT local_id, id, seq, created_at FROM messages
+WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
+
+/// Messages that may contain a todo list, newest first. It looks at no more than the last 2,000 messages of a session, and at
+/// none that is larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq after the last.
+const SELECT_TODO_CANDIDATES: &str = r#"
+SELECT seq, content FROM messages
+WHERE session_id = ?1 AND parts = 0 AND bytes < 300000 AND seq < ?4
+  AND seq > (SELECT max(seq) FROM messages WHERE session_id = ?1) - 2000
+  AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
+  AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
+ORDER BY seq DESC LIMIT ?3"#;
+
+/// A stored message, as a lookup by local id returns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRef {
+    /// The id of the message.
+    pub id: String,
+    /// Its position in the history of the session.
+    pub seq: u64,
+    /// When the hub received it, in Unix milliseconds.
+    pub created_at: u64,
+}
+
+/// A message with the first part of its content.
+#[derive(Serialize)]
+struct MessageRow<'a> {
+    session_id: &'a str,
+    seq: u64,
+    id: &'a str,
+    local_id: Option<&'a str>,
+    created_at: u64,
+    /// The number of further parts.
+    parts: usize,
+    /// The size of the whole content.
+    bytes: usize,
+    content: Option<&'a str>,
+}
+
+impl<'a> BulkRow<'a> for MessageRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
+impl<'a> MessageRow<'a> {
+    fn new(session_id: &'a str, m: &'a Message) -> Self {
+        let content = m.content.text();
+        Self {
+            session_id,
+            seq: m.seq,
+            id: &m.id,
+            local_id: m.local_id.as_deref(),
+            created_at: m.created_at,
+            parts: parts::split(content).count().saturating_sub(1),
+            bytes: content.len(),
+            content: parts::split(content).next(),
+        }
+    }
+}
+
+/// A part of the content of a message after the first.
+#[derive(Serialize)]
+struct PartRow<'a> {
+    session_id: &'a str,
+    message_id: &'a str,
+    part: usize,
+    content: Option<&'a str>,
+}
+
+impl<'a> BulkRow<'a> for PartRow<'a> {
+    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
+        vec![&mut self.content]
+    }
+}
+
+impl<'a> PartRow<'a> {
+    fn all(session_id: &'a str, m: &'a Message) -> impl Iterator<Item = Self> {
+        let row = move |(part, content)| Self { session_id, message_id: &m.id, part, content: Some(content) };
+        parts::split(m.content.text()).enumerate().skip(1).map(row)
+    }
+}
+
+/// Whether a message is larger than a row.
+pub(super) fn is_large(m: &Message) -> bool {
+    m.content.text().len() > parts::PART_BYTES
+}
+
+/// Adds statements that insert messages, each with the id of its session.
+pub(super) fn insert<'a>(writer: &mut BulkWriter, messages: impl Iterator<Item = &'a (String, Message)>) {
+    writer.write(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)));
+}
+
+/// Builds the transactions that must be committed before large messages are inserted.
+pub(super) fn write_parts<'a>(
+    namespace: &'a Namespace,
+    messages: &'a [(String, Message)],
+) -> impl Iterator<Item = Vec<Statement>> + 'a {
+    let sessions = messages.iter().map(|(session, _)| session.as_str());
+    let rows = messages.iter().flat_map(|(session, m)| PartRow::all(session, m));
+    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows))
+}
+
+/// Loads the newest `limit` local ids of a session with their messages.
+pub async fn load_local_ids(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    limit: u64,
+) -> Result<Vec<(String, MessageRef)>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), limit.into()];
+    query(db, Statement::new(SELECT_LOCAL_IDS, params)).await?.into_iter().map(from_row).collect()
+}
+
+/// Looks up a message by its local id.
+pub async fn find_by_local_id(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    local_id: &str,
+) -> Result<Option<MessageRef>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), local_id.into()];
+    let row = query(db, Statement::new(SELECT_BY_LOCAL_ID, params)).await?.pop();
+    Ok(row.map(from_row).transpose()?.map(|(_, message)| message))
+}
+
+/// Loads the newest messages below a seq that may contain a todo list, as seq and content.
+pub async fn load_todo_candidates(
+    db: &dyn Database,
+    namespace: &Namespace,
+    session: &str,
+    limit: u64,
+    before: u64,
+) -> Result<Vec<(u64, String)>, DbError> {
+    let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
+    let candidate = |row: Row| {
+        let mut c = Columns::new("messages", row);
+        Ok((c.number("seq")?, c.text("content")?))
+    };
+    query(db, Statement::new(SELECT_TODO_CANDIDATES, params)).await?.into_iter().map(candidate).collect()
+}
+
+fn from_row(row: Row) -> Result<(String, MessageRef), DbError> {
+    let mut c = Columns::new("messages", row);
+    let local_id = c.text("local_id")?;
+    Ok((local_id, MessageRef { id: c.text("id")?, seq: c.number("seq")?, created_at: c.number("created_at")? }))
+}

@@ -1,0 +1,81 @@
+//! Texts larger than a row, split into parts with rows of their own.
+//!
+//! A large text is also larger than a transaction should be. Its parts are written first, in several transactions, and are
+//! unreachable until the row that refers to them is written last. Parts that a fault left without such a row are deleted
+//! before the next large text of the same owner is written.
+
+use super::bulk::{BulkRow, BulkWriter};
+use super::columns::Columns;
+use super::{Database, DbError, Statement, query};
+use crate::model::namespace::Namespace;
+
+/// The largest part, in bytes: it fits a row (2 MB), also with the other columns of a message.
+pub const PART_BYTES: usize = 1_500_000;
+
+/// How many parts are written or read at once: each is in memory several times while it is copied to or from JavaScript.
+pub const PARTS_AT_ONCE: usize = 4;
+
+/// Splits a text between characters into parts of at most [`PART_BYTES`].
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (part, after) = rest.split_at_checked(rest.floor_char_boundary(PART_BYTES))?;
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// Builds the transactions that write parts: the first deletes the unreachable parts of the owners with `delete`, the others
+/// write the rows with `upsert`.
+pub fn write<'a, R: BulkRow<'a>>(
+    namespace: &'a Namespace,
+    (delete, owners): (&'static str, impl Iterator<Item = &'a str>),
+    (upsert, mut rows): (&'static str, impl Iterator<Item = R> + 'a),
+) -> impl Iterator<Item = Vec<Statement>> + 'a {
+    let mut deletion = BulkWriter::new(namespace);
+    deletion.write_ids(delete, owners);
+    let next = move || {
+        let mut writer = BulkWriter::new(namespace);
+        writer.write(upsert, rows.by_ref().take(PARTS_AT_ONCE));
+        writer.statements
+    };
+    let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next));
+    writes.take_while(|statements| !statements.is_empty())
+}
+
+/// Appends `count` parts to `text`. `select(after, last)` selects the contents of the parts above `after` up to `last`.
+/// Returns `false` if some are missing: the text was replaced or deleted meanwhile.
+pub async fn append(
+    text: &mut String,
+    db: &dyn Database,
+    table: &'static str,
+    count: u64,
+    select: impl Fn(u64, u64) -> Statement,
+) -> Result<bool, DbError> {
+    for after in (0..count).step_by(PARTS_AT_ONCE) {
+        let last = count.min(after + PARTS_AT_ONCE as u64);
+        let rows = query(db, select(after, last)).await?;
+        if rows.len() as u64 != last - after {
+            return Ok(false);
+        }
+        for row in rows {
+            text.push_str(&Columns::new(table, row).text("content")?);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_split_between_characters_and_loses_nothing() {
+        let text = "ü".repeat(PART_BYTES);
+        let parts: Vec<&str> = split(&text).collect();
+        assert_eq!(parts.len(), 2);
+        assert!(parts.iter().all(|part| part.len() <= PART_BYTES));
+        assert_eq!(parts.concat(), text);
+        assert_eq!(split("short").collect::<Vec<_>>(), ["short"]);
+    }
+}

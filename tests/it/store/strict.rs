@@ -1,0 +1,219 @@
+//! A row with a missing or mistyped column is an error that names the column, never a default and never a panic.
+
+use crate::support::World;
+use crate::support::store::{team, unlimited};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use session_gateway_hub::model::large::LargeRef;
+use session_gateway_hub::store::history::{PageRange, read_page};
+use session_gateway_hub::store::{
+    Database, DbError, JoinedRows, Row, Statement, Value, completed_requests, events, machines, messages, push,
+    secrets, sessions, values,
+};
+
+/// Returns the same row for the first statement of every batch, and `owned` for the second.
+struct OneRow(Row);
+
+impl Database for OneRow {
+    fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
+        let results = [vec![self.0.clone()], vec![vec![Value::Integer(1)]]];
+        ready(Ok(results.into_iter().take(statements.len()).collect())).boxed()
+    }
+
+    fn query_joined<'a>(&'a self, _: &'a Statement, _: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
+        ready(Ok(JoinedRows::default())).boxed()
+    }
+}
+
+/// The type of a column.
+#[derive(Clone, Copy)]
+enum Type {
+    Text,
+    Number,
+    Flag,
+    Json,
+    Mode,
+    Parts,
+    Nullable(&'static Type),
+}
+use Type::{Flag, Json, Mode, Nullable, Number, Parts, Text};
+
+impl Type {
+    fn valid(self) -> Value {
+        match self {
+            Text => "text".into(),
+            Number | Flag => Value::Integer(1),
+            Json => "{}".into(),
+            Mode => "local".into(),
+            Parts => "1/2/3/id".into(),
+            Nullable(inner) => inner.valid(),
+        }
+    }
+
+    fn invalid(self) -> Vec<Value> {
+        let text = |text: &str| Value::from(text);
+        match self {
+            Text => vec![Value::Null, Value::Integer(1)],
+            Number => vec![Value::Null, Value::Integer(-1), text("1")],
+            Flag => vec![Value::Null, Value::Integer(2), text("1")],
+            Json => vec![Value::Null, Value::Integer(1), text("{")],
+            Mode => vec![Value::Null, Value::Integer(1), text("other")],
+            Parts => vec![Value::Null, Value::Integer(1), text("1/2/x/id")],
+            Nullable(inner) => inner.invalid().into_iter().filter(|value| *value != Value::Null).collect(),
+        }
+    }
+}
+
+/// Reads a valid row, and each row with one invalid column or without its last columns.
+async fn check(table: &str, columns: &[(&str, Type)], read: impl AsyncFn(&OneRow) -> Result<(), DbError>) {
+    let valid: Row = columns.iter().map(|(_, of)| of.valid()).collect();
+    assert_eq!(read(&OneRow(valid.clone())).await, Ok(()), "{table}");
+    for (at, (name, of)) in columns.iter().enumerate() {
+        let invalid = of.invalid().into_iter().map(|value| {
+            let mut row = valid.clone();
+            row[at] = value;
+            row
+        });
+        for row in invalid.chain([valid[..at].to_vec()]) {
+            let error = read(&OneRow(row.clone())).await.unwrap_err();
+            assert!(
+                matches!(error, DbError::UnexpectedColumn { table: of, column, .. } if (of, column) == (table, *name)),
+                "{table}.{name}: {row:?}: {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_strict() {
+    let columns = [
+        ("id", Text),
+        ("tag", Text),
+        ("seq", Number),
+        ("created_at", Number),
+        ("updated_at", Number),
+        ("active_at", Number),
+        ("thinking_at", Number),
+        ("active", Flag),
+        ("thinking", Flag),
+        ("mode", Nullable(&Mode)),
+        ("metadata", Nullable(&Json)),
+        ("metadata_version", Number),
+        ("agent_state", Nullable(&Json)),
+        ("agent_state_version", Number),
+        ("todos", Nullable(&Json)),
+        ("permission_mode", Nullable(&Text)),
+        ("model_mode", Nullable(&Text)),
+        ("metadata_parts", Nullable(&Parts)),
+        ("agent_state_parts", Nullable(&Parts)),
+    ];
+    check("sessions", &columns, async |db| sessions::load_by_id(db, &team(), "s").await.map(drop)).await;
+    check("sessions", &columns, async |db| sessions::load_by_tag(db, &team(), "t").await.map(drop)).await;
+}
+
+#[tokio::test]
+async fn the_list_of_sessions_is_strict() {
+    let valid = r#"{"id":"s","active":true,"thinking":false,"active_at":1,"updated_at":1,"created_at":1,"metadata":null,
+        "todo_progress":null,"pending_requests":0,"permission_mode":null,"model_mode":null}"#;
+    let load = async |text: &str| sessions::load_summaries(&OneRow(vec![text.into()]), &team()).await;
+    assert_eq!(load(valid).await.unwrap().len(), 1);
+    let error = load(&valid.replace(r#""active_at":1"#, r#""active_at":"x""#)).await.unwrap_err();
+    assert!(matches!(error, DbError::UnexpectedColumn { table: "sessions", column: "summary", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn messages_are_strict() {
+    let columns = [("local_id", Text), ("id", Text), ("seq", Number), ("created_at", Number)];
+    check("messages", &columns, async |db| messages::load_local_ids(db, &team(), "s", 1).await.map(drop)).await;
+    check("messages", &columns, async |db| messages::find_by_local_id(db, &team(), "s", "l").await.map(drop)).await;
+    let columns = [("seq", Number), ("content", Text)];
+    check("messages", &columns, async |db| messages::load_todo_candidates(db, &team(), "s", 1, 9).await.map(drop))
+        .await;
+}
+
+#[tokio::test]
+async fn pages_are_strict() {
+    let columns = [
+        ("seq", Number),
+        ("body", Text),
+        ("parts", Number),
+        ("bytes", Number),
+        ("id", Text),
+        ("created_at", Number),
+        ("found", Number),
+    ];
+    let page = async |db: &OneRow| {
+        let page = read_page(db, &unlimited(), (&team(), "s"), PageRange::After(0), 5).await;
+        // The row is also read as the part of its message.
+        match page {
+            Err(DbError::UnexpectedColumn { table: "message_parts", column: "content", .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    };
+    check("messages", &columns, page).await;
+}
+
+#[tokio::test]
+async fn parts_of_values_are_strict() {
+    let large = LargeRef { version: 1, parts: 1, bytes: 4, id: "id".into() };
+    let append = async |db: &OneRow| {
+        let mut text = String::new();
+        values::append(&mut text, db, &team(), "s", &large).await.map(|complete| assert!(complete && text == "text"))
+    };
+    check("value_parts", &[("content", Text)], append).await;
+}
+
+#[tokio::test]
+async fn machines_are_strict() {
+    let columns = [
+        ("id", Text),
+        ("seq", Number),
+        ("created_at", Number),
+        ("updated_at", Number),
+        ("active", Flag),
+        ("active_at", Number),
+        ("metadata", Nullable(&Json)),
+        ("metadata_version", Number),
+        ("runner_state", Nullable(&Json)),
+        ("runner_state_version", Number),
+        ("metadata_parts", Nullable(&Parts)),
+        ("runner_state_parts", Nullable(&Parts)),
+    ];
+    check("machines", &columns, async |db| machines::load_all(db, &team()).await.map(drop)).await;
+    check("machines", &[("owned", Flag)], async |db| machines::find_owner(db, &team(), "m").await.map(drop)).await;
+}
+
+#[tokio::test]
+async fn events_are_strict() {
+    let columns = [("last", Number), ("floor", Number), ("events", Number), ("body", Text)];
+    check("events", &columns, async |db| events::load(db, &team(), 0, None).await.map(drop)).await;
+    let columns = [("max(last)", Nullable(&Number))];
+    check("events", &columns, async |db| events::load_last_number(db, &team()).await.map(drop)).await;
+}
+
+#[tokio::test]
+async fn completed_requests_are_strict() {
+    let columns = [("request_id", Text), ("completed_at", Number), ("value", Json), ("total", Number)];
+    let load = async |db: &OneRow| completed_requests::load(db, &team(), "s").await.map(drop);
+    check("completed_requests", &columns, load).await;
+}
+
+#[tokio::test]
+async fn push_subscriptions_and_secrets_are_strict() {
+    let columns = [("endpoint", Text), ("p256dh", Text), ("auth", Text), ("hub", Nullable(&Text))];
+    check("push_subscriptions", &columns, async |db| push::load_all(db, &team()).await.map(drop)).await;
+    let columns = [("value", Text)];
+    check("secrets", &columns, async |db| secrets::get_or_insert(db, "name", "new").await.map(drop)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_reads_which_column_is_invalid() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    world.sleep_and_wake().await;
+    world.db.execute("UPDATE sessions SET created_at = 'yesterday'");
+    let refused = world.get(&format!("/api/sessions/{session}")).await.refuses(503, "hub_unavailable");
+    let text = refused["error"].as_str().unwrap();
+    assert!(text.contains("column `created_at` of table `sessions` must be a non-negative integer"), "{text}");
+    world.get("/api/sessions").await.refuses(503, "hub_unavailable");
+}
