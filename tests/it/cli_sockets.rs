@@ -1,25 +1,24 @@
-//! A CLI's socket from its first frame to its last: CONNECT, events with and without acknowledgement, updates.
+//! A CLI's socket: CONNECT, events with and without acknowledgement, updates, messages, disconnects.
 
 use crate::support::cli::{Cli, Heard, read};
 use crate::support::live::live;
 use crate::support::runtime::Frame;
 use crate::support::socket::Socket;
 use crate::support::sqlite::On;
-use crate::support::{RECONNECT_GRACE_MS, World, quiet};
+use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
 
-/// A raw socket that has heard its open packet.
-async fn opened(world: &World, authenticated: bool) -> Socket {
+/// Opens a socket and receives the open packet.
+async fn open(world: &World, authenticated: bool) -> Socket {
     let mut socket = world.open_cli(authenticated);
     assert!(matches!(read(&socket.text().await), Heard::Open(_)));
     socket
 }
 
-/// What CONNECT with this packet brings on a fresh socket.
+/// Sends a CONNECT packet on a new socket, and returns the reply.
 async fn connect(world: &World, authenticated: bool, packet: &str) -> Heard {
-    let mut socket = opened(world, authenticated).await;
+    let mut socket = open(world, authenticated).await;
     socket.send(packet);
     read(&socket.text().await)
 }
@@ -27,12 +26,12 @@ async fn connect(world: &World, authenticated: bool, packet: &str) -> Heard {
 fn refusal(heard: &Heard) -> &str {
     match heard {
         Heard::Refused(data) => data["message"].as_str().unwrap(),
-        other => panic!("expected a CONNECT_ERROR, but heard {other:?}"),
+        other => panic!("expected a CONNECT_ERROR, but received {other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hub_greets_with_an_open_packet_that_the_official_client_understands() {
+async fn the_open_packet_is_valid_for_the_official_client() {
     let world = World::new();
     let Heard::Open(handshake) = read(&world.open_cli(false).text().await) else { panic!() };
     assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
@@ -42,7 +41,7 @@ async fn the_hub_greets_with_an_open_packet_that_the_official_client_understands
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_good_token_connects_wherever_it_stands() {
+async fn a_valid_token_connects_in_connect_or_in_the_upgrade_request() {
     let world = World::new();
     let connected = |heard| matches!(heard, Heard::Connected(data) if data["sid"].is_string());
     let auth = |auth: Value| format!("40/cli,{auth}");
@@ -50,12 +49,12 @@ async fn a_good_token_connects_wherever_it_stands() {
     let everything = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
     assert!(connected(connect(&world, false, &auth(everything)).await));
     assert!(connected(connect(&world, false, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
-    assert!(connected(connect(&world, true, "40/cli,").await), "it came with the upgrade");
+    assert!(connected(connect(&world, true, "40/cli,").await), "the token is in the upgrade request");
     assert!(connected(connect(&world, true, "40/cli,{}").await));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_connect_is_refused_with_a_reason() {
+async fn an_invalid_connect_is_refused_with_a_reason() {
     let world = World::new();
     let table = [
         ("40/cli,", "Invalid token"),
@@ -81,9 +80,9 @@ async fn a_bad_connect_is_refused_with_a_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_client_may_try_again_on_the_same_socket() {
+async fn a_refused_client_may_retry_on_the_same_socket() {
     let world = World::new();
-    let mut socket = opened(&world, false).await;
+    let mut socket = open(&world, false).await;
     socket.send(r#"40/cli,{"token":"wrong"}"#);
     assert_eq!(refusal(&read(&socket.text().await)), "Invalid token");
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
@@ -93,10 +92,10 @@ async fn a_refused_client_may_try_again_on_the_same_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_before_connect_is_refused_and_does_nothing() {
+async fn a_packet_before_connect_is_refused_without_effect() {
     let world = World::new();
     let session = world.session("/code").await;
-    let mut socket = opened(&world, true).await;
+    let mut socket = open(&world, true).await;
     socket.send(format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#));
     assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
     socket.send("43/cli,0[]");
@@ -105,7 +104,7 @@ async fn what_comes_before_connect_is_refused_and_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_names_what_is_not_its_own_is_told_so_and_hears_nothing_of_it() {
+async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates() {
     let world = World::new();
     let neighbour = world.neighbour();
     let foreign = neighbour.session("/theirs").await;
@@ -123,7 +122,7 @@ async fn a_socket_that_names_what_is_not_its_own_is_told_so_and_hears_nothing_of
         assert!(error["message"].is_string());
         let refused = cli.ask("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
         assert_eq!(refused["code"], "access-denied");
-        assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}), "the socket lives on");
+        assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}), "the socket stays open");
     }
     let owner = neighbour.live_cli(&foreign).await;
     let mut spy = Cli::connect(&world, json!({"sessionId": foreign})).await;
@@ -134,7 +133,7 @@ async fn a_socket_that_names_what_is_not_its_own_is_told_so_and_hears_nothing_of
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_without_acknowledgement_take_effect_in_silence() {
+async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
     let (world, session, mut cli) = live().await;
     world.machine("m").await;
     let metadata = json!({"path": "/code", "host": "box", "name": "new"});
@@ -158,7 +157,7 @@ async fn events_without_acknowledgement_take_effect_in_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_versioned_update_that_comes_too_late_is_told_what_stands_now() {
+async fn a_version_mismatch_returns_the_current_version_and_value() {
     let (world, session, mut cli) = live().await;
     let mut rival = world.cli(&session).await;
     let update = |version: u64, n: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"n": n}});
@@ -179,12 +178,12 @@ async fn a_versioned_update_that_comes_too_late_is_told_what_stands_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_reach_the_other_sockets_of_a_session_and_no_one_else() {
+async fn updates_are_sent_to_the_other_sockets_of_the_session_only() {
     let (world, session, mut cli) = live().await;
     let other = world.session("/other").await;
     world.machine("m").await;
     let mut second = world.cli(&session).await;
-    let mut stranger = world.cli(&other).await;
+    let mut unrelated = world.cli(&other).await;
     let mut runner = world.runner("m").await;
 
     let seq = cli.message(&session, "hello").await["seq"].clone();
@@ -214,61 +213,62 @@ async fn updates_reach_the_other_sockets_of_a_session_and_no_one_else() {
         runner.event("update").await["body"],
         json!({"t": "update-machine", "machineId": "m", "metadata": null, "runnerState": {"version": 2, "value": {"b": 1}}})
     );
-    for silent in [&mut cli, &mut stranger, &mut second, &mut runner] {
+    for silent in [&mut cli, &mut unrelated, &mut second, &mut runner] {
         silent.socket.heard_nothing().await;
     }
-    // What the web does is news to every socket of the session.
+    // A change by a web client is sent to every socket of the session.
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
-    for hearer in [&mut cli, &mut second] {
-        assert_eq!(hearer.event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
+    for receiver in [&mut cli, &mut second] {
+        assert_eq!(receiver.event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
     }
-    stranger.socket.heard_nothing().await;
+    unrelated.socket.heard_nothing().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_that_ask_for_a_tag_at_once_get_one_session() {
+async fn ten_concurrent_requests_for_a_tag_get_one_session() {
     let world = World::new();
     let mut web = world.web("all=true").await;
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "box"}}).to_string();
-    let asked: Vec<_> = (0..10).map(|_| world.start("POST", "/cli/sessions", body.clone())).collect();
+    let requests: Vec<_> = (0..10).map(|_| world.start("POST", "/cli/sessions", body.clone())).collect();
     let mut ids = Vec::new();
-    for answer in asked {
-        ids.push(answer.reply().await.ok()["session"]["id"].clone());
+    for request in requests {
+        ids.push(request.reply().await.ok()["session"]["id"].clone());
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     assert_eq!(web.types().await, ["session-added"]);
     let neighbours = world.neighbour().session("/code").await;
-    assert_ne!(ids[0], neighbours.as_str(), "a tag is a namespace's own");
+    assert_ne!(ids[0], neighbours.as_str(), "the same tag in another namespace");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_with_a_local_id_is_taken_once_however_often_and_wherever_it_comes() {
+async fn a_message_with_a_local_id_is_stored_once() {
     let (world, session, mut cli) = live().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l1"});
-    let at_once = [cli.emit_asking("message", &message), cli.emit_asking("message", &message)];
-    let of_second = second.emit_asking("message", &message);
-    let first = cli.acknowledged(at_once[0]).await;
+    let concurrent = [cli.emit_asking("message", &message), cli.emit_asking("message", &message)];
+    let from_second = second.emit_asking("message", &message);
+    let first = cli.acknowledged(concurrent[0]).await;
     assert_eq!((&first["ok"], &first["seq"]), (&json!(true), &json!(1)));
-    assert_eq!(cli.acknowledged(at_once[1]).await, first);
-    assert_eq!(second.acknowledged(of_second).await, first);
-    let of_web = world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "x", "localId": "l1"})).await;
-    assert_eq!(of_web.ok()["message"]["id"], first["id"]);
+    assert_eq!(cli.acknowledged(concurrent[1]).await, first);
+    assert_eq!(second.acknowledged(from_second).await, first);
+    let from_web =
+        world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "x", "localId": "l1"})).await;
+    assert_eq!(from_web.ok()["message"]["id"], first["id"]);
     assert_eq!(web.types().await.iter().filter(|t| *t == "message-received").count(), 1);
     // The same local id in another session is another message.
     let other = world.session("/other").await;
     assert_eq!(cli.ask("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
-    // It is remembered in the database, not in memory.
+    // The local id is found in the database.
     world.sleep_and_wake().await;
     assert_eq!(cli.ask("message", &message).await, first);
     assert_eq!(world.shown(&session).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_kept_to_the_letter_and_a_json_string_is_unwrapped() {
+async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapped() {
     let (world, session, mut cli) = live().await;
     let content = r#"{"z":12345678901234567890,"a":1.50,"__proto__":{"é":"\ud83e\udd80"}}"#;
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
@@ -282,7 +282,7 @@ async fn a_message_is_kept_to_the_letter_and_a_json_string_is_unwrapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_is_too_large_is_refused_and_the_socket_lives_on() {
+async fn a_message_that_is_too_large_is_refused_and_the_socket_stays_open() {
     let (world, session, mut cli) = live().await;
     let refused = cli.message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
     assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("too-large")));
@@ -291,7 +291,7 @@ async fn a_message_that_is_too_large_is_refused_and_the_socket_lives_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_thousand_messages_at_once_are_all_kept_in_order() {
+async fn five_thousand_messages_at_once_are_stored_in_order() {
     let (world, session, mut cli) = live().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let before = world.db.writes();
@@ -300,7 +300,7 @@ async fn five_thousand_messages_at_once_are_all_kept_in_order() {
         .map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n, "text": text}})))
         .collect();
     let frames = cli.socket.rest().await;
-    let heard: Vec<(u64, u64)> = frames
+    let acked: Vec<(u64, u64)> = frames
         .iter()
         .map(|frame| match frame {
             Frame::Text(text) => match read(text) {
@@ -311,7 +311,7 @@ async fn five_thousand_messages_at_once_are_all_kept_in_order() {
         })
         .collect();
     let expected: Vec<(u64, u64)> = acks.into_iter().zip(1..).collect();
-    assert_eq!(heard, expected);
+    assert_eq!(acked, expected);
     let events = web.events().await;
     let seqs: Vec<u64> = events.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
     assert!(seqs.into_iter().eq(1..=5_000));
@@ -327,13 +327,13 @@ async fn five_thousand_messages_at_once_are_all_kept_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_goodbye_is_let_go() {
+async fn a_disconnect_packet_closes_the_socket() {
     let world = World::new();
     let session = world.session("/code").await;
-    for farewell in ["41/cli,", "1"] {
+    for packet in ["41/cli,", "1"] {
         let mut cli = world.cli(&session).await;
         cli.register("readFile").await;
-        cli.socket.send(farewell);
+        cli.socket.send(packet);
         assert_eq!(cli.socket.closed().await, 1000);
         let read = world.get(&format!("/api/sessions/{session}/file?path=a")).await.ok();
         assert_eq!(read["error"], "No handler registered for readFile");
@@ -341,7 +341,7 @@ async fn a_client_that_says_goodbye_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_closes_while_its_connect_is_checked_leaves_nothing_behind() {
+async fn a_socket_that_closes_during_connect_needs_no_alarm() {
     let world = World::new();
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
@@ -351,142 +351,5 @@ async fn a_socket_that_closes_while_its_connect_is_checked_leaves_nothing_behind
     cli.socket.close();
     world.db.release();
     world.pass(30_000).await;
-    assert_eq!(world.rt.alarm(), None, "there is nobody to ping");
-}
-
-/// A CLI of the session says a megabyte to it.
-async fn megabyte(cli: &mut Cli, session: &str) {
-    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
-}
-
-/// The pings and the updates among frames.
-fn pings_and_updates(frames: &[Frame]) -> (usize, usize) {
-    let texts = || frames.iter().filter_map(|frame| if let Frame::Text(text) = frame { Some(text) } else { None });
-    let updates = texts().filter(|text| text.starts_with(r#"42/cli,["update","#));
-    (texts().filter(|text| *text == "2").count(), updates.count())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_reads_nothing_is_closed_before_more_than_sixteen_megabytes_of_updates_wait_for_it() {
-    let (world, session, mut cli) = live().await;
-    let mut silent = world.cli(&session).await;
-    silent.register("gitStatus").await;
-    silent.socket.rest().await;
-    for _ in 0..15 {
-        megabyte(&mut cli, &session).await;
-    }
-    assert!(silent.socket.is_open());
-    megabyte(&mut cli, &session).await;
-    assert_eq!(silent.socket.closed().await, 4408);
-    let (pings, updates) = pings_and_updates(&silent.socket.rest().await);
-    assert_eq!((pings, updates), (7, 15), "it was asked whether it reads");
-    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    world.pass(RECONNECT_GRACE_MS).await;
-    assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
-    megabyte(&mut cli, &session).await;
-    assert!(cli.socket.is_open(), "who sends them is not concerned");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_answers_pings_is_not_closed_however_much_it_hears() {
-    let (world, session, mut cli) = live().await;
-    let mut reader = world.cli(&session).await;
-    let mut heard = 0;
-    for _ in 0..20 {
-        megabyte(&mut cli, &session).await;
-        let (pings, updates) = pings_and_updates(&reader.socket.rest().await);
-        (0..pings).for_each(|_| reader.socket.send("3"));
-        heard += updates;
-    }
-    assert_eq!(heard, 20);
-    assert!(reader.socket.is_open());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_talks_without_answering_pings_does_not_say_that_it_reads() {
-    let (world, session, mut cli) = live().await;
-    let mut talker = world.cli(&session).await;
-    for _ in 0..16 {
-        megabyte(&mut cli, &session).await;
-        talker.socket.send(r#"42/cli,["ping"]"#);
-        quiet().await;
-    }
-    assert_eq!(talker.socket.closed().await, 4408);
-}
-
-/// How many frames the hub sent until it closed the socket, and how many bytes those were.
-async fn until_closed(cli: &mut Cli, ask: impl Fn(&mut Cli)) -> (usize, usize) {
-    let mut heard = (0, 0);
-    for _ in 0..100_000 {
-        ask(cli);
-        for frame in cli.socket.rest().await {
-            match frame {
-                Frame::Text(text) => heard = (heard.0 + 1, heard.1 + text.len()),
-                Frame::Closed { code, .. } => {
-                    assert_eq!(code, 4408);
-                    return heard;
-                }
-            }
-        }
-    }
-    panic!("it asks on and on: {heard:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_asks_on_and_on_without_reading_the_answers_is_closed() {
-    let (world, session, mut cli) = live().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
-    let mut other = world.cli(&session).await;
-    let (answers, bytes) = until_closed(&mut other, |cli| {
-        cli.emit_asking("update-state", &stale);
-    })
-    .await;
-    assert!(bytes > 16 << 20 && bytes < 49 << 20, "{answers} frames of {bytes} bytes");
-    assert!(cli.socket.is_open(), "nobody else is concerned");
-
-    let mut pinging = world.cli(&session).await;
-    let ping = format!("2{}", "x".repeat(1_000_000));
-    let (_, bytes) = until_closed(&mut pinging, |cli| cli.socket.send(ping.clone())).await;
-    assert!(bytes < 50 << 20, "{bytes}");
-    let mut wrong = world.cli(&session).await;
-    let foreign = format!("40/{},", "x".repeat(1_000_000));
-    let (_, bytes) = until_closed(&mut wrong, |cli| cli.socket.send(foreign.clone())).await;
-    assert!(bytes < 50 << 20, "{bytes}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_has_left_too_much_unread_may_not_send_binary_either() {
-    let (world, session, mut cli) = live().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-    let mut other = world.cli(&session).await;
-    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
-    let mut unread = 0;
-    while unread <= MAX_UNACKED_BYTES_WITH_REPLIES {
-        other.socket.send_binary();
-        other.emit_asking("update-state", &stale);
-        for frame in other.socket.rest().await {
-            let Frame::Text(text) = frame else { panic!("it is closed with {unread} bytes unread") };
-            unread += text.len();
-        }
-    }
-    other.socket.send_binary();
-    assert_eq!(other.socket.closed().await, 4408);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cli_that_answers_pings_may_ask_on_and_on() {
-    let (_world, session, mut cli) = live().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-    cli.socket.rest().await;
-    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
-    for _ in 0..100 {
-        cli.emit_asking("update-state", &stale);
-        let (pings, _) = pings_and_updates(&cli.socket.rest().await);
-        (0..pings).for_each(|_| cli.socket.send("3"));
-    }
-    assert!(cli.socket.is_open());
+    assert_eq!(world.rt.alarm(), None);
 }

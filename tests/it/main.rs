@@ -12,6 +12,8 @@
 )]
 
 mod admission;
+mod alarm;
+mod backpressure;
 mod bad_input {
     mod events;
     mod fields;
@@ -28,6 +30,7 @@ mod events;
 mod faults;
 mod fuzz;
 mod grace;
+mod hibernation;
 mod journal;
 mod large_values;
 mod late_writes;
@@ -60,7 +63,6 @@ mod routes;
 mod rpc;
 mod simulation;
 mod sizes;
-mod sleep;
 mod store {
     mod messages;
     mod retry;

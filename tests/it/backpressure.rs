@@ -1,0 +1,145 @@
+//! Backpressure on CLI sockets: how many bytes the hub sends to a CLI that does not acknowledge them with pongs.
+
+use crate::support::cli::Cli;
+use crate::support::live::live;
+use crate::support::runtime::Frame;
+use crate::support::{RECONNECT_GRACE_MS, quiet};
+use serde_json::json;
+use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
+
+/// Sends a message of one megabyte.
+async fn send_megabyte(cli: &mut Cli, session: &str) {
+    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
+}
+
+/// Counts the pings and the updates among frames.
+fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {
+    let texts = || frames.iter().filter_map(|frame| if let Frame::Text(text) = frame { Some(text) } else { None });
+    let updates = texts().filter(|text| text.starts_with(r#"42/cli,["update","#));
+    (texts().filter(|text| *text == "2").count(), updates.count())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
+    let (world, session, mut cli) = live().await;
+    let mut silent = world.cli(&session).await;
+    silent.register("gitStatus").await;
+    silent.socket.rest().await;
+    for _ in 0..15 {
+        send_megabyte(&mut cli, &session).await;
+    }
+    assert!(silent.socket.is_open());
+    send_megabyte(&mut cli, &session).await;
+    assert_eq!(silent.socket.closed().await, 4408);
+    let (pings, updates) = count_pings_and_updates(&silent.socket.rest().await);
+    assert_eq!((pings, updates), (7, 15), "a ping after every 2 MiB");
+    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    world.pass(RECONNECT_GRACE_MS).await;
+    assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
+    send_megabyte(&mut cli, &session).await;
+    assert!(cli.socket.is_open(), "the sender");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
+    let (world, session, mut cli) = live().await;
+    let mut reader = world.cli(&session).await;
+    let mut received = 0;
+    for _ in 0..20 {
+        send_megabyte(&mut cli, &session).await;
+        let (pings, updates) = count_pings_and_updates(&reader.socket.rest().await);
+        (0..pings).for_each(|_| reader.socket.send("3"));
+        received += updates;
+    }
+    assert_eq!(received, 20);
+    assert!(reader.socket.is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_other_than_pongs_acknowledge_nothing() {
+    let (world, session, mut cli) = live().await;
+    let mut sender = world.cli(&session).await;
+    for _ in 0..16 {
+        send_megabyte(&mut cli, &session).await;
+        sender.socket.send(r#"42/cli,["ping"]"#);
+        quiet().await;
+    }
+    assert_eq!(sender.socket.closed().await, 4408);
+}
+
+/// Sends frames until the hub closes the socket. Returns the number of frames that the hub sent, and their bytes.
+async fn send_until_closed(cli: &mut Cli, send: impl Fn(&mut Cli)) -> (usize, usize) {
+    let mut received = (0, 0);
+    for _ in 0..100_000 {
+        send(cli);
+        for frame in cli.socket.rest().await {
+            match frame {
+                Frame::Text(text) => received = (received.0 + 1, received.1 + text.len()),
+                Frame::Closed { code, .. } => {
+                    assert_eq!(code, 4408);
+                    return received;
+                }
+            }
+        }
+    }
+    panic!("the socket is still open: {received:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_reads_no_replies_is_closed() {
+    let (world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    let mut other = world.cli(&session).await;
+    let (replies, bytes) = send_until_closed(&mut other, |cli| {
+        cli.emit_asking("update-state", &stale);
+    })
+    .await;
+    assert!(bytes > 16 << 20 && bytes < 49 << 20, "{replies} frames of {bytes} bytes");
+    assert!(cli.socket.is_open(), "another CLI of the session");
+
+    let mut pinging = world.cli(&session).await;
+    let ping = format!("2{}", "x".repeat(1_000_000));
+    let (_, bytes) = send_until_closed(&mut pinging, |cli| cli.socket.send(ping.clone())).await;
+    assert!(bytes < 50 << 20, "{bytes}");
+    let mut wrong = world.cli(&session).await;
+    let foreign = format!("40/{},", "x".repeat(1_000_000));
+    let (_, bytes) = send_until_closed(&mut wrong, |cli| cli.socket.send(foreign.clone())).await;
+    assert!(bytes < 50 << 20, "{bytes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binary_frame_beyond_the_limit_of_unread_replies_closes_the_socket() {
+    let (world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    let mut other = world.cli(&session).await;
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    let mut unread = 0;
+    while unread <= MAX_UNACKED_BYTES_WITH_REPLIES {
+        other.socket.send_binary();
+        other.emit_asking("update-state", &stale);
+        for frame in other.socket.rest().await {
+            let Frame::Text(text) = frame else { panic!("closed with {unread} unread bytes") };
+            unread += text.len();
+        }
+    }
+    other.socket.send_binary();
+    assert_eq!(other.socket.closed().await, 4408);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cli_that_answers_pings_may_send_any_number_of_requests() {
+    let (_world, session, mut cli) = live().await;
+    let state = json!({"padding": "x".repeat(900_000)});
+    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    cli.socket.rest().await;
+    let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
+    for _ in 0..100 {
+        cli.emit_asking("update-state", &stale);
+        let (pings, _) = count_pings_and_updates(&cli.socket.rest().await);
+        (0..pings).for_each(|_| cli.socket.send("3"));
+    }
+    assert!(cli.socket.is_open());
+}

@@ -1,0 +1,258 @@
+//! Hibernation: what the hub restores from attachments, storage and database when its object wakes.
+
+use crate::support::cli::{Cli, Heard, read};
+use crate::support::live::live;
+use crate::support::runtime::{Frame, START};
+use crate::support::{RECONNECT_GRACE_MS, World, quiet};
+use serde_json::{Value, json};
+
+/// Calls `gitStatus` of a session. Returns the name of the CLI that was called, or the error.
+async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {
+    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    quiet().await;
+    for (name, cli) in clis {
+        for frame in cli.socket.rest().await {
+            let Frame::Text(text) = frame else { continue };
+            if let Heard::Event { name: event, ack: Some(ack), .. } = read(&text)
+                && event == "rpc-request"
+            {
+                cli.socket.send(format!("43/cli,{ack}[{}]", json!(json!({"success": true, "by": name}).to_string())));
+            }
+        }
+    }
+    let answer = call.reply().await.ok();
+    answer["by"].as_str().or(answer["error"].as_str()).unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn registered_methods_are_restored() {
+    let (world, session, mut cli) = live().await;
+    let mut rival = world.cli(&session).await;
+    cli.register("gitStatus").await;
+    cli.register(&format!("{session}:readFile")).await;
+    world.sleep_and_wake().await;
+    assert_eq!(
+        handler_of_git_status(&world, &session, &mut [("first", &mut cli), ("rival", &mut rival)]).await,
+        "first"
+    );
+    let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
+    let request = cli.request().await;
+    assert_eq!(request.method, format!("{session}:readFile"), "the name that the CLI registered");
+    cli.answer(&request, &json!({"success": true}));
+    call.reply().await.ok();
+    cli.ask("rpc-unregister", &json!({"method": "gitStatus"})).await;
+    world.sleep_and_wake().await;
+    let answer = handler_of_git_status(&world, &session, &mut [("first", &mut cli)]).await;
+    assert_eq!(answer, "No handler registered for gitStatus");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_registration_of_a_method_stays_the_last() {
+    let (world, session, mut first) = live().await;
+    let mut second = world.cli(&session).await;
+    first.register("gitStatus").await;
+    world.pass(1_000).await;
+    second.register("gitStatus").await;
+    world.sleep_and_wake().await;
+    assert_eq!(
+        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
+        "second"
+    );
+    // A registration of another method does not change that.
+    world.pass(1_000).await;
+    first.register("readFile").await;
+    assert_eq!(
+        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
+        "second"
+    );
+    world.sleep_and_wake().await;
+    assert_eq!(
+        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
+        "second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_two_registrations_in_one_millisecond_stays_the_last() {
+    let (world, session, mut first) = live().await;
+    let mut second = world.cli(&session).await;
+    first.register("gitStatus").await;
+    second.register("gitStatus").await;
+    world.sleep_and_wake().await;
+    assert_eq!(
+        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
+        "second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_registration_does_not_return_when_the_last_one_disconnects() {
+    let (world, session, mut first) = live().await;
+    let mut second = world.cli(&session).await;
+    first.register("gitStatus").await;
+    world.pass(1_000).await;
+    second.register("gitStatus").await;
+    second.socket.close();
+    world.pass(RECONNECT_GRACE_MS).await;
+    let before = handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await;
+    world.sleep_and_wake().await;
+    assert_eq!(handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sessions_and_machines_of_sockets_are_restored() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let mut runner = world.runner("m").await;
+    let mut bare = world.bare_cli().await;
+    let other = world.session("/other").await;
+    world.sleep_and_wake().await;
+    assert_eq!(cli.message(&session, "hello").await["seq"], 1);
+    world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
+    assert_eq!(cli.event("update").await["body"]["message"]["seq"], 2);
+    let state = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {}});
+    bare.ask("machine-update-state", &state).await;
+    assert_eq!(runner.event("update").await["body"]["t"], "update-machine");
+    let refused = cli.ask("rpc-register", &json!({"method": format!("{other}:readFile")})).await;
+    assert_eq!(refused["code"], "access-denied");
+    bare.socket.heard_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn seqs_and_versions_continue() {
+    let (world, session, mut cli) = live().await;
+    for n in 1..=3 {
+        assert_eq!(cli.message(&session, "m").await["seq"], n);
+        let update = json!({"sid": session, "expectedVersion": n, "agentState": {"n": n}});
+        assert_eq!(cli.ask("update-state", &update).await["version"], n + 1);
+        world.sleep_and_wake().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriptions_are_restored() {
+    let (world, session, mut cli) = live().await;
+    let other = world.session("/other").await;
+    let mut of_session = world.web(&format!("sessionId={session}")).await;
+    let mut of_other = world.web(&format!("sessionId={other}")).await;
+    let mut of_all = world.web("all=true").await;
+    world.sleep_and_wake().await;
+    cli.message(&session, "hello").await;
+    assert_eq!(of_session.types().await, ["message-received"]);
+    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
+    assert_eq!(of_session.types().await, ["session-updated"]);
+    assert_eq!(of_all.types().await, ["session-updated"]);
+    assert!(of_other.types().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn active_at_is_restored() {
+    let (world, session, mut cli) = live().await;
+    world.machine("m").await;
+    let mut runner = world.runner("m").await;
+    let all = async || {
+        let list = world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"].clone();
+        let machine = world.get("/api/machines").await.ok()["machines"][0]["activeAt"].clone();
+        [list, world.shown(&session).await["activeAt"].clone(), machine]
+    };
+    for wait in [0, 20_000, 5_000] {
+        world.pass(wait).await;
+        cli.alive(&world, &session).await;
+        runner.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    }
+    assert_eq!(all().await, [START + 25_000; 3]);
+    world.sleep_and_wake().await;
+    assert_eq!(all().await, [START + 25_000; 3]);
+    // Closing a socket sets `activeAt`, too.
+    world.pass(3_000).await;
+    cli.socket.close();
+    runner.socket.close();
+    assert_eq!(all().await, [START + 28_000; 3]);
+    world.sleep_and_wake().await;
+    assert_eq!(all().await, [START + 28_000; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
+    for disconnects in [false, true] {
+        let (world, session, mut cli) = live().await;
+        world.pass(20_000).await;
+        cli.alive(&world, &session).await;
+        if disconnects {
+            cli.socket.close();
+        }
+        world.sleep_and_wake().await;
+        world.pass(30_000).await;
+        let shown = world.shown(&session).await;
+        assert_eq!((&shown["active"], &shown["activeAt"]), (&json!(false), &json!(START + 20_000)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_does_not_change_active_at() {
+    let (world, session, _cli) = live().await;
+    world.pass(5_000).await;
+    world.restart();
+    assert_eq!(world.shown(&session).await["activeAt"], START);
+}
+
+#[tokio::test(start_paused = true)]
+async fn visibility_is_restored() {
+    let world = World::new();
+    let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
+    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    let body = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
+    let visible = || {
+        let attachment: Value = serde_json::from_str(&world.rt.attachment(socket.key)).unwrap();
+        attachment["web"]["visible"].clone()
+    };
+    assert_eq!(visible(), false);
+    world.post("/api/visibility", &body).await.ok();
+    assert_eq!(visible(), true);
+    world.sleep_and_wake().await;
+    assert_eq!(visible(), true);
+    world.post("/api/visibility", &body).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_result_from_before_a_restart_completes_no_later_call() {
+    let (world, session, mut cli) = live().await;
+    cli.register("gitStatus").await;
+    let lost = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    let before = cli.request().await;
+    world.restart();
+    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
+    let request = cli.request().await;
+    assert_ne!(before.ack, request.ack);
+    cli.answer(&before, &json!({"success": true, "late": true}));
+    quiet().await;
+    assert!(!call.is_here());
+    cli.answer(&request, &json!({"success": true}));
+    assert_eq!(call.reply().await.ok(), json!({"success": true}));
+    drop(lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_with_an_unreadable_attachment_is_closed_with_1012() {
+    let (world, _, mut cli) = live().await;
+    let mut other = world.bare_cli().await;
+    world.rt.set_attachment(cli.socket.key, r#"{"of another version":{}}"#);
+    world.sleep_and_wake().await;
+    assert_eq!(cli.socket.closed().await, 1012);
+    assert_eq!(other.ask("ping", &Value::Null).await, json!({"ok": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_socket_of_a_session_and_a_machine_has_two_timers() {
+    let world = World::new();
+    let session = world.session("/code").await;
+    world.machine("m").await;
+    let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
+    cli.alive(&world, &session).await;
+    for _ in 0..4 {
+        world.pass(10_000).await;
+        cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+        world.sleep_and_wake().await;
+    }
+    assert_eq!(world.shown(&session).await["active"], false, "only the machine sent keep-alives");
+}
