@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Bearer, Edge, Head, Routing, split_url};
+use session_gateway_hub::http::edge::{Action, Bearer, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::http::query::Query;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
@@ -27,7 +27,7 @@ pub fn run(input: &str) {
     for (upgrade, routing) in [(false, "token"), (true, "token"), (true, "host"), (true, "single:team")] {
         let (origin, authorization) = (given(origin), given(authorization));
         let [method, path, query, host] = [method, path, query, host].map(str::to_owned);
-        decided(&Head { method, path, query, host, authorization, origin, upgrade }, routing);
+        decided(&RequestHead { method, path, query, host, authorization, origin, is_upgrade: upgrade }, routing);
     }
 }
 
@@ -44,7 +44,7 @@ fn parameters(query: &str) {
     let Ok(parsed) = parsed else { return };
     for (key, text) in &pairs {
         assert_eq!(parsed.text(key), Some(text.as_ref()));
-        assert_eq!(Query::only(query, key).as_deref(), Some(text.as_ref()));
+        assert_eq!(Query::find_unique(query, key).as_deref(), Some(text.as_ref()));
         if let Ok(number) = parsed.number(key, 1..=200) {
             assert_eq!(text.parse().ok(), number);
             assert!(number.is_some_and(|number| (1..=200).contains(&number)));
@@ -75,18 +75,18 @@ impl Database for Empty {
 }
 
 /// Whatever is asked, it is answered at once and without a fault of the hub's; and only a good token opens a namespace.
-fn decided(head: &Head, routing: &str) {
+fn decided(head: &RequestHead, routing: &str) {
     let tokens = AccessTokens::new(SECRET, false);
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a way");
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
     let edge = Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), Arc::new(Empty));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
-    let action = edge.decide(head, NOW_MS, || None).now_or_never().expect("nothing to wait for");
+    let action = edge.route(head, NOW_MS, || None).now_or_never().expect("nothing to wait for");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
     let bearer =
         bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());
-    let shown = bearer.or_else(|| Query::only(&head.query, "token")).and_then(|token| {
+    let shown = bearer.or_else(|| Query::find_unique(&head.query, "token")).and_then(|token| {
         // A web client's token opens the web client's routes alone.
         let of_web = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));
         tokens.verify(&token).or_else(|| of_web().map(|verified| verified.claims.ns))
@@ -96,9 +96,9 @@ fn decided(head: &Head, routing: &str) {
         Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
         Action::Object(namespace) => opened(namespace),
         Action::Sse(Bearer { namespace, .. }) | Action::WebSocket(Bearer { namespace, .. }) => opened(namespace),
-        Action::Socket { namespace, authenticated: true } => opened(namespace),
-        Action::Socket { authenticated: false, .. } => assert_ne!(routing, Routing::Token),
-        Action::Bridge => assert_eq!(routing, Routing::Token),
+        Action::CliSocket { namespace, authenticated: true } => opened(namespace),
+        Action::CliSocket { authenticated: false, .. } => assert_ne!(routing, Routing::Token),
+        Action::BridgedCliSocket => assert_eq!(routing, Routing::Token),
         Action::Authenticate => assert_eq!((head.method.as_str(), head.path.as_str()), ("POST", "/api/auth")),
     }
 }

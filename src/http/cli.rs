@@ -1,4 +1,4 @@
-//! `/cli`: how a CLI makes its session and machine known and reads them again.
+//! `/cli`: CLIs register and read their session and machine.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedMachine, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -23,25 +23,25 @@ pub struct PutSession {
     model: Option<String>,
 }
 
-/// `POST /cli/sessions`: the namespace's session of a tag, or a new one.
+/// `POST /cli/sessions`: gets the session of a tag, or creates it.
 pub async fn put_session(
     State(hub): State<Arc<Hub>>,
     JsonBody(body): JsonBody<PutSession>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
         let id = hub.session_by_tag(&new).await?;
         match hub.session_text(&id).await {
-            // It was deleted just then: the tag is free again.
+            // It was deleted meanwhile: the tag is free again.
             Err(Error::Missing(_)) => {}
-            shown => return Ok(JsonText::around("session", shown?)),
+            text => return Ok(JsonText::wrap_text("session", text?)),
         }
     }
 }
 
 /// `GET /cli/sessions/:id`.
-pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
-    Ok(JsonText::around("session", hub.session_text(&id).await?))
+pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
+    Ok(JsonText::wrap_text("session", hub.session_text(&id).await?))
 }
 
 /// The body of `POST /cli/machines`.
@@ -57,15 +57,15 @@ pub struct PutMachine {
 pub async fn put_machine(
     State(hub): State<Arc<Hub>>,
     JsonBody(body): JsonBody<PutMachine>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     if !body.metadata.is_object() {
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
     hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
-    Ok(JsonText::around("machine", hub.machine_text(&body.id).await?))
+    Ok(JsonText::wrap_text("machine", hub.machine_text(&body.id).await?))
 }
 
 /// `GET /cli/machines/:id`.
-pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, Refusal> {
-    Ok(JsonText::around("machine", hub.machine_text(&id).await?))
+pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
+    Ok(JsonText::wrap_text("machine", hub.machine_text(&id).await?))
 }

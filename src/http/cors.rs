@@ -1,50 +1,48 @@
-//! Who may call from a browser page of another origin (variable `CORS_ORIGINS`).
+//! Cross-origin requests (CORS): which other origins may access the hub (variable `CORS_ORIGINS`).
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// The allowed origins, besides the hub's own.
+/// The allowed origins besides the hub's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Cors {
-    /// No other origin.
     #[default]
-    Own,
-    /// These.
+    None,
     Listed(Vec<String>),
-    /// Every origin (`*`).
     Any,
 }
 
 impl Cors {
-    /// Reads a comma list, or `*`; the error says what is wrong.
+    /// Parses a comma-separated list, or `*`.
     pub fn parse(origins: &str) -> Result<Self, String> {
         let listed = origins.split(',').map(|origin| origin.trim().trim_end_matches('/')).filter(|o| !o.is_empty());
         let listed: Vec<String> = listed.map(str::to_owned).collect();
         match listed.as_slice() {
-            [] => Ok(Self::Own),
+            [] => Ok(Self::None),
             [any] if any == "*" => Ok(Self::Any),
             _ => match listed.iter().find(|origin| !is_origin(origin)) {
                 None => Ok(Self::Listed(listed)),
-                Some(wrong) => Err(format!(
-                    "CORS_ORIGINS must be `*` or a comma list of origins such as `https://console.example`, but has `{wrong}`."
+                Some(invalid) => Err(format!(
+                    "CORS_ORIGINS must be `*` or a comma-separated list of origins such as `https://console.example`, but has `{invalid}`."
                 )),
             },
         }
     }
 
-    /// Whether a page of this origin may call. `host` is the hub's own, as the request names it.
+    /// `host` is the hub's own, from the header `Host`.
     pub fn allows(&self, origin: &str, host: &str) -> bool {
-        let own = origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host));
-        own || match self {
-            Self::Own => false,
-            Self::Listed(origins) => origins.iter().any(|o| o.eq_ignore_ascii_case(origin)),
-            Self::Any => true,
-        }
+        let is_same = origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host));
+        is_same
+            || match self {
+                Self::None => false,
+                Self::Listed(origins) => origins.iter().any(|o| o.eq_ignore_ascii_case(origin)),
+                Self::Any => true,
+            }
     }
 
-    /// The headers that an answer to this origin carries; none when it may not call, or needs no leave.
-    pub fn headers(&self, origin: Option<&str>, host: &str, preflight: bool) -> HeaderMap {
+    /// Returns the CORS headers of a response; none when the origin is not allowed.
+    pub fn headers(&self, origin: Option<&str>, host: &str, is_preflight: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if *self == Self::Own {
+        if *self == Self::None {
             return headers;
         }
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
@@ -52,7 +50,7 @@ impl Cors {
         let Some(origin) = allowed else { return headers };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after"));
-        if preflight {
+        if is_preflight {
             let methods = HeaderValue::from_static("GET, POST, PATCH, DELETE, OPTIONS");
             headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
             let allowed = HeaderValue::from_static("authorization, content-type, last-event-id");
@@ -63,13 +61,13 @@ impl Cors {
     }
 }
 
-/// Whether a browser could name this origin: scheme, host, and perhaps a port.
+/// Whether a text is `<scheme>://<host>[:<port>]`.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
-    let plain = |text: &str, more: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    let has_only = |text: &str, punctuation: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || punctuation.contains(c))
     };
-    plain(scheme, "+-.") && plain(host, "-._:[]")
+    has_only(scheme, "+-.") && has_only(host, "-._:[]")
 }
 
 #[cfg(test)]
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_and_the_listed_origins_may_call() {
+    fn the_own_and_the_listed_origins_are_allowed() {
         let cors = Cors::parse("https://a.example, https://b.example/").unwrap();
         assert!(cors.allows("https://a.example", "hub.example"));
         assert!(cors.allows("https://b.example", "hub.example"));
@@ -86,27 +84,27 @@ mod tests {
             assert!(!cors.allows(foreign, "hub.example"), "{foreign}");
         }
         assert!(Cors::parse("*").unwrap().allows("https://c.example", "hub.example"));
-        assert_eq!(Cors::parse(" , "), Ok(Cors::Own));
+        assert_eq!(Cors::parse(" , "), Ok(Cors::None));
     }
 
     #[test]
-    fn a_foreign_origin_gets_no_leave() {
+    fn a_foreign_origin_gets_no_cors_headers() {
         let cors = Cors::parse("https://a.example").unwrap();
         assert!(!cors.headers(Some("https://evil.example"), "h", true).contains_key("access-control-allow-origin"));
         let headers = cors.headers(Some("https://a.example"), "h", true);
         assert_eq!(headers["access-control-allow-origin"], "https://a.example");
         assert_eq!(headers["access-control-allow-headers"], "authorization, content-type, last-event-id");
-        assert!(Cors::Own.headers(Some("https://a.example"), "h", true).is_empty());
+        assert!(Cors::None.headers(Some("https://a.example"), "h", true).is_empty());
     }
 
     #[test]
-    fn what_no_browser_could_name_is_refused_with_what_is_meant() {
-        for good in
+    fn invalid_origins_are_rejected() {
+        for valid in
             ["http://localhost:5173", "https://[::1]:8443", "app://console", "https://A.example,http://10.0.0.1"]
         {
-            assert!(Cors::parse(good).is_ok(), "{good}");
+            assert!(Cors::parse(valid).is_ok(), "{valid}");
         }
-        for wrong in [
+        for invalid in [
             "console.example",
             "https://",
             "://console.example",
@@ -119,8 +117,8 @@ mod tests {
             "true",
             "*,https://console.example",
         ] {
-            let error = Cors::parse(wrong).unwrap_err();
-            assert!(error.contains("CORS_ORIGINS") && error.contains("https://console.example`"), "{wrong}: {error}");
+            let error = Cors::parse(invalid).unwrap_err();
+            assert!(error.contains("CORS_ORIGINS") && error.contains("https://console.example`"), "{invalid}: {error}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What the stateless worker does with a request: answers it, or says which namespace's object does.
+//! The routing in the stateless worker: it authenticates a request, and either responds or selects the object of the
+//! namespace.
 //!
-//! The order of refusals: a place that is not the hub's 404, no token 401 under `/api` and `/cli`; all else, unknown routes
-//! there included, is the object's to say.
+//! Outside `/api` and `/cli`, an unknown path gets a 404. Inside, a request without a valid token gets a 401; any other error,
+//! also for an unknown path, is the object's response.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,9 +13,9 @@ use sha2::{Digest, Sha256};
 
 use super::JsonText;
 use super::cors::Cors;
-use super::error::Refusal;
-use super::extract::read_body;
-use super::history::{Asker, messages};
+use super::error::ErrorResponse;
+use super::extract::parse_body;
+use super::history::{Reader, read_messages};
 use super::query::Query;
 use crate::auth::jwt::{JwtKey, LIFETIME_SECS, WebClaims};
 use crate::auth::token::AccessTokens;
@@ -23,29 +24,29 @@ use crate::model::namespace::Namespace;
 use crate::store::response_budget::ResponseBudget;
 use crate::store::{Database, secrets};
 
-/// The version of the interface, as `GET /health` tells it.
+/// The `protocolVersion` of `GET /health`.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// How many bytes of pages with messages larger than a row may be under way at once: two of the largest. The runtime gives
-/// a worker 128 MB for everything.
+/// The memory limit for concurrent history pages with large messages: two pages of the maximum size. The runtime limits a
+/// worker to 128 MB.
 const MAX_PAGES_BYTES: usize = 80 * 1024 * 1024;
-/// How many of one namespace: one of the largest.
+/// The part of it for one namespace: one page of the maximum size.
 const MAX_NAMESPACE_PAGES_BYTES: usize = 40 * 1024 * 1024;
 
-/// How the object of a CLI's socket is found before its CONNECT packet is read (variable `NAMESPACE_ROUTING`).
+/// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// By the token of the upgrade; without one the worker reads CONNECT first.
+    /// From the token of the upgrade request, or else of the CONNECT packet.
     #[default]
     Token,
-    /// The first label of the host name is the namespace.
+    /// From the first label of the host name.
     Host,
-    /// The hub serves this one namespace.
+    /// The same for all requests.
     Single(Namespace),
 }
 
 impl Routing {
-    /// Reads `token`, `host` or `single:<namespace>`; the error says what is wrong.
+    /// Parses `token`, `host` or `single:<namespace>`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.trim() {
             "" | "token" => Ok(Self::Token),
@@ -59,66 +60,58 @@ impl Routing {
 
 /// A request without its body.
 #[derive(Debug, Clone, Default)]
-pub struct Head {
-    /// The method, in capitals.
+pub struct RequestHead {
+    /// In capitals.
     pub method: String,
-    /// The path as it came, percent-encoded, without the query.
+    /// Percent-encoded, without the query.
     pub path: String,
-    /// The query without its `?`; empty when there is none.
+    /// Without its `?`.
     pub query: String,
-    /// The host with its port, as the client named it.
+    /// The header `Host`, with a port.
     pub host: String,
-    /// The header `Authorization`.
     pub authorization: Option<String>,
-    /// The header `Origin`: where the page is from that asks.
     pub origin: Option<String>,
-    /// Whether it asks for a WebSocket.
-    pub upgrade: bool,
+    /// Whether the request is a WebSocket upgrade.
+    pub is_upgrade: bool,
 }
 
-/// What is to be done with a request.
+/// The decision of [`Edge::route`].
 #[derive(Debug)]
 pub enum Action {
-    /// This is the answer.
     Respond(Response),
     /// `POST /api/auth`: read the body and call [`Edge::authenticate`].
     Authenticate,
-    /// The namespace's object answers.
+    /// Forward the request to the object.
     Object(Namespace),
-    /// A stream of the namespace's events.
+    /// Open an event stream (SSE).
     Sse(Bearer),
-    /// The same over a WebSocket, which the object holds.
+    /// Forward a web client's WebSocket to the object.
     WebSocket(Bearer),
-    /// A CLI's socket, straight to the object.
-    Socket {
-        /// Whose object it is.
+    /// Forward a CLI's WebSocket to the object.
+    CliSocket {
         namespace: Namespace,
-        /// Whether a good token for this namespace came with the upgrade.
+        /// Whether the upgrade request has a valid token for the namespace.
         authenticated: bool,
     },
-    /// A CLI's socket whose namespace only its CONNECT packet tells.
-    Bridge,
+    /// Accept a CLI's WebSocket, and forward it when the CONNECT packet has named the namespace.
+    BridgedCliSocket,
 }
 
-/// Who shows a good token.
+/// The holder of a valid token.
 #[derive(Debug)]
 pub struct Bearer {
-    /// The namespace that it opens.
     pub namespace: Namespace,
-    /// When it is good no more, in Unix milliseconds. Access tokens do not expire.
+    /// Unix milliseconds; `None` for an access token, which does not expire.
     pub expires_at: Option<u64>,
 }
 
-/// The worker's side of the hub.
 pub struct Edge {
-    /// The access tokens that open the hub.
     pub tokens: AccessTokens,
-    /// Which pages of other origins may call.
     pub cors: Cors,
     routing: Routing,
     db: Arc<dyn Database>,
-    /// What is under way of pages with messages larger than a row.
-    pages: Arc<ResponseBudget>,
+    /// For history pages with large messages.
+    page_budget: Arc<ResponseBudget>,
     jwt: Mutex<Option<JwtKey>>,
 }
 
@@ -130,7 +123,7 @@ struct AuthBody {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Authenticated<'a> {
+struct AuthResponse<'a> {
     token: &'a str,
     user: User<'a>,
     namespace: &'a str,
@@ -145,190 +138,219 @@ struct User<'a> {
 }
 
 impl Edge {
-    /// An edge. `jwt` is the key of the configured secret; without one the secret kept in the database is used.
+    /// `jwt` is the key of the configured secret. Without it the hub generates a secret and stores it in the database.
     pub fn new(tokens: AccessTokens, cors: Cors, routing: Routing, jwt: Option<JwtKey>, db: Arc<dyn Database>) -> Self {
-        let pages = ResponseBudget::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
-        Self { tokens, cors, routing, db, pages, jwt: Mutex::new(jwt) }
+        let page_budget = ResponseBudget::new(MAX_PAGES_BYTES, MAX_NAMESPACE_PAGES_BYTES);
+        Self { tokens, cors, routing, db, page_budget, jwt: Mutex::new(jwt) }
     }
 
-    /// Sorts a request. `fresh` makes a secret for the case that the hub has none for JWTs yet; none when it cannot.
-    pub async fn decide(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Action {
-        self.sort(head, now_ms, fresh).await.unwrap_or_else(|refusal| Action::Respond(refusal.into_response()))
+    /// Decides about a request. `generate_secret` is called when there is no secret for JWTs yet; it returns `None` without a
+    /// random source.
+    pub async fn route(
+        &self,
+        head: &RequestHead,
+        now_ms: u64,
+        generate_secret: impl FnOnce() -> Option<String>,
+    ) -> Action {
+        self.try_route(head, now_ms, generate_secret)
+            .await
+            .unwrap_or_else(|error| Action::Respond(error.into_response()))
     }
 
-    async fn sort(&self, head: &Head, now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Result<Action, Refusal> {
-        let under =
+    async fn try_route(
+        &self,
+        head: &RequestHead,
+        now_ms: u64,
+        generate_secret: impl FnOnce() -> Option<String>,
+    ) -> Result<Action, ErrorResponse> {
+        let is_under =
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let (api, cli) = (under("/api"), under("/cli"));
+        let (api, cli) = (is_under("/api"), is_under("/cli"));
         if head.method == "OPTIONS" && (api || cli) {
             return Ok(Action::Respond(StatusCode::NO_CONTENT.into_response()));
         }
         match head.path.as_str() {
-            "/health" => only(head, &["GET", "HEAD"], || Action::Respond(health())),
-            "/api/auth" => only(head, &["POST"], || Action::Authenticate),
-            "/socket.io" | "/socket.io/" => self.socket(head),
+            "/health" => require_method(head, &["GET", "HEAD"], || Action::Respond(health())),
+            "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
+            "/socket.io" | "/socket.io/" => self.route_cli_socket(head),
             "/api/events" => {
-                let bearer = self.web_client(head, now_ms, fresh).await?;
+                let bearer = self.verify_web_client(head, now_ms, generate_secret).await?;
                 self.check_origin(head)?;
-                let action = if head.upgrade { Action::WebSocket } else { Action::Sse };
-                only(head, &["GET"], || action(bearer))
+                let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
+                require_method(head, &["GET"], || action(bearer))
             }
             _ if api => {
-                let bearer = self.web_client(head, now_ms, fresh).await?;
-                self.history(head, Asker::Web, bearer.namespace).await
+                let bearer = self.verify_web_client(head, now_ms, generate_secret).await?;
+                self.route_session(head, Reader::Web, bearer.namespace).await
             }
             _ if cli => {
-                let namespace = bearer(head).and_then(|token| self.tokens.verify(token));
-                self.history(head, Asker::Cli, namespace.ok_or_else(Refusal::unauthorized)?).await
+                let namespace = bearer_token(head).and_then(|token| self.tokens.verify(token));
+                self.route_session(head, Reader::Cli, namespace.ok_or_else(ErrorResponse::unauthorized)?).await
             }
-            _ => Err(Refusal::no_route()),
+            _ => Err(ErrorResponse::no_route()),
         }
     }
 
-    /// Message history needs no live state, so it is answered here; everything else is the object's.
-    async fn history(&self, head: &Head, asker: Asker, namespace: Namespace) -> Result<Action, Refusal> {
-        let root = if asker == Asker::Web { "/api/sessions/" } else { "/cli/sessions/" };
+    /// Responds to a request for message history, which needs only the database. The object responds to all others.
+    async fn route_session(
+        &self,
+        head: &RequestHead,
+        reader: Reader,
+        namespace: Namespace,
+    ) -> Result<Action, ErrorResponse> {
+        let root = if reader == Reader::Web { "/api/sessions/" } else { "/cli/sessions/" };
         let id = head.path.strip_prefix(root).and_then(|rest| rest.strip_suffix("/messages"));
         match id.filter(|id| !id.is_empty() && !id.contains(['/', '%']) && head.method == "GET") {
             Some(id) => {
-                let page = messages(&*self.db, &self.pages, asker, (&namespace, id), &head.query).await?;
+                let page = read_messages(&*self.db, &self.page_budget, reader, (&namespace, id), &head.query).await?;
                 Ok(Action::Respond(JsonText::from(page).into_response()))
             }
             None => Ok(Action::Object(namespace)),
         }
     }
 
-    /// A web client, which shows an access token or a JWT.
-    async fn web_client(
+    /// Verifies the access token or JWT of a web client.
+    async fn verify_web_client(
         &self,
-        head: &Head,
+        head: &RequestHead,
         now_ms: u64,
-        fresh: impl FnOnce() -> Option<String>,
-    ) -> Result<Bearer, Refusal> {
-        let of_query;
-        let token = match bearer(head) {
+        generate_secret: impl FnOnce() -> Option<String>,
+    ) -> Result<Bearer, ErrorResponse> {
+        let query_token;
+        let token = match bearer_token(head) {
             Some(token) => token,
-            // A browser can't send headers with an event stream or a WebSocket.
+            // Browsers can't add headers to an event stream or a WebSocket.
             None if head.path == "/api/events" => {
-                of_query = Query::only(&head.query, "token").ok_or_else(Refusal::unauthorized)?;
-                &of_query
+                query_token = Query::find_unique(&head.query, "token").ok_or_else(ErrorResponse::unauthorized)?;
+                &query_token
             }
-            None => return Err(Refusal::unauthorized()),
+            None => return Err(ErrorResponse::unauthorized()),
         };
         if let Some(namespace) = self.tokens.verify(token) {
             return Ok(Bearer { namespace, expires_at: None });
         }
-        // Three parts: only then is it worth asking for the key.
+        // Avoids a database query for the key.
         if token.split('.').count() != 3 {
-            return Err(Refusal::unauthorized());
+            return Err(ErrorResponse::unauthorized());
         }
-        let jwt = self.jwt_key(fresh).await?.verify(token, seconds(now_ms)).ok_or_else(Refusal::unauthorized)?;
-        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(milliseconds(jwt.expires_at)) })
+        let jwt = self
+            .jwt_key(generate_secret)
+            .await?
+            .verify(token, to_seconds(now_ms))
+            .ok_or_else(ErrorResponse::unauthorized)?;
+        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) })
     }
 
-    async fn jwt_key(&self, fresh: impl FnOnce() -> Option<String>) -> Result<JwtKey, Refusal> {
-        if let Some(key) = self.jwt().clone() {
+    async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {
+        if let Some(key) = self.cached_jwt_key().clone() {
             return Ok(key);
         }
-        let fresh =
-            fresh().ok_or_else(|| Refusal::hub_unavailable("No secret could be made for tokens. Try again."))?;
-        let secret = secrets::get_or_insert(&*self.db, "JWT_SECRET", &fresh).await.map_err(Error::from)?;
-        Ok(self.jwt().insert(JwtKey::parse(&secret).map_err(Refusal::not_configured)?).clone())
+        let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
+        let generated = generate_secret().ok_or_else(unavailable)?;
+        let secret = secrets::get_or_insert(&*self.db, "JWT_SECRET", &generated).await.map_err(Error::from)?;
+        Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
     }
 
-    fn jwt(&self) -> std::sync::MutexGuard<'_, Option<JwtKey>> {
+    fn cached_jwt_key(&self) -> std::sync::MutexGuard<'_, Option<JwtKey>> {
         self.jwt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `POST /api/auth`: an access token for a JWT.
-    pub async fn authenticate(&self, body: &[u8], now_ms: u64, fresh: impl FnOnce() -> Option<String>) -> Response {
-        let answer = async {
-            let body: AuthBody = read_body(body)?;
-            let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| Refusal {
+    /// `POST /api/auth`: exchanges an access token for a JWT.
+    pub async fn authenticate(
+        &self,
+        body: &[u8],
+        now_ms: u64,
+        generate_secret: impl FnOnce() -> Option<String>,
+    ) -> Response {
+        let response: Result<JsonText, ErrorResponse> = async {
+            let body: AuthBody = parse_body(body)?;
+            let namespace = self.tokens.verify(&body.access_token).ok_or_else(|| ErrorResponse {
                 code: "invalid_access_token",
                 message: "The access token is not valid for this hub.".into(),
-                ..Refusal::unauthorized()
+                ..ErrorResponse::unauthorized()
             })?;
             let claims = WebClaims { uid: user_id(&namespace), ns: namespace };
-            let key = self.jwt_key(fresh).await?;
-            let now = seconds(now_ms);
-            let token = key.issue(&claims, now).map_err(|e| Refusal::hub_unavailable(e.to_string()))?;
+            let key = self.jwt_key(generate_secret).await?;
+            let now = to_seconds(now_ms);
+            let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
             let namespace = claims.ns.as_ref();
             let user = User { id: claims.uid, first_name: namespace };
-            let expires_at = milliseconds(now + LIFETIME_SECS);
-            let answer = Authenticated { token: &token, user, namespace, expires_at };
-            serde_json::to_string(&answer).map_err(|e| Refusal::hub_unavailable(e.to_string()))
-        };
-        answer.await.map(JsonText::of).into_response()
+            let expires_at = to_milliseconds(now + LIFETIME_SECS);
+            Ok(JsonText::serialize(&AuthResponse { token: &token, user, namespace, expires_at }))
+        }
+        .await;
+        response.into_response()
     }
 
-    /// A CLI's socket: which way it goes.
-    fn socket(&self, head: &Head) -> Result<Action, Refusal> {
+    fn route_cli_socket(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
         let query = Query::parse(&head.query)?;
-        let bad = |code, message| Refusal::new(StatusCode::BAD_REQUEST, code, message);
-        if query.text("transport") != Some("websocket") || !head.upgrade {
-            let message = "Only the WebSocket transport is served: connect with `transports: [\"websocket\"]`.";
-            return Err(bad("transport_unsupported", message));
+        let unsupported = |code, message| ErrorResponse::new(StatusCode::BAD_REQUEST, code, message);
+        if query.text("transport") != Some("websocket") || !head.is_upgrade {
+            let message = "Only the WebSocket transport is supported: connect with `transports: [\"websocket\"]`.";
+            return Err(unsupported("transport_unsupported", message));
         }
         if query.text("EIO") != Some("4") {
-            return Err(bad(
-                "protocol_unsupported",
-                "Only Engine.IO protocol 4 is served: use socket.io-client 3 or newer.",
-            ));
+            let message = "Only Engine.IO protocol 4 is supported: use socket.io-client 3 or newer.";
+            return Err(unsupported("protocol_unsupported", message));
         }
         self.check_origin(head)?;
-        let token = bearer(head).or_else(|| query.text("token"));
-        let known = token.and_then(|token| self.tokens.verify(token));
-        let of_host = || Namespace::parse(head.host.split(['.', ':']).next().unwrap_or_default());
-        let named = match &self.routing {
+        let token = bearer_token(head).or_else(|| query.text("token"));
+        let verified = token.and_then(|token| self.tokens.verify(token));
+        let from_host = || Namespace::parse(head.host.split(['.', ':']).next().unwrap_or_default());
+        let namespace = match &self.routing {
             Routing::Token => {
-                return Ok(match known {
-                    Some(namespace) => Action::Socket { namespace, authenticated: true },
-                    None => Action::Bridge,
+                return Ok(match verified {
+                    Some(namespace) => Action::CliSocket { namespace, authenticated: true },
+                    None => Action::BridgedCliSocket,
                 });
             }
-            Routing::Host => of_host().ok_or_else(Refusal::no_route)?,
+            Routing::Host => from_host().ok_or_else(ErrorResponse::no_route)?,
             Routing::Single(namespace) => namespace.clone(),
         };
-        // A token for another namespace counts for nothing here; CONNECT will tell.
-        let authenticated = known.is_some_and(|known| known == named);
-        Ok(Action::Socket { namespace: named, authenticated })
+        // A token for another namespace is ignored; CONNECT authenticates.
+        let authenticated = verified.is_some_and(|verified| verified == namespace);
+        Ok(Action::CliSocket { namespace, authenticated })
     }
 
-    /// A page of a foreign origin may not open a socket in its visitor's name.
-    fn check_origin(&self, head: &Head) -> Result<(), Refusal> {
-        let foreign = head.origin.as_ref().is_some_and(|origin| head.upgrade && !self.cors.allows(origin, &head.host));
-        if foreign {
-            let message = "This origin may not connect: add it to the variable CORS_ORIGINS.";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "origin_not_allowed", message));
+    /// Rejects a WebSocket from a page of a foreign origin (cross-site WebSocket hijacking): CORS does not apply to WebSockets.
+    fn check_origin(&self, head: &RequestHead) -> Result<(), ErrorResponse> {
+        let is_foreign = |origin: &String| !self.cors.allows(origin, &head.host);
+        if head.is_upgrade && head.origin.as_ref().is_some_and(is_foreign) {
+            let message =
+                "This origin is not allowed to connect. The operator can add it to the variable CORS_ORIGINS.";
+            return Err(ErrorResponse::new(StatusCode::FORBIDDEN, "origin_not_allowed", message));
         }
         Ok(())
     }
 }
 
-/// Host (with port), path and query of an absolute URL, as the runtime gives it.
+/// Splits an absolute URL into host with port, path, and query.
 pub fn split_url(url: &str) -> (&str, &str, &str) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split('#').next().unwrap_or(rest);
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    match place.find('/').and_then(|slash| place.split_at_checked(slash)) {
+    let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
+    match location.find('/').and_then(|slash| location.split_at_checked(slash)) {
         Some((host, path)) => (host, path, query),
-        None => (place, "/", query),
+        None => (location, "/", query),
     }
 }
 
-fn only(head: &Head, methods: &[&'static str], action: impl FnOnce() -> Action) -> Result<Action, Refusal> {
+fn require_method(
+    head: &RequestHead,
+    methods: &[&'static str],
+    action: impl FnOnce() -> Action,
+) -> Result<Action, ErrorResponse> {
     if methods.contains(&head.method.as_str()) {
         return Ok(action());
     }
-    let mut response = Refusal::wrong_method().into_response();
+    let mut response = ErrorResponse::method_not_allowed().into_response();
     if let Ok(allow) = HeaderValue::from_str(&methods.join(",")) {
         response.headers_mut().insert(header::ALLOW, allow);
     }
     Ok(Action::Respond(response))
 }
 
-fn bearer(head: &Head) -> Option<&str> {
+fn bearer_token(head: &RequestHead) -> Option<&str> {
     let (scheme, token) = head.authorization.as_deref()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
@@ -339,17 +361,17 @@ fn health() -> Response {
         .into_response()
 }
 
-/// A number for a namespace, the same on every machine and at every time.
+/// Derives a stable user id from a namespace.
 fn user_id(namespace: &Namespace) -> u32 {
     let digest: [u8; 32] = Sha256::digest(namespace.as_ref().as_bytes()).into();
     let [a, b, c, d, ..] = digest;
     u32::from_be_bytes([a, b, c, d]) >> 1
 }
 
-fn seconds(now_ms: u64) -> i64 {
+fn to_seconds(now_ms: u64) -> i64 {
     i64::try_from(now_ms / 1000).unwrap_or(i64::MAX)
 }
 
-fn milliseconds(seconds: i64) -> u64 {
+fn to_milliseconds(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
 }

@@ -1,4 +1,4 @@
-//! The one map from errors to HTTP: status, stable code, sentence.
+//! Error responses: the only mapping from errors to HTTP status codes.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -6,78 +6,66 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
 
-/// An answer that refuses: `{"error": <sentence>, "code": <stable snake_case word>}`, and `field` where one is at fault.
+/// An error response with the body `{"error", "code", "field"?}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The status of the answer.
+pub struct ErrorResponse {
     pub status: StatusCode,
-    /// The stable word for programs.
+    /// Stable, in snake_case.
     pub code: &'static str,
-    /// The sentence for a person.
+    /// A sentence for users.
     pub message: String,
-    /// The field or query parameter at fault.
+    /// The invalid field or query parameter.
     pub field: Option<String>,
-    /// The value of `Retry-After`, in seconds.
+    /// Seconds.
     pub retry_after: Option<u32>,
 }
 
-impl Refusal {
-    /// A refusal without a field.
+impl ErrorResponse {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), field: None, retry_after: None }
     }
 
-    /// No or no good token.
     pub fn unauthorized() -> Self {
         let message = "A valid token is required: `Authorization: Bearer <token>`.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
-    /// No such route.
     pub fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+        Self::new(StatusCode::NOT_FOUND, "not_found", "No route has this path.")
     }
 
-    /// A known route asked with another method.
-    pub fn wrong_method() -> Self {
-        Self::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
-            "This path does not take that method: see `Allow`.",
-        )
+    pub fn method_not_allowed() -> Self {
+        let message = "This path does not support the method. The header `Allow` lists the supported ones.";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
-    /// A body above its limit.
     pub fn body_too_large(limit: usize) -> Self {
         let message = format!("The request body is larger than {limit} bytes.");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
-    /// A body that came too slowly.
     pub fn body_stalled() -> Self {
-        let message = "The request body came too slowly: less than 64 KiB in 15 seconds.";
+        let message = "The request body was too slow: less than 64 KiB in 15 seconds.";
         Self::new(StatusCode::REQUEST_TIMEOUT, "body_stalled", message)
     }
 
-    /// Too many requests from one address.
     pub fn rate_limited(seconds: u32) -> Self {
         let message = format!("Too many attempts. Try again in {seconds} seconds.");
-        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
-        Self { retry_after: Some(seconds), ..refusal }
+        let response = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+        Self { retry_after: Some(seconds), ..response }
     }
 
-    /// The hub can't be reached.
     pub fn hub_unavailable(message: impl Into<String>) -> Self {
-        let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);
-        Self { retry_after: Some(1), ..refusal }
+        let response = Self::new(StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable", message);
+        Self { retry_after: Some(1), ..response }
     }
 
-    /// The hub is not configured as it has to be; the sentence names the variable or binding.
+    /// A setting of the deployment is missing or invalid; `message` names it.
     pub fn not_configured(message: impl Into<String>) -> Self {
         Self { code: "not_configured", ..Self::hub_unavailable(message) }
     }
 
-    /// The body as JSON text.
+    /// Serializes the body.
     pub fn body(&self) -> String {
         #[derive(Serialize)]
         struct Body<'a> {
@@ -91,7 +79,7 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for ErrorResponse {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         let (status, code) = match &error {
@@ -133,7 +121,7 @@ impl From<Error> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let mut response = (self.status, [(header::CONTENT_TYPE, "application/json")], self.body()).into_response();
         let headers = response.headers_mut();

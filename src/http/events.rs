@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::JsonBody;
 use super::query::Query;
 use crate::hub::Hub;
@@ -14,28 +14,27 @@ use crate::hub::error::Error;
 use crate::hub::peers::subscription::{Format, Subscription};
 use crate::wire::field_types::keyword;
 
-/// What a client that opens the event channel asked for.
+/// A valid request for the event stream.
 #[derive(Debug)]
-pub struct Asked {
-    /// What it wants to hear.
+pub struct EventsRequest {
     pub subscription: Subscription,
-    /// The id of the last event that it heard, as it shows it; `None` when it comes for the first time.
+    /// `None` for a stream that does not resume another one.
     pub last_event_id: Option<String>,
 }
 
-/// Reads and checks the query of `GET /api/events`: the session or machine must be the namespace's.
-/// `last_event_id` is the header of that name; the query parameter `lastEventId` counts before it.
-pub async fn subscription(
+/// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header of that name; the query parameter
+/// `lastEventId` overrides it.
+pub async fn parse_request(
     hub: &Arc<Hub>,
     query: &str,
     last_event_id: Option<String>,
     format: Format,
-) -> Result<Asked, Error> {
+) -> Result<EventsRequest, Error> {
     let query = Query::parse(query)?;
     let session = query.text("sessionId").map(str::to_owned);
     let machine = query.text("machineId").map(str::to_owned);
     if let Some(id) = &session {
-        // During a merge, too: what becomes of the session is an event.
+        // Also during a merge, whose result is an event.
         hub.load_session_in_merge(id).await?;
     }
     if let Some(id) = &machine {
@@ -43,7 +42,6 @@ pub async fn subscription(
     }
     let visible = match query.text("visibility") {
         Some("visible") => true,
-        // Whoever does not say so is not taken for a person who looks at a page.
         None | Some("hidden") => false,
         Some(_) => {
             return Err(Error::field("visibility", "Query parameter `visibility` must be `visible` or `hidden`."));
@@ -53,7 +51,7 @@ pub async fn subscription(
     let last_event_id = query.text("lastEventId").map(str::to_owned).or(last_event_id);
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription = Subscription { all, session, machine, visible, format, ..Subscription::default() };
-    Ok(Asked { subscription, last_event_id })
+    Ok(EventsRequest { subscription, last_event_id })
 }
 
 /// The body of `POST /api/visibility`.
@@ -62,12 +60,12 @@ pub async fn subscription(
 pub struct Visibility {
     subscription_id: String,
     #[serde(deserialize_with = "keyword")]
-    visibility: Seen,
+    visibility: VisibilityState,
 }
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Seen {
+enum VisibilityState {
     Visible,
     Hidden,
 }
@@ -76,7 +74,7 @@ enum Seen {
 pub async fn visibility(
     State(hub): State<Arc<Hub>>,
     JsonBody(body): JsonBody<Visibility>,
-) -> Result<JsonText, Refusal> {
-    hub.set_visibility(&body.subscription_id, body.visibility == Seen::Visible)?;
+) -> Result<JsonText, ErrorResponse> {
+    hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
     Ok(JsonText::ok())
 }

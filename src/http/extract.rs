@@ -1,5 +1,6 @@
-//! Extractors: the only ways for a handler to get a session, a machine, a body or a query. They run in the order of a
-//! handler's arguments, and with them the order of refusals: 503, 404, 403, then 400.
+//! Extractors: the only way for a handler to access a session, a machine, a body or a query.
+//!
+//! They run in the order of a handler's arguments, so that of several errors the response is the first of 503, 404, 403, 400.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use http::header;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -19,93 +20,91 @@ use crate::hub::workspace::files::Workspace;
 use crate::push::endpoint::Endpoint;
 use crate::wire::fields::read_object;
 
-/// The largest JSON body, in bytes: a text of 1 MiB that had every character escaped, and attachments besides.
-pub const MAX_BODY: usize = 8 * 1024 * 1024;
+/// The largest JSON body: a text of 1 MiB in which every character is escaped, and attachments.
+pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// The id of a session in the path: it exists, belongs to this namespace, and is in memory.
+/// The id of a session that exists, belongs to the namespace, and is loaded.
 pub struct OwnedSession(pub String);
 
-/// The same, with what calls about its working directory need.
+/// The working directory of such a session.
 pub struct OwnedWorkspace(pub Workspace);
 
-/// The id of a machine in the path: it exists, belongs to this namespace, and is in memory.
+/// The id of a machine that exists, belongs to the namespace, and is loaded.
 pub struct OwnedMachine(pub String);
 
-/// The query string.
 pub struct QueryString(pub Query);
 
-/// A JSON object as body, read into a type. An empty body counts as `{}` where `T` has no required field.
+/// The body, a JSON object. An empty body is parsed as `{}`.
 pub struct JsonBody<T>(pub T);
 
-/// The body of an upload, which stays outside; see [`keeps_body_outside`].
+/// The body of an upload, which stays on the JavaScript side; see [`is_upload`].
 #[derive(Clone)]
-pub struct OutsideBody(pub Arc<dyn UploadBody>);
+pub struct ExternalBody(pub Arc<dyn UploadBody>);
 
-/// Whether the body of a request must not come into the hub's memory: its handler finds it as [`OutsideBody`] among the
-/// request's extensions.
-pub fn keeps_body_outside(method: &str, path: &str) -> bool {
+/// Whether a request is an upload. Its body is not copied into wasm memory; its extensions contain an [`ExternalBody`].
+pub fn is_upload(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
 }
 
-/// The https origin under which the client knows the hub, unless it named none or one that is on this machine.
+/// The https origin of the hub in the client's request; `None` for a private host such as localhost.
 pub struct HubOrigin(pub Option<String>);
 
-/// The `id` in the path, whatever it stands for.
+/// The path parameter `id`.
 pub struct PathId(pub String);
 
 impl FromRequestParts<Arc<Hub>> for PathId {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         path_parameter(parts, "id").await.map(Self)
     }
 }
 
-/// The `requestId` in the path.
+/// The path parameter `requestId`.
 pub struct RequestId(pub String);
 
 impl FromRequestParts<Arc<Hub>> for RequestId {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         path_parameter(parts, "requestId").await.map(Self)
     }
 }
 
-async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, Refusal> {
+async fn path_parameter(parts: &mut Parts, name: &str) -> Result<String, ErrorResponse> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
     let params = params.map_err(|rejection| {
-        // Which one it is, axum tells in words only: "Invalid UTF-8 in `id`".
+        // axum names the parameter only in a text: "Invalid UTF-8 in `id`".
         let text = rejection.body_text();
         let name = text.split('`').nth(1).unwrap_or(name);
-        Refusal::from(Error::field(name, format!("The `{name}` in the path is not valid UTF-8.")))
+        ErrorResponse::from(Error::field(name, format!("Path parameter `{name}` is not valid UTF-8.")))
     })?;
     let value = params.iter().find(|(found, _)| *found == name).map(|(_, value)| value.to_owned());
-    value.ok_or_else(Refusal::no_route)
+    value.ok_or_else(ErrorResponse::no_route)
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedSession {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         owned_session(parts, hub).await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedWorkspace {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         owned_workspace(parts, hub).await
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for OwnedMachine {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         owned_machine(parts, hub).await
     }
 }
 
-// Boxed, so that their code is not copied into each handler.
+// Boxed, so that they are compiled once and not into each handler.
 
-fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, Refusal>> {
+fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, ErrorResponse>> {
     Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         hub.load_session_in_merge(&id).await?;
@@ -113,14 +112,17 @@ fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, R
     })
 }
 
-fn owned_workspace<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedWorkspace, Refusal>> {
+fn owned_workspace<'a>(
+    parts: &'a mut Parts,
+    hub: &'a Arc<Hub>,
+) -> BoxFuture<'a, Result<OwnedWorkspace, ErrorResponse>> {
     Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         Ok(OwnedWorkspace(hub.workspace(&id).await?))
     })
 }
 
-fn owned_machine<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedMachine, Refusal>> {
+fn owned_machine<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedMachine, ErrorResponse>> {
     Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
         hub.load_machine(&id).await?;
@@ -128,17 +130,17 @@ fn owned_machine<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, R
     })
 }
 
-impl FromRequestParts<Arc<Hub>> for OutsideBody {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+impl FromRequestParts<Arc<Hub>> for ExternalBody {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         let body = parts.extensions.get::<Self>().cloned();
-        body.ok_or_else(|| Error::InvalidBody("There is none.".into()).into())
+        body.ok_or_else(|| Error::InvalidBody("It is missing.".into()).into())
     }
 }
 
 impl FromRequestParts<Arc<Hub>> for HubOrigin {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let origin = host.and_then(|host| Endpoint::parse(&format!("https://{host}"), false).ok());
         Ok(Self(origin.map(|origin| origin.origin())))
@@ -146,29 +148,29 @@ impl FromRequestParts<Arc<Hub>> for HubOrigin {
 }
 
 impl FromRequestParts<Arc<Hub>> for QueryString {
-    type Rejection = Refusal;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, Refusal> {
+    type Rejection = ErrorResponse;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
         Ok(Self(Query::parse(parts.uri.query().unwrap_or_default())?))
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<Arc<Hub>> for JsonBody<T> {
-    type Rejection = Refusal;
-    async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, Refusal> {
-        Ok(Self(read_body(&body_bytes(request).await?)?))
+    type Rejection = ErrorResponse;
+    async fn from_request(request: Request, _: &Arc<Hub>) -> Result<Self, ErrorResponse> {
+        Ok(Self(parse_body(&body_bytes(request).await?)?))
     }
 }
 
-/// The body of a request. Not generic, as [`JsonBody`] is compiled once per type.
-fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, Refusal>> {
+/// Not generic, because [`JsonBody`] is compiled for each type.
+fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, ErrorResponse>> {
     Box::pin(async move {
-        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY).await;
-        bytes.map_err(|_| Refusal::body_too_large(MAX_BODY))
+        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await;
+        bytes.map_err(|_| ErrorResponse::body_too_large(MAX_BODY_BYTES))
     })
 }
 
-/// Reads a body; what is wrong with it as a whole is told apart from what is wrong with one field.
-pub fn read_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+/// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::Invalid`] with the field.
+pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
     let text = if text.trim().is_empty() { "{}" } else { text };
     read_object(text).map_err(Error::from_body)

@@ -1,11 +1,11 @@
-//! Message history for web clients and CLIs, from the database alone: the worker answers it without the object.
+//! Message history for web clients and CLIs, read from the database alone: the worker responds without the object.
 
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::PathId;
 use super::query::Query;
 use crate::hub::Hub;
@@ -16,105 +16,98 @@ use crate::store::history::{Page, PageRange, read_page};
 use crate::store::response_budget::{ResponseBudget, ResponseText};
 use crate::store::{Database, Found};
 
-/// Who asks: the two answer shapes.
+/// The two clients of the history, which differ in the default page and in the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker {
-    /// A web client: the newest page unless it asks for another; `{messages, hasMore, page}`.
+pub enum Reader {
+    /// The default is the newest page; `{messages, hasMore, page}`.
     Web,
-    /// A CLI: the oldest page unless it asks for another; `{messages, hasMore}`.
+    /// The default is the oldest page; `{messages, hasMore}`.
     Cli,
 }
 
-/// A page of a session's messages as JSON text.
-pub async fn messages(
+/// Reads a page of a session's messages.
+pub async fn read_messages(
     db: &dyn Database,
     budget: &Arc<ResponseBudget>,
-    asker: Asker,
+    reader: Reader,
     (namespace, session): (&Namespace, &str),
     query: &str,
 ) -> Result<ResponseText, Error> {
-    let asked = Query::parse(query).and_then(|query| Asked::read(asker, &query));
-    // Ids are checked before the query is: 404 and 403 come before 400.
-    let (range, limit) = asked.as_ref().map_or((PageRange::Before(None), 1), |asked| (asked.range, asked.limit));
+    let request = Query::parse(query).and_then(|query| PageRequest::parse(reader, &query));
+    // The query is checked after the session: 404 and 403 take precedence over 400.
+    let (range, limit) =
+        request.as_ref().map_or((PageRange::Before(None), 1), |request| (request.range, request.limit));
     match read_page(db, budget, (namespace, session), range, limit).await? {
-        Found::Owned(page) => asked.map(|asked| asked.shape(asker, page)),
+        Found::Owned(page) => request.map(|request| request.response(reader, page)),
         Found::Foreign => Err(Error::Foreign(Kind::Session)),
         Found::Missing => Err(Error::Missing(Kind::Session)),
     }
 }
 
-struct Asked {
+struct PageRequest {
     range: PageRange,
     limit: u64,
 }
 
-impl Asked {
-    fn read(asker: Asker, query: &Query) -> Result<Self, Error> {
-        let default = if asker == Asker::Web { 50 } else { 200 };
+impl PageRequest {
+    fn parse(reader: Reader, query: &Query) -> Result<Self, Error> {
+        let default = if reader == Reader::Web { 50 } else { 200 };
         let limit = query.number("limit", 1..=200)?.unwrap_or(default);
         let before = query.number("beforeSeq", 0..=MAX_SAFE_INTEGER)?;
         let after = query.number("afterSeq", 0..=MAX_SAFE_INTEGER)?;
-        let range = match (asker, before, after) {
+        let range = match (reader, before, after) {
             (_, Some(_), Some(_)) => {
-                return Err(Error::field(
-                    "afterSeq",
-                    "Query parameters `afterSeq` and `beforeSeq` exclude each other.",
-                ));
+                let message = "Query parameters `afterSeq` and `beforeSeq` can't be combined.";
+                return Err(Error::field("afterSeq", message));
             }
             (_, None, Some(after)) => PageRange::After(after),
-            (Asker::Cli, None, None) => PageRange::After(0),
+            (Reader::Cli, None, None) => PageRange::After(0),
             (_, before, None) => PageRange::Before(before),
         };
         Ok(Self { range, limit })
     }
 
-    /// The answer around the messages, which stay where they are: there may be 30 MB of them.
-    fn shape(&self, asker: Asker, page: Page) -> ResponseText {
-        let rest = self.rest(asker, &page);
+    /// Builds the response in the text of the messages, which may have 30 MB.
+    fn response(&self, reader: Reader, page: Page) -> ResponseText {
+        let suffix = self.suffix(reader, &page);
         let Page { messages: mut text, reservation, .. } = page;
         text.insert_str(0, r#"{"messages":["#);
-        text.push_str(&rest);
+        text.push_str(&suffix);
         ResponseText { text, reservation }
     }
 
-    /// What follows the messages.
-    fn rest(&self, asker: Asker, page: &Page) -> String {
+    fn suffix(&self, reader: Reader, page: &Page) -> String {
         let has_more = page.has_more;
-        if asker == Asker::Cli {
+        if reader == Reader::Cli {
             return format!(r#"],"hasMore":{has_more}}}"#);
         }
         let number = |n: Option<u64>| n.map_or("null".to_owned(), |n| n.to_string());
-        let limit = self.limit;
-        let edges = match self.range {
-            PageRange::Before(before) => {
-                let next = if has_more { page.last_seq } else { None };
-                format!(r#""beforeSeq":{},"nextBeforeSeq":{}"#, number(before), number(next))
-            }
-            PageRange::After(after) => {
-                let next = if has_more { page.last_seq } else { None };
-                format!(r#""afterSeq":{after},"nextAfterSeq":{}"#, number(next))
-            }
+        let next = number(page.last_seq.filter(|_| has_more));
+        let cursors = match self.range {
+            PageRange::Before(before) => format!(r#""beforeSeq":{},"nextBeforeSeq":{next}"#, number(before)),
+            PageRange::After(after) => format!(r#""afterSeq":{after},"nextAfterSeq":{next}"#),
         };
-        format!(r#"],"hasMore":{has_more},"page":{{"limit":{limit},{edges},"hasMore":{has_more}}}}}"#)
+        let limit = self.limit;
+        format!(r#"],"hasMore":{has_more},"page":{{"limit":{limit},{cursors},"hasMore":{has_more}}}}}"#)
     }
 }
 
 /// `GET /api/sessions/:id/messages`.
-pub async fn web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, Refusal> {
-    respond(Asker::Web, hub, id, query).await
+pub async fn web(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
+    respond(Reader::Web, hub, id, query).await
 }
 
 /// `GET /cli/sessions/:id/messages`.
-pub async fn cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, Refusal> {
-    respond(Asker::Cli, hub, id, query).await
+pub async fn cli(hub: State<Arc<Hub>>, id: PathId, query: RawQuery) -> Result<JsonText, ErrorResponse> {
+    respond(Reader::Cli, hub, id, query).await
 }
 
 async fn respond(
-    asker: Asker,
+    reader: Reader,
     State(hub): State<Arc<Hub>>,
     PathId(id): PathId,
     RawQuery(query): RawQuery,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let query = query.unwrap_or_default();
-    Ok(messages(hub.database(), hub.response_budget(), asker, (&hub.config.namespace, &id), &query).await?.into())
+    Ok(read_messages(hub.database(), hub.response_budget(), reader, (&hub.config.namespace, &id), &query).await?.into())
 }

@@ -1,4 +1,4 @@
-//! `POST /api/sessions/:id/` abort, switch, resume, archive, permission-mode, model.
+//! `POST /api/sessions/:id/{abort,switch,resume,archive,permission-mode,model}`.
 
 use std::sync::Arc;
 
@@ -6,13 +6,12 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
-use crate::hub::error::Error;
 use crate::hub::sessions::modes::Setting;
 
-type Answer = Result<JsonText, Refusal>;
+type Response = Result<JsonText, ErrorResponse>;
 
 /// The body of `POST /api/sessions/:id/abort` and of `…/archive`.
 #[derive(Deserialize)]
@@ -37,27 +36,26 @@ pub async fn abort(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Reason>,
-) -> Answer {
+) -> Response {
     hub.abort(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
 
 /// `POST /api/sessions/:id/switch`.
-pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Answer {
+pub async fn switch(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
     hub.switch_to_remote(&id).await?;
     Ok(JsonText::ok())
 }
 
 /// `POST /api/sessions/:id/resume`.
-pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Answer {
+pub async fn resume(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Resumed {
         success: bool,
         session_id: String,
     }
-    let resumed = Resumed { success: true, session_id: hub.resume(&id).await? };
-    Ok(JsonText::of(serde_json::to_string(&resumed).map_err(|e| Error::Unavailable(e.to_string()))?))
+    Ok(JsonText::serialize(&Resumed { success: true, session_id: hub.resume(&id).await? }))
 }
 
 /// `POST /api/sessions/:id/archive`.
@@ -65,7 +63,7 @@ pub async fn archive(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Reason>,
-) -> Answer {
+) -> Response {
     hub.archive(&id, body.reason.as_deref()).await?;
     Ok(JsonText::ok())
 }
@@ -75,7 +73,7 @@ pub async fn permission_mode(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<PermissionMode>,
-) -> Answer {
+) -> Response {
     hub.set_mode(&id, Setting::PermissionMode(body.mode)).await?;
     Ok(JsonText::ok())
 }
@@ -85,7 +83,7 @@ pub async fn model(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Model>,
-) -> Answer {
+) -> Response {
     hub.set_mode(&id, Setting::Model(body.model)).await?;
     Ok(JsonText::ok())
 }

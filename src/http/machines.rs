@@ -1,4 +1,4 @@
-//! `/api/machines`: those that are online, and what can be asked of them.
+//! `/api/machines`: the online machines, spawning sessions on them, and checking paths.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedMachine};
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::machines::spawn::SpawnParams;
 use crate::wire::field_types::{List, optional_keyword, optional_scalar};
 
-/// How many paths one check may name (PROTOCOL.md "Machines").
+/// PROTOCOL.md "Machines".
 const MAX_PATHS: usize = 1000;
 
 /// `GET /api/machines`.
-pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
+pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
     let machines = hub.online_machines().await?;
-    Ok(JsonText::wrapped("machines", &machines)?)
+    Ok(JsonText::wrap("machines", &machines))
 }
 
 /// `GET /api/machines/:id`.
-pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, Refusal> {
-    Ok(JsonText::around("machine", hub.machine_text(&id).await?))
+pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
+    Ok(JsonText::wrap_text("machine", hub.machine_text(&id).await?))
 }
 
 /// The body of `POST /api/machines/:id/spawn`.
@@ -53,12 +53,12 @@ pub async fn spawn(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,
     JsonBody(body): JsonBody<Spawn>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     if body.directory.trim().is_empty() {
         return Err(Error::field("directory", "Field `directory` must not be empty.").into());
     }
-    let named = body.worktree_name.as_ref().is_some_and(|name| !name.trim().is_empty());
-    if body.session_type == Some(SessionType::Worktree) && !named {
+    let has_name = body.worktree_name.as_ref().is_some_and(|name| !name.trim().is_empty());
+    if body.session_type == Some(SessionType::Worktree) && !has_name {
         let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
         return Err(Error::field("worktreeName", message).into());
     }
@@ -73,9 +73,7 @@ pub async fn spawn(
         session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),
         worktree_name: body.worktree_name,
     };
-    let spawned = hub.spawn(&id, &params).await?;
-    let text = serde_json::to_string(&spawned).map_err(|e| Error::Unavailable(e.to_string()))?;
-    Ok(JsonText::of(text))
+    Ok(JsonText::serialize(&hub.spawn(&id, &params).await?))
 }
 
 /// The body of `POST /api/machines/:id/paths/exists`.
@@ -89,10 +87,10 @@ pub async fn paths_exist(
     State(hub): State<Arc<Hub>>,
     OwnedMachine(id): OwnedMachine,
     JsonBody(body): JsonBody<Paths>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let List(paths) = body.paths;
     if !(1..=MAX_PATHS).contains(&paths.len()) {
-        return Err(Error::field("paths", format!("Field `paths` must name 1 to {MAX_PATHS} paths.")).into());
+        return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());
     }
     Ok(JsonText::of(hub.paths_exist(&id, &paths).await?))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession};
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -14,8 +14,8 @@ use crate::hub::sessions::messages::Draft;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::wire::field_types::{List, Object, scalar};
 
-/// The longest text, in bytes (PROTOCOL.md "Limits").
-const MAX_TEXT: usize = 1024 * 1024;
+/// PROTOCOL.md "Limits".
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
 /// The body of `POST /api/sessions/:id/messages`.
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ pub struct Send {
     attachments: Option<List<Object<Attachment>>>,
 }
 
-/// A file that was uploaded before. All five fields are needed.
+/// A file that was uploaded before.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Attachment {
@@ -38,7 +38,7 @@ struct Attachment {
     path: String,
 }
 
-/// What the agent finds in its history.
+/// The message content for the agent.
 #[derive(Serialize)]
 struct UserRecord {
     role: &'static str,
@@ -61,7 +61,7 @@ struct Meta {
 }
 
 #[derive(Serialize)]
-struct Sent {
+struct SendResult {
     ok: bool,
     message: SentMessage,
 }
@@ -75,12 +75,12 @@ struct SentMessage {
     created_at: u64,
 }
 
-/// Sends a message to the agent. A `localId` seen before in this session answers the first one's message.
+/// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
 pub async fn send(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Send>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let text = body.text.unwrap_or_default();
     let attachments: Vec<Attachment> =
         body.attachments.into_iter().flat_map(|List(files)| files).map(|Object(file)| file).collect();
@@ -90,10 +90,10 @@ pub async fn send(
     }
     let attachments = Some(attachments).filter(|list| !list.is_empty());
     if text.is_empty() && attachments.is_none() {
-        return Err(Error::field("text", "Field `text` is required when no `attachments` are sent.").into());
+        return Err(Error::field("text", "Field `text` is required unless `attachments` are sent.").into());
     }
-    if text.len() > MAX_TEXT {
-        return Err(Error::field("text", format!("Field `text` must have at most {MAX_TEXT} bytes.")).into());
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Error::field("text", format!("Field `text` must have at most {MAX_TEXT_BYTES} bytes.")).into());
     }
     let record = UserRecord {
         role: "user",
@@ -104,5 +104,5 @@ pub async fn send(
     let message = hub.send_message(draft).await?;
     let message =
         SentMessage { id: message.id, seq: message.seq, local_id: body.local_id, created_at: message.created_at };
-    Ok(JsonText::of(Json::of(&Sent { ok: true, message }).text().to_owned()))
+    Ok(JsonText::serialize(&SendResult { ok: true, message }))
 }

@@ -1,7 +1,9 @@
-//! HTTP: the routes, the guards in front of them, and the only map from errors to statuses.
+//! The HTTP interface, and the only module with status codes.
 //!
-//! [`edge`] is what the stateless worker does: who asks, which namespace, what can be answered without the object.
-//! [`router`] is what the namespace's object answers; every request that reaches it has been authenticated.
+//! [`edge`] runs in the stateless worker: it authenticates a request, and either responds or selects the object of the
+//! namespace. [`router`] runs in the object; every request that reaches it is authenticated. Extractors ([`extract`]) enforce
+//! that a session or machine belongs to the namespace.
+//! Source: docs/openapi.yaml, PROTOCOL.md "HTTP".
 
 pub mod cli;
 pub mod cors;
@@ -31,11 +33,11 @@ use http::{HeaderValue, header};
 use tower_service::Service;
 
 use crate::hub::Hub;
-use crate::hub::error::Error;
+use crate::model::json::Json;
 use crate::store::response_budget::{Reservation, ResponseText};
-use error::Refusal;
+use error::ErrorResponse;
 
-/// The route table. `GET .../messages` stands here for the sake of the whole; the worker answers it before.
+/// Returns the routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
 pub fn router(hub: Arc<Hub>) -> Router {
     Router::new()
         .route("/api/sessions", get(sessions::list))
@@ -72,34 +74,34 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .route("/cli/sessions/{id}/messages", get(history::cli))
         .route("/cli/machines", post(cli::put_machine))
         .route("/cli/machines/{id}", get(cli::machine))
-        .method_not_allowed_fallback(|| async { Refusal::wrong_method() })
-        .fallback(|| async { Refusal::no_route() })
+        .method_not_allowed_fallback(|| async { ErrorResponse::method_not_allowed() })
+        .fallback(|| async { ErrorResponse::no_route() })
         .with_state(hub)
 }
 
-/// The largest answer that leaves whole, in bytes: at once it is in the runtime's memory and not in the hub's. A larger one
-/// leaves part by part, as its client takes it, and needs a reservation until then.
-pub const LARGE_ANSWER: usize = 8 * 1024 * 1024;
+/// The largest response that is copied to the JavaScript side at once. A larger one is streamed, and stays in the memory of
+/// the hub until the client has received it: it needs a reservation.
+pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
 
-/// Answers a request, as headers and a whole body.
-pub async fn answer(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
+/// Handles a request and buffers the response.
+pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
     let response = match router.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
     let has_reservation = response.extensions().get::<Arc<Reservation>>().is_some();
-    let answer = finish(response).await;
-    if has_reservation || answer.body().len() <= LARGE_ANSWER {
-        return answer;
+    let response = finalize(response).await;
+    if has_reservation || response.body().len() <= MAX_UNRESERVED_BYTES {
+        return response;
     }
-    match hub.reserve_response(answer.body().len()) {
-        Ok(reservation) => answer.map(|body| Reserved::wrap(body, reservation)),
-        Err(error) => finish(Refusal::from(error).into_response()).await,
+    match hub.reserve_response(response.body().len()) {
+        Ok(reservation) => response.map(|body| Reserved::wrap(body, reservation)),
+        Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
     }
 }
 
-/// Every answer of the hub: nothing of it may be stored by anybody on the way, or be taken for what it does not say it is.
-pub async fn finish(response: Response) -> http::Response<Bytes> {
+/// Adds the headers of all responses, which forbid caching and content sniffing, and buffers the body.
+pub async fn finalize(response: Response) -> http::Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -129,7 +131,7 @@ impl<S> AsRef<[u8]> for Reserved<S> {
     }
 }
 
-/// A JSON text as the body of a 200, with the reservation of a large one.
+/// A 200 response with a JSON body, and the reservation of a large body.
 pub struct JsonText(ResponseText);
 
 impl From<ResponseText> for JsonText {
@@ -150,19 +152,23 @@ impl IntoResponse for JsonText {
 }
 
 impl JsonText {
-    /// A text that is not large.
+    /// A JSON text that needs no reservation.
     pub fn of(text: impl Into<String>) -> Self {
         Self(ResponseText { text: text.into(), reservation: None })
     }
 
-    /// `{"<name>": <the value>}`.
-    pub fn wrapped<T: serde::Serialize>(name: &str, value: &T) -> Result<Self, Error> {
-        let text = serde_json::to_string(value).map_err(|e| Error::Unavailable(e.to_string()))?;
-        Ok(Self::of(format!(r#"{{"{name}":{text}}}"#)))
+    /// Serializes a value.
+    pub fn serialize<T: serde::Serialize>(value: &T) -> Self {
+        Self::of(Json::of(value).text())
     }
 
-    /// `{"<name>": <the value>}` around a JSON text, which stays where it is: it may have 60 MB.
-    pub fn around(name: &str, mut response: ResponseText) -> Self {
+    /// `{"<name>": <value>}`.
+    pub fn wrap<T: serde::Serialize>(name: &str, value: &T) -> Self {
+        Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
+    }
+
+    /// `{"<name>": <text>}`. The text is moved in place instead of copied: it may have 60 MB.
+    pub fn wrap_text(name: &str, mut response: ResponseText) -> Self {
         response.text.insert_str(0, &format!(r#"{{"{name}":"#));
         response.text.push('}');
         Self(response)

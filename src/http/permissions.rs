@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession, RequestId};
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -35,18 +35,18 @@ pub struct Deny {
     reason: Option<String>,
 }
 
-/// Approves a request; with the decision `denied` or `abort` it is a denial.
+/// Answers a permission request; the decision `denied` or `abort` denies it.
 pub async fn approve(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<Approve>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     if let Some(answers) = &body.answers {
         check_answers(answers)?;
     }
     let answer = match body.decision {
-        // A denial grants nothing.
+        // Ignores the mode and tools that an approval would grant.
         Some(Decision::Denied | Decision::Abort) => {
             PermissionAnswer { decision: body.decision, ..PermissionAnswer::default() }
         }
@@ -63,13 +63,13 @@ pub async fn approve(
     Ok(JsonText::ok())
 }
 
-/// Denies a request.
+/// Denies a permission request.
 pub async fn deny(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     RequestId(request): RequestId,
     JsonBody(body): JsonBody<Deny>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
         return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
     }
@@ -79,7 +79,7 @@ pub async fn deny(
     Ok(JsonText::ok())
 }
 
-/// A map of texts to lists of texts, or to objects with such a list under `answers`.
+/// Validates `answers`: a map from question to array of strings, or to an object `{answers: array of strings}`.
 fn check_answers(answers: &Json) -> Result<(), Error> {
     #[derive(Deserialize)]
     struct Nested {
@@ -87,12 +87,13 @@ fn check_answers(answers: &Json) -> Result<(), Error> {
         _answers: List<String>,
     }
     let members = JsonObject::parse(answers.text());
-    let list = |text: &str| serde_json::from_str::<List<String>>(text).is_ok();
-    let nested = |text: &str| text.starts_with('{') && serde_json::from_str::<Nested>(text).is_ok();
-    let all = |fits: &dyn Fn(&str) -> bool| members.as_ref().is_some_and(|m| m.members().all(|(_, v)| fits(v.get())));
-    if all(&list) || all(&nested) {
+    let is_array = |text: &str| serde_json::from_str::<List<String>>(text).is_ok();
+    let is_nested = |text: &str| text.starts_with('{') && serde_json::from_str::<Nested>(text).is_ok();
+    let all =
+        |is_valid: &dyn Fn(&str) -> bool| members.as_ref().is_some_and(|m| m.members().all(|(_, v)| is_valid(v.get())));
+    if all(&is_array) || all(&is_nested) {
         return Ok(());
     }
-    let message = "Field `answers` must map each question to a list of texts, or to an object {answers: [texts]}.";
+    let message = "Field `answers` must map each question to an array of strings, or to an object with such an array in `answers`.";
     Err(Error::field("answers", message))
 }

@@ -1,4 +1,4 @@
-//! `/api/push`: the hub's public key, who wants pushes, and what became of the latest.
+//! `/api/push`: the hub's public key, subscriptions, and the delivery log.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{HubOrigin, JsonBody};
 use crate::hub::Hub;
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;
 
 /// `GET /api/push/vapid-public-key`.
-pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, Refusal> {
-    Ok(JsonText::wrapped("publicKey", &hub.vapid_public_key().await?)?)
+pub async fn public_key(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse> {
+    Ok(JsonText::wrap("publicKey", &hub.vapid_public_key().await?))
 }
 
-/// The body of `POST /api/push/subscribe`, a subscription as a browser writes it.
+/// The body of `POST /api/push/subscribe`: a `PushSubscription` of a browser.
 #[derive(Deserialize)]
 pub struct Subscribe {
     endpoint: String,
@@ -35,7 +35,7 @@ pub async fn subscribe(
     State(hub): State<Arc<Hub>>,
     HubOrigin(origin): HubOrigin,
     JsonBody(Subscribe { endpoint, keys }): JsonBody<Subscribe>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let Object(Keys { p256dh, auth }) = keys;
     hub.subscribe_to_push(PushSubscription { endpoint, p256dh, auth, hub: origin }).await?;
     Ok(JsonText::ok())
@@ -51,7 +51,7 @@ pub struct Unsubscribe {
 pub async fn unsubscribe(
     State(hub): State<Arc<Hub>>,
     JsonBody(Unsubscribe { endpoint }): JsonBody<Unsubscribe>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     hub.unsubscribe_from_push(endpoint).await?;
     Ok(JsonText::ok())
 }

@@ -1,4 +1,4 @@
-//! `/api/sessions`: list, show, rename, delete.
+//! `/api/sessions`: list, get, rename, delete.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession, QueryString};
 use crate::hub::Hub;
 use crate::hub::error::Error;
@@ -15,7 +15,7 @@ use crate::hub::state::cache::Archived;
 use crate::wire::field_types::optional_scalar;
 
 /// `GET /api/sessions?archived=include|only`.
-pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, Refusal> {
+pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) -> Result<JsonText, ErrorResponse> {
     let archived = match query.text("archived") {
         None => Archived::Exclude,
         Some("include") => Archived::Include,
@@ -29,8 +29,8 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
 }
 
 /// `GET /api/sessions/:id`.
-pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
-    Ok(JsonText::around("session", hub.session_text(&id).await?))
+pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
+    Ok(JsonText::wrap_text("session", hub.session_text(&id).await?))
 }
 
 /// The body of `PATCH /api/sessions/:id`.
@@ -47,7 +47,7 @@ pub async fn rename(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
     JsonBody(body): JsonBody<Rename>,
-) -> Result<JsonText, Refusal> {
+) -> Result<JsonText, ErrorResponse> {
     let name = body.name.trim();
     if !(1..=MAX_NAME_CHARS).contains(&name.chars().count()) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
@@ -57,7 +57,7 @@ pub async fn rename(
 }
 
 /// `DELETE /api/sessions/:id`.
-pub async fn delete(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, Refusal> {
+pub async fn delete(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
     hub.delete_session(&id).await?;
     Ok(JsonText::ok())
 }

@@ -6,31 +6,31 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::JsonText;
-use super::error::Refusal;
-use super::extract::{JsonBody, OutsideBody, OwnedSession};
+use super::error::ErrorResponse;
+use super::extract::{ExternalBody, JsonBody, OwnedSession};
 use crate::hub::Hub;
 
-/// The file to delete.
+/// The body of `POST /api/sessions/:id/upload/delete`.
 #[derive(Deserialize)]
-pub struct Uploaded {
-    /// Its path as the upload answered it.
+pub struct DeleteUpload {
+    /// The path that the upload returned.
     path: String,
 }
 
-/// `POST /api/sessions/:id/upload`: the CLI's answer as it is.
+/// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
 pub async fn upload(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    OutsideBody(body): OutsideBody,
-) -> Result<JsonText, Refusal> {
+    ExternalBody(body): ExternalBody,
+) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::of(hub.upload(&id, &*body).await?))
 }
 
-/// `POST /api/sessions/:id/upload/delete`: the CLI's answer as it is.
+/// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
 pub async fn delete(
     State(hub): State<Arc<Hub>>,
     OwnedSession(id): OwnedSession,
-    JsonBody(body): JsonBody<Uploaded>,
-) -> Result<JsonText, Refusal> {
+    JsonBody(body): JsonBody<DeleteUpload>,
+) -> Result<JsonText, ErrorResponse> {
     Ok(JsonText::of(hub.delete_upload(&id, &body.path).await?))
 }

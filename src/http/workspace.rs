@@ -1,21 +1,21 @@
-//! Git, files and commands of a session: checked, passed on to its CLI, and answered as the CLI answered.
+//! Git, files and commands of a session: validates the request, calls the CLI, and returns its response unchanged.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 
 use super::JsonText;
-use super::error::Refusal;
+use super::error::ErrorResponse;
 use super::extract::{OwnedWorkspace, QueryString};
 use super::query::Query;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::workspace::files::check_path;
 
-type Answer = Result<JsonText, Refusal>;
+type Response = Result<JsonText, ErrorResponse>;
 
 /// `GET /api/sessions/:id/git-status`.
-pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+pub async fn git_status(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.git_status(&w).await))
 }
 
@@ -24,7 +24,7 @@ pub async fn git_diff_numstat(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
-) -> Answer {
+) -> Response {
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(hub.git_diff_numstat(&w, staged).await))
 }
@@ -34,7 +34,7 @@ pub async fn git_diff_file(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
-) -> Answer {
+) -> Response {
     let path = file_path(&query)?;
     let staged = query.flag("staged")?.unwrap_or(false);
     Ok(JsonText::of(hub.git_diff_file(&w, path, staged).await))
@@ -45,7 +45,7 @@ pub async fn file(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
-) -> Answer {
+) -> Response {
     let path = file_path(&query)?;
     Ok(JsonText::of(hub.read_file(&w, path).await))
 }
@@ -55,7 +55,7 @@ pub async fn files(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
-) -> Answer {
+) -> Response {
     let limit = query.number("limit", 1..=500)?.unwrap_or(200);
     let pattern = query.text("query").unwrap_or_default();
     if pattern.contains('\0') {
@@ -69,23 +69,23 @@ pub async fn directory(
     State(hub): State<Arc<Hub>>,
     OwnedWorkspace(w): OwnedWorkspace,
     QueryString(query): QueryString,
-) -> Answer {
+) -> Response {
     let path = query.text("path").unwrap_or_default();
     check_path("path", path)?;
     Ok(JsonText::of(hub.list_directory(&w, path).await))
 }
 
 /// `GET /api/sessions/:id/slash-commands`.
-pub async fn slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+pub async fn slash_commands(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.slash_commands(&w).await))
 }
 
 /// `GET /api/sessions/:id/skills`.
-pub async fn skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Answer {
+pub async fn skills(State(hub): State<Arc<Hub>>, OwnedWorkspace(w): OwnedWorkspace) -> Response {
     Ok(JsonText::of(hub.skills(&w).await))
 }
 
-/// The `path` of a file: required, not empty, inside the directory.
+/// Parses `path`: required, not empty, inside the working directory.
 fn file_path(query: &Query) -> Result<&str, Error> {
     let path = query.text("path").filter(|path| !path.is_empty());
     let path = path.ok_or(Error::InvalidPath { field: "path", reason: "it is missing" })?;

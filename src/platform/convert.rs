@@ -11,10 +11,10 @@ use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Headers, Request, Response, ResponseInit};
 
 use super::glue::{self, JSON_HEADERS};
-use crate::http::LARGE_ANSWER;
-use crate::http::edge::{Head, split_url};
-use crate::http::error::Refusal;
-use crate::http::extract::MAX_BODY;
+use crate::http::MAX_UNRESERVED_BYTES;
+use crate::http::edge::{RequestHead, split_url};
+use crate::http::error::ErrorResponse;
+use crate::http::extract::MAX_BODY_BYTES;
 use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -26,21 +26,21 @@ pub fn promise(work: impl Future<Output = Result<JsValue>> + 'static) -> Promise
 }
 
 /// A request without its body, as the edge sorts it.
-pub fn head(request: &Request) -> Head {
+pub fn head(request: &Request) -> RequestHead {
     let text = glue::head(request, "authorization origin upgrade");
     let mut lines = text.split('\n');
     let mut next = || lines.next().unwrap_or_default();
     let method = next().to_owned();
     let (host, path, query) = split_url(next());
     let given = |line: &str| (!line.is_empty()).then(|| line.to_owned());
-    Head {
+    RequestHead {
         method,
         host: host.to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
         authorization: given(next()),
         origin: given(next()),
-        upgrade: next().eq_ignore_ascii_case("websocket"),
+        is_upgrade: next().eq_ignore_ascii_case("websocket"),
     }
 }
 
@@ -60,12 +60,12 @@ pub fn text(text: &JsString) -> String {
 }
 
 /// The body of a request, or the refusal of one that is too large, came too slowly or broke off.
-pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, Refusal>> {
+pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
     let read = JsFuture::from(glue::body(request, limit)).await?;
     Ok(match read.as_string().as_deref() {
         None => Ok(Uint8Array::new(&read).to_vec()),
-        Some("too-large") => Err(Refusal::body_too_large(limit)),
-        Some("stalled") => Err(Refusal::body_stalled()),
+        Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
+        Some("stalled") => Err(ErrorResponse::body_stalled()),
         // Its client is gone and hears nothing of it.
         Some(_) => Err(Error::InvalidBody("It broke off before its end.".into()).into()),
     })
@@ -76,11 +76,11 @@ pub async fn request(
     request: &Request,
     method: &str,
     url: &str,
-) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
+) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
     let body = if method == "GET" || method == "HEAD" {
         Body::empty()
     } else {
-        match body(request, MAX_BODY).await? {
+        match body(request, MAX_BODY_BYTES).await? {
             Ok(bytes) => Body::from(bytes),
             Err(refusal) => return Ok(Err(refusal)),
         }
@@ -89,7 +89,7 @@ pub async fn request(
 }
 
 /// A request for the object's router, without a body.
-pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Body>, Refusal> {
+pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Body>, ErrorResponse> {
     let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     http::Request::builder()
@@ -97,7 +97,7 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
         .uri(target)
         .header(header::HOST, host)
         .body(Body::empty())
-        .map_err(|_| Refusal::no_route())
+        .map_err(|_| ErrorResponse::no_route())
 }
 
 /// The size of the parts in which a larger one leaves, in bytes.
@@ -122,7 +122,7 @@ pub fn response(answer: &http::Response<Bytes>) -> Response {
 /// An answer for the runtime, which may be large; `context` is what can wait until it has left, of the worker or the object.
 pub fn any_response(answer: &http::Response<Bytes>, context: &JsValue) -> Response {
     match answer.body() {
-        body if body.len() > LARGE_ANSWER => {
+        body if body.len() > MAX_UNRESERVED_BYTES => {
             let headers = lines(answer.headers());
             glue::answer_in_parts(answer.status().as_u16(), &headers, parts(body.clone()), context)
         }

@@ -6,7 +6,7 @@ use wasm_bindgen::handler;
 use wasm_bindgen::prelude::*;
 
 use super::glue::intern_constants;
-use crate::http::error::Refusal;
+use crate::http::error::ErrorResponse;
 
 /// What is said to whoever waited for an instance that was lost.
 pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
@@ -48,7 +48,7 @@ pub fn prepare() {
     // In place of the `worker` crate's own hook, which would log each panic twice. What that hook marks, `lost` marks too.
     console_error_panic_hook::set_once();
     intern_constants();
-    begin(&Refusal::hub_unavailable(INTERRUPTED).body());
+    begin(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
     handler::set_on_abort(lost);
 }
 

@@ -25,9 +25,9 @@ use super::runtime::{ObjectRuntime, log, socket_of};
 use super::settings;
 use super::upload::JsUpload;
 use crate::http::edge::split_url;
-use crate::http::error::Refusal;
-use crate::http::extract::{OutsideBody, keeps_body_outside};
-use crate::http::{answer, events, finish, router};
+use crate::http::error::ErrorResponse;
+use crate::http::extract::{ExternalBody, is_upload};
+use crate::http::{events, finalize, respond, router};
 use crate::hub::inbound::admission::NO_CONNECT;
 use crate::hub::peers::connections::Upgrade;
 use crate::hub::peers::subscription::{Format, Subscription};
@@ -93,7 +93,7 @@ impl From<String> for Asleep {
     }
 }
 
-impl From<Asleep> for Refusal {
+impl From<Asleep> for ErrorResponse {
     fn from(asleep: Asleep) -> Self {
         Self::not_configured(match asleep {
             Asleep::Nameless => "This object does not know its namespace yet.".to_owned(),
@@ -204,7 +204,7 @@ impl Shell {
             Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
             None => match self.read(awake, request, &asked).await? {
                 Ok(request) => {
-                    let answer = answer(&awake.hub, awake.router.clone(), request).await;
+                    let answer = respond(&awake.hub, awake.router.clone(), request).await;
                     Ok(convert::any_response(&answer, &self.js))
                 }
                 Err(refusal) => Ok(refuse(refusal).await),
@@ -218,12 +218,12 @@ impl Shell {
         awake: &Awake,
         request: &Request,
         asked: &Asked<'_>,
-    ) -> Result<std::result::Result<http::Request<Body>, Refusal>> {
+    ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
         let (_, path, _) = split_url(asked.url);
-        if !keeps_body_outside(asked.method, path) {
+        if !is_upload(asked.method, path) {
             return convert::request(request, asked.method, asked.url).await;
         }
-        let body = OutsideBody(Arc::new(JsUpload::new(request, Arc::clone(&awake.runtime))));
+        let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&awake.runtime))));
         Ok(convert::bodiless(asked.method, asked.url).map(|mut request| {
             request.extensions_mut().insert(body);
             request
@@ -245,7 +245,7 @@ impl Shell {
         let mut headers = head.split('\n').skip(2);
         let expires_at = headers.next().and_then(|at| at.parse().ok());
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
-        match events::subscription(&awake.hub, query, last_event_id, format).await {
+        match events::parse_request(&awake.hub, query, last_event_id, format).await {
             Ok(_) if !awake.hub.has_room() => Ok(refuse(no_room()).await),
             Ok(asked) => {
                 let (response, conn) = self.accept(awake)?;
@@ -334,10 +334,10 @@ impl Shell {
     }
 }
 
-fn no_room() -> Refusal {
-    Refusal::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
+fn no_room() -> ErrorResponse {
+    ErrorResponse::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
 }
 
-fn refuse(refusal: Refusal) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::response(&finish(refusal.into_response()).await) })
+fn refuse(refusal: ErrorResponse) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move { convert::response(&finalize(refusal.into_response()).await) })
 }

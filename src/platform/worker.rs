@@ -22,10 +22,10 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketUse;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
-use crate::http::edge::{Action, Bearer, Edge, Head};
-use crate::http::error::Refusal;
-use crate::http::extract::keeps_body_outside;
-use crate::http::finish;
+use crate::http::edge::{Action, Bearer, Edge, RequestHead};
+use crate::http::error::ErrorResponse;
+use crate::http::extract::is_upload;
+use crate::http::finalize;
 use crate::hub::inbound::admission::{
     Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal,
     greeting,
@@ -77,11 +77,11 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
                 Ok(response) => response,
                 Err(error) => {
                     worker::console_error!("a request failed: {error:?}");
-                    respond(Refusal::hub_unavailable(INTERRUPTED).into_response()).await
+                    respond(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await
                 }
             };
             // Browsers ask no leave for a WebSocket, whose answer cannot be made again with more headers.
-            let response = if head.upgrade { response } else { convert::add_headers(response, &cors)? };
+            let response = if head.is_upgrade { response } else { convert::add_headers(response, &cors)? };
             Ok(response.into())
         }),
     )
@@ -89,32 +89,32 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
 
 async fn serve(
     edge: std::result::Result<Rc<Edge>, String>,
-    head: &Head,
+    head: &RequestHead,
     request: Request,
     env: Env,
     context: &Context,
 ) -> Result<Response> {
     let edge = match edge {
         Ok(edge) => edge,
-        Err(message) => return Ok(respond(Refusal::not_configured(message).into_response()).await),
+        Err(message) => return Ok(respond(ErrorResponse::not_configured(message).into_response()).await),
     };
-    match edge.decide(head, now(), fresh_secret).await {
-        Action::Respond(response) => Ok(convert::any_response(&finish(response).await, context)),
+    match edge.route(head, now(), fresh_secret).await {
+        Action::Respond(response) => Ok(convert::any_response(&finalize(response).await, context)),
         Action::Authenticate => authenticate(&edge, &env, &request).await,
         Action::WebSocket(Bearer { namespace, expires_at }) => {
             socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await
         }
         Action::Object(namespace) => {
-            let is_upload = keeps_body_outside(&head.method, &head.path);
+            let is_upload = is_upload(&head.method, &head.path);
             let limit = if is_upload { UPLOAD_LIMIT_MS } else { limit_ms(&env) };
             to_object(&env, &request, &namespace, limit).await
         }
         Action::Sse(bearer) => stream(&env, &request, &bearer).await,
-        Action::Socket { namespace, authenticated } => {
+        Action::CliSocket { namespace, authenticated } => {
             let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
             socket_to_object(&env, &request, &namespace, socket_use, None).await
         }
-        Action::Bridge => bridge(edge, env, request, context),
+        Action::BridgedCliSocket => bridge(edge, env, request, context),
     }
 }
 
@@ -126,7 +126,7 @@ fn fresh_secret() -> Option<String> {
 }
 
 fn respond(response: axum::response::Response) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::response(&finish(response).await) })
+    Box::pin(async move { convert::response(&finalize(response).await) })
 }
 
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
@@ -134,7 +134,7 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
         && !limiter.limit(address).await?.success
     {
-        return Ok(respond(Refusal::rate_limited(60).into_response()).await);
+        return Ok(respond(ErrorResponse::rate_limited(60).into_response()).await);
     }
     let body = match convert::body(request, MAX_AUTH_BODY).await? {
         Ok(body) => body,
@@ -170,7 +170,7 @@ async fn answered(answer: js_sys::Promise) -> Result<Response> {
             INTERRUPTED
         }
     };
-    Ok(respond(Refusal::hub_unavailable(message).into_response()).await)
+    Ok(respond(ErrorResponse::hub_unavailable(message).into_response()).await)
 }
 
 /// The binding of the namespaces' objects.

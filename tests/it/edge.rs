@@ -9,7 +9,7 @@ use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Edge, Head, Routing, split_url};
+use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::model::namespace::Namespace;
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
@@ -23,27 +23,27 @@ fn edge(routing: &str, origins: &str) -> Edge {
     edge_on(&Arc::new(Sqlite::with_schema()), routing, origins)
 }
 
-fn head(method: &str, url: &str) -> Head {
+fn head(method: &str, url: &str) -> RequestHead {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
-    Head {
+    RequestHead {
         method: method.into(),
         path: path.into(),
         query: query.into(),
         host: "hub.example".into(),
-        ..Head::default()
+        ..RequestHead::default()
     }
 }
 
-fn bearing(method: &str, url: &str, token: &str) -> Head {
-    Head { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
+fn bearing(method: &str, url: &str, token: &str) -> RequestHead {
+    RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
 }
 
-async fn decide(edge: &Edge, head: &Head) -> Action {
-    edge.decide(head, START, || Some("fresh secret of thirty-two bytes".into())).await
+async fn route(edge: &Edge, head: &RequestHead) -> Action {
+    edge.route(head, START, || Some("fresh secret of thirty-two bytes".into())).await
 }
 
-async fn reply(edge: &Edge, head: &Head) -> Reply {
-    match decide(edge, head).await {
+async fn reply(edge: &Edge, head: &RequestHead) -> Reply {
+    match route(edge, head).await {
         Action::Respond(response) => Reply::of(response).await,
         other => panic!("{head:?} was not answered at the edge: {other:?}"),
     }
@@ -53,8 +53,8 @@ async fn log_in(edge: &Edge, body: &str) -> Reply {
     Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await).await
 }
 
-async fn object_of(edge: &Edge, head: &Head) -> String {
-    match decide(edge, head).await {
+async fn object_of(edge: &Edge, head: &RequestHead) -> String {
+    match route(edge, head).await {
         Action::Object(namespace) => namespace.to_string(),
         Action::WebSocket(bearer) => bearer.namespace.to_string(),
         other => panic!("{head:?} was not given to an object: {other:?}"),
@@ -80,8 +80,8 @@ async fn without_a_good_token_every_protected_path_is_a_401() {
         for token in ["", "wrong", "wrong:team", "a.b.c", "secret:", "secret:te am", "SECRET"] {
             heads.push(bearing("GET", path, token));
         }
-        heads.push(Head { authorization: Some("Basic secret".into()), ..head("GET", path) });
-        heads.push(Head { authorization: Some(SECRET.into()), ..head("GET", path) });
+        heads.push(RequestHead { authorization: Some("Basic secret".into()), ..head("GET", path) });
+        heads.push(RequestHead { authorization: Some(SECRET.into()), ..head("GET", path) });
         for head in heads {
             let reply = reply(&edge, &head).await;
             reply.refuses(401, "unauthorized");
@@ -96,7 +96,7 @@ async fn an_access_token_opens_its_namespace() {
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret:team")).await, "team");
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret")).await, "default");
     assert_eq!(object_of(&edge, &bearing("POST", "/cli/sessions", "secret:team")).await, "team");
-    let lower = Head { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
+    let lower = RequestHead { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
     assert_eq!(object_of(&edge, &lower).await, "team", "the scheme's case does not matter (RFC 9110)");
     let own = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", &own)).await, "team");
@@ -113,7 +113,7 @@ async fn a_log_in_gives_a_jwt_that_is_good_for_fifteen_minutes_and_for_the_web_o
     let token = answer["token"].as_str().unwrap();
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", token)).await, "team");
     reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.refuses(401, "unauthorized");
-    let late = edge.decide(&bearing("GET", "/api/sessions", token), expires, || None).await;
+    let late = edge.route(&bearing("GET", "/api/sessions", token), expires, || None).await;
     let Action::Respond(late) = late else { panic!("{late:?}") };
     Reply::of(late).await.refuses(401, "unauthorized");
 }
@@ -124,10 +124,10 @@ async fn a_jwt_secret_that_was_made_once_is_kept_for_every_worker() {
     let token = log_in(&edge_on(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
     let elsewhere = edge_on(&db, "token", "");
     let head = bearing("GET", "/api/sessions", token.as_str().unwrap());
-    let action = elsewhere.decide(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
+    let action = elsewhere.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
     assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
     let another_hub = edge("token", "");
-    let action = another_hub.decide(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
+    let action = another_hub.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
     assert!(matches!(action, Action::Respond(_)), "another hub's token opens nothing");
 }
 
@@ -156,7 +156,7 @@ async fn a_bad_log_in_says_what_is_wrong() {
     for body in ["x", "[]", "null", "{"] {
         log_in(&edge, body).await.refuses(400, "invalid_body");
     }
-    assert!(matches!(decide(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
+    assert!(matches!(route(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
     reply(&edge, &head("GET", "/api/auth")).await.refuses(405, "method_not_allowed");
 }
 
@@ -171,7 +171,7 @@ async fn a_log_in_on_a_database_without_schema_says_what_to_run() {
 async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
     let edge = edge("token", "");
     for (path, events) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
-        let action = decide(&edge, &Head { upgrade: true, ..bearing("GET", path, SECRET) }).await;
+        let action = route(&edge, &RequestHead { is_upgrade: true, ..bearing("GET", path, SECRET) }).await;
         assert_eq!(matches!(action, Action::WebSocket(_)), events, "{path}: {action:?}");
         assert_eq!(matches!(action, Action::Object(_)), !events, "{path}: {action:?}");
     }
@@ -181,8 +181,8 @@ async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
 async fn a_token_in_the_query_counts_for_events_only() {
     let edge = edge("token", "");
     let asked = head("GET", "/api/events?token=secret%3Ateam&all=true");
-    assert!(matches!(decide(&edge, &asked).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
-    let upgrade = Head { upgrade: true, ..asked };
+    assert!(matches!(route(&edge, &asked).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
+    let upgrade = RequestHead { is_upgrade: true, ..asked };
     assert_eq!(object_of(&edge, &upgrade).await, "team");
     let wrong = head("GET", "/api/events?token=wrong");
     reply(&edge, &wrong).await.refuses(401, "unauthorized");
@@ -201,8 +201,8 @@ async fn events_are_heard_for_as_long_as_the_token_is_good() {
     let jwt = answer["token"].as_str().unwrap();
     for (token, expires_at) in [(jwt, answer["expiresAt"].as_u64()), ("secret:team", None)] {
         let stream = bearing("GET", "/api/events", token);
-        for head in [Head { upgrade: true, ..stream.clone() }, stream] {
-            match decide(&edge, &head).await {
+        for head in [RequestHead { is_upgrade: true, ..stream.clone() }, stream] {
+            match route(&edge, &head).await {
                 Action::Sse(bearer) | Action::WebSocket(bearer) => assert_eq!(bearer.expires_at, expires_at),
                 other => panic!("{other:?}"),
             }
@@ -268,31 +268,32 @@ async fn a_preflight_is_answered_without_a_token_and_only_listed_origins_get_lea
 async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
     let edge = edge("token", "https://console.example");
     for url in ["/api/events?token=secret", &format!("/socket.io/?{UPGRADE}&token=secret")] {
-        let from = |origin: Option<&str>| Head { upgrade: true, origin: origin.map(Into::into), ..head("GET", url) };
+        let from =
+            |origin: Option<&str>| RequestHead { is_upgrade: true, origin: origin.map(Into::into), ..head("GET", url) };
         for foreign in ["https://evil.example", "null", "https://hub.example.evil.example"] {
             reply(&edge, &from(Some(foreign))).await.refuses(403, "origin_not_allowed");
         }
         for good in [None, Some("https://hub.example"), Some("https://console.example")] {
-            let action = decide(&edge, &from(good)).await;
-            assert!(matches!(action, Action::WebSocket(_) | Action::Socket { .. }), "{good:?}: {action:?}");
+            let action = route(&edge, &from(good)).await;
+            assert!(matches!(action, Action::WebSocket(_) | Action::CliSocket { .. }), "{good:?}: {action:?}");
         }
     }
     // A stream that is no upgrade is guarded by the browser itself.
-    let stream = Head { origin: Some("https://evil.example".into()), ..head("GET", "/api/events?token=secret") };
-    assert!(matches!(decide(&edge, &stream).await, Action::Sse(_)));
+    let stream = RequestHead { origin: Some("https://evil.example".into()), ..head("GET", "/api/events?token=secret") };
+    assert!(matches!(route(&edge, &stream).await, Action::Sse(_)));
 }
 
 /// What becomes of a CLI's upgrade: the namespace of the object and whether it was let in already, or `bridge`.
 async fn way_in(edge: &Edge, host: &str, query: &str, authorization: Option<&str>) -> Value {
-    let head = Head {
-        upgrade: true,
+    let head = RequestHead {
+        is_upgrade: true,
         host: host.into(),
         authorization: authorization.map(Into::into),
         ..head("GET", &format!("/socket.io/?{UPGRADE}{query}"))
     };
-    match decide(edge, &head).await {
-        Action::Socket { namespace, authenticated } => json!([namespace.as_ref(), authenticated]),
-        Action::Bridge => json!("bridge"),
+    match route(edge, &head).await {
+        Action::CliSocket { namespace, authenticated } => json!([namespace.as_ref(), authenticated]),
+        Action::BridgedCliSocket => json!("bridge"),
         Action::Respond(response) => json!(Reply::of(response).await.status.as_u16()),
         other => panic!("{other:?}"),
     }
@@ -342,9 +343,9 @@ async fn only_the_websocket_transport_of_protocol_4_is_served() {
     let refusal = polling.refuses(400, "transport_unsupported");
     assert!(refusal["error"].as_str().unwrap().contains("websocket"), "it says what to do: {refusal}");
     reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.refuses(400, "transport_unsupported");
-    let old = Head { upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
+    let old = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
     reply(&edge, &old).await.refuses(400, "protocol_unsupported");
-    let twice = Head { upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
+    let twice = RequestHead { is_upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
     reply(&edge, &twice).await.refuses(400, "invalid_field");
 }
 

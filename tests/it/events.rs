@@ -6,7 +6,7 @@ use crate::support::live::live;
 use crate::support::runtime::START;
 use crate::support::web::{Web, number};
 use serde_json::{Value, json};
-use session_gateway_hub::http::error::Refusal;
+use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::peers::subscription::Format;
 
 /// Connects a web client with the id of its last event. Returns its first event, and the client.
@@ -91,8 +91,8 @@ async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
     ];
     for (query, status, code) in table {
         let error = world.try_subscribe(&query, None, Format::Json).await.err().expect(&query);
-        let refusal = Refusal::from(error);
-        assert_eq!((refusal.status.as_u16(), refusal.code), (status, code), "{query}");
+        let response = ErrorResponse::from(error);
+        assert_eq!((response.status.as_u16(), response.code), (status, code), "{query}");
     }
 }
 

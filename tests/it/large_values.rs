@@ -6,7 +6,7 @@ use crate::support::sqlite::On;
 use crate::support::web::Web;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::http::{answer, router};
+use session_gateway_hub::http::{respond, router};
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
@@ -451,7 +451,7 @@ async fn an_answer_has_its_share_of_the_room_until_its_body_is_gone() {
     let room_for = |bytes| world.hub().reserve_response(bytes).is_ok();
     let ask = async |path: String| {
         let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
-        answer(&world.hub(), router(world.hub()), request).await
+        respond(&world.hub(), router(world.hub()), request).await
     };
     let first = ask(format!("/api/sessions/{session}")).await;
     assert!(first.body().len() > 20 * MIB && room_for(50 * MIB) && !room_for(53 * MIB));

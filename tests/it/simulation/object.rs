@@ -217,7 +217,7 @@ impl Object {
         let (hub, _) = self.awake();
         let (mail, rt) = (Arc::clone(&self.mail), Arc::clone(&self.rt));
         let open = async move {
-            let channel = match events::subscription(&hub, &query, last, format).await {
+            let channel = match events::parse_request(&hub, &query, last, format).await {
                 Ok(asked) => {
                     let (key, conn, frames) = rt.fake.open();
                     hub.subscribe(conn, asked.subscription, asked.last_event_id.as_deref());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::channel::mpsc;
 use serde_json::Value;
-use session_gateway_hub::http::history::{Asker, messages};
+use session_gateway_hub::http::history::{Reader, read_messages};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::response_budget::ResponseBudget;
 
@@ -231,7 +231,8 @@ impl World {
         let (namespace, session) = (self.objects[place].namespace(), session.to_owned());
         let budget = ResponseBudget::new(usize::MAX, usize::MAX);
         let read = async move {
-            let page = messages(&*db, &budget, Asker::Cli, (&namespace, &session), &query).await.map(|page| page.text);
+            let page =
+                read_messages(&*db, &budget, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
             lock(&mail).push_back((number, Answer::Page(page)));
         };
         self.scheduler.spawn(0, read.boxed());

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Edge, Head, Routing};
-use session_gateway_hub::http::error::Refusal;
-use session_gateway_hub::http::extract::keeps_body_outside;
+use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
+use session_gateway_hub::http::error::ErrorResponse;
+use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::http::{events, router};
 use session_gateway_hub::hub::Hub;
 use session_gateway_hub::hub::peers::subscription::Format;
@@ -47,23 +47,23 @@ impl World {
 async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Asked) -> Response {
     let now = rt.now();
     let (path, query) = asked.url.split_once('?').unwrap_or((&asked.url, ""));
-    let head = Head {
+    let head = RequestHead {
         method: asked.method.clone(),
         path: path.to_owned(),
         query: query.to_owned(),
         host: "hub.example".into(),
         authorization: asked.token.as_ref().map(|token| format!("Bearer {token}")),
         origin: asked.origin.clone(),
-        upgrade: asked.upgrade,
+        is_upgrade: asked.upgrade,
     };
     let fresh = || Some("fresh secret of thirty-two bytes".to_owned());
     let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, retrying(&db));
-    match edge.decide(&head, now, fresh).await {
+    match edge.route(&head, now, fresh).await {
         Action::Respond(response) => response,
         Action::Authenticate => edge.authenticate(&asked.body, now, fresh).await,
         Action::Object(namespace) => {
             assert_eq!(namespace, hub.config.namespace, "the request of one namespace went to another's object");
-            let outside = keeps_body_outside(&asked.method, path);
+            let outside = is_upload(&asked.method, path);
             let (body, upload) = match outside {
                 true => (Body::empty(), Some(arrived(&rt, asked.body))),
                 false => (Body::from(asked.body), None),
@@ -74,13 +74,13 @@ async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Ask
                     upload.into_iter().for_each(|body| drop(request.extensions_mut().insert(body)));
                     router(Arc::clone(hub)).oneshot(request).await.unwrap()
                 }
-                Err(_) => Refusal::no_route().into_response(),
+                Err(_) => ErrorResponse::no_route().into_response(),
             }
         }
-        Action::Sse(_) | Action::WebSocket(_) => match events::subscription(hub, query, None, Format::Json).await {
+        Action::Sse(_) | Action::WebSocket(_) => match events::parse_request(hub, query, None, Format::Json).await {
             Ok(_) => StatusCode::OK.into_response(),
-            Err(error) => Refusal::from(error).into_response(),
+            Err(error) => ErrorResponse::from(error).into_response(),
         },
-        Action::Socket { .. } | Action::Bridge => StatusCode::OK.into_response(),
+        Action::CliSocket { .. } | Action::BridgedCliSocket => StatusCode::OK.into_response(),
     }
 }

@@ -276,7 +276,7 @@ impl World {
         format: Format,
         expires_at: Option<u64>,
     ) -> Result<Socket, Error> {
-        let asked = events::subscription(&self.hub(), query, last.map(str::to_owned), format).await?;
+        let asked = events::parse_request(&self.hub(), query, last.map(str::to_owned), format).await?;
         let (key, conn, frames) = self.rt.open();
         let subscription = Subscription { expires_at, ..asked.subscription };
         self.hub().subscribe(conn, subscription, asked.last_event_id.as_deref());

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use session_gateway_hub::http::{finish, router};
+use session_gateway_hub::http::{finalize, router};
 use tower::ServiceExt;
 
 use super::World;
@@ -19,7 +19,7 @@ pub struct Reply {
 impl Reply {
     /// Reads an answer whole.
     pub async fn of(response: axum::response::Response) -> Self {
-        let (parts, body) = finish(response).await.into_parts();
+        let (parts, body) = finalize(response).await.into_parts();
         Self { status: parts.status, headers: parts.headers, text: String::from_utf8(body.to_vec()).unwrap() }
     }
 

@@ -1,6 +1,6 @@
 //! What a row of the table of routes says, and the refusals that follow from it.
 
-use session_gateway_hub::http::extract::keeps_body_outside;
+use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::hub::ports::UploadFault;
 
 use super::faults::{Field, Param};
@@ -21,7 +21,7 @@ pub struct Route {
     /// The error statuses that the specification names for it.
     pub specified: &'static [u16],
     /// What only this route refuses.
-    pub particular: &'static [Refusal],
+    pub particular: &'static [ErrorResponse],
 }
 
 /// Whose thing a route is about: what `{id}` stands for in its path.
@@ -44,7 +44,7 @@ pub enum When {
 
 /// A refusal: what is given, and how it is answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Refusal {
+pub struct ErrorResponse {
     pub status: u16,
     pub code: &'static str,
     /// The field that is at fault, or empty.
@@ -116,23 +116,23 @@ impl Given {
     }
 }
 
-pub const fn refusal(status: u16, code: &'static str, given: &'static [Given]) -> Refusal {
-    Refusal { status, code, field: "", given }
+pub const fn refusal(status: u16, code: &'static str, given: &'static [Given]) -> ErrorResponse {
+    ErrorResponse { status, code, field: "", given }
 }
 
 /// A field or parameter is at fault.
-pub const fn invalid(field: &'static str, given: &'static [Given]) -> Refusal {
-    Refusal { status: 400, code: "invalid_field", field, given }
+pub const fn invalid(field: &'static str, given: &'static [Given]) -> ErrorResponse {
+    ErrorResponse { status: 400, code: "invalid_field", field, given }
 }
 
 impl Route {
     pub const fn new(method: &'static str, path: &'static str, of: Of) -> Self {
-        let (body, query, specified, particular): (&[Field], &[Param], &[u16], &[Refusal]) = (&[], &[], &[], &[]);
+        let (body, query, specified, particular): (&[Field], &[Param], &[u16], &[ErrorResponse]) = (&[], &[], &[], &[]);
         Self { method, path, of, when: When::Either, body, query, call: None, specified, particular }
     }
 
     /// Every refusal of the route: its own, and what follows from its columns.
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn refusals(&self) -> Vec<ErrorResponse> {
         let mut all = vec![];
         if self.of != Of::Anyone {
             let good_for_nothing = &[
@@ -169,7 +169,7 @@ impl Route {
             all.push(refusal(400, "invalid_body", &[Given::Body("x")]));
         }
         // An upload has a limit of its own.
-        if !self.body.is_empty() && self.of != Of::Anyone && !keeps_body_outside(self.method, self.path) {
+        if !self.body.is_empty() && self.of != Of::Anyone && !is_upload(self.method, self.path) {
             all.push(refusal(413, "body_too_large", &[Given::HugeBody]));
         }
         all.extend(self.particular);

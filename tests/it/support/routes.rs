@@ -8,17 +8,17 @@
 use session_gateway_hub::hub::ports::UploadFault;
 
 use super::faults::{Field, Length, Opaque, Param, ParamKind};
-use super::route::{Given, Of, Refusal, Route, When, invalid, refusal};
+use super::route::{ErrorResponse, Given, Of, Route, When, invalid, refusal};
 
 const REFUSED: Given = Given::CliSays(r#"{"success":false,"error":"not now"}"#);
 const GONE: &[Given] = &[Given::NoHandler, Given::CliLeaves];
-const CLI_UNREACHABLE: Refusal = refusal(503, "cli_unreachable", GONE);
-const CLI_REFUSED: Refusal = refusal(503, "cli_refused", &[REFUSED]);
-const RPC_TIMEOUT: Refusal = refusal(504, "rpc_timeout", &[Given::CliIsSilent]);
-const INACTIVE: Refusal = refusal(409, "session_inactive", &[Given::WrongState]);
-const NO_WRITES: Refusal = refusal(503, "hub_unavailable", &[Given::NoWrites]);
+const CLI_UNREACHABLE: ErrorResponse = refusal(503, "cli_unreachable", GONE);
+const CLI_REFUSED: ErrorResponse = refusal(503, "cli_refused", &[REFUSED]);
+const RPC_TIMEOUT: ErrorResponse = refusal(504, "rpc_timeout", &[Given::CliIsSilent]);
+const INACTIVE: ErrorResponse = refusal(409, "session_inactive", &[Given::WrongState]);
+const NO_WRITES: ErrorResponse = refusal(503, "hub_unavailable", &[Given::NoWrites]);
 /// However it comes that a mode was not applied, the refusal is the same (PROTOCOL.md "Life cycle and modes").
-const NOT_APPLIED: Refusal = refusal(
+const NOT_APPLIED: ErrorResponse = refusal(
     409,
     "mode_not_applied",
     &[
@@ -32,12 +32,12 @@ const NOT_APPLIED: Refusal = refusal(
     ],
 );
 /// And that an upload, or what is to become of one, does not reach its end (PROTOCOL.md "Uploads").
-const UPLOAD_FAILED: Refusal =
+const UPLOAD_FAILED: ErrorResponse =
     refusal(500, "upload_failed", &[Given::NoHandler, Given::CliLeaves, Given::CliIsSilent, Given::CliSays("7")]);
 const UPLOAD_BREAKS: Given = Given::UploadFails(UploadFault::Broken);
 const FILE_TOO_LARGE: Given = Given::UploadFails(UploadFault::TooLarge);
 /// And that paths were not checked (PROTOCOL.md "Machines").
-const NOT_CHECKED: Refusal = refusal(
+const NOT_CHECKED: ErrorResponse = refusal(
     500,
     "check_failed",
     &[
@@ -62,7 +62,7 @@ const PAGE: &[Param] = &[
     Param { name: "beforeSeq", kind: SEQ },
     Param { name: "afterSeq", kind: SEQ },
 ];
-const BOTH_ENDS: Refusal = invalid("afterSeq", &[Given::Query("afterSeq=1&beforeSeq=2")]);
+const BOTH_ENDS: ErrorResponse = invalid("afterSeq", &[Given::Query("afterSeq=1&beforeSeq=2")]);
 const STAGED: Param = Param { name: "staged", kind: ParamKind::Flag };
 const PATH: Param = Param { name: "path", kind: ParamKind::Path { required: true } };
 /// What the specification names for everything that is read of a session.

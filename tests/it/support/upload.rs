@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
-use session_gateway_hub::http::extract::OutsideBody;
+use session_gateway_hub::http::extract::ExternalBody;
 use session_gateway_hub::http::router;
 use session_gateway_hub::hub::ports::{ConnId, Runtime, UploadBody, UploadFault};
 use session_gateway_hub::model::json::{Json, JsonObject};
@@ -66,15 +66,15 @@ impl UploadBody for Body {
 pub type Arrival = oneshot::Sender<Result<String, UploadFault>>;
 
 /// A body that arrives later.
-fn arriving(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (OutsideBody, Arrival) {
+fn arriving(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (ExternalBody, Arrival) {
     let (arrival, receiver) = oneshot::channel();
     let (arrival_of_body, content) = (Mutex::new(Some(receiver)), Mutex::default());
     let body = Body { rt: Arc::clone(rt), declared, arrival: arrival_of_body, content };
-    (OutsideBody(Arc::new(body)), arrival)
+    (ExternalBody(Arc::new(body)), arrival)
 }
 
 /// A body that is there.
-pub fn arrived(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> OutsideBody {
+pub fn arrived(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
     let (outside, arrival) = arriving(rt, Some(body.len() as u64));
     arrival.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
     outside
