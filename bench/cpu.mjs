@@ -1,6 +1,6 @@
 /**
- * `npm run cpu -- BUILD...`: how long the hub's own code takes for a request, and how one build compares with another. No
- * runtime, no network: the builds run in this Node, each in a process of its own, in turns.
+ * `npm run cpu -- BUILD...`: measures the CPU time of the hub's code per request, and compares builds. There is no runtime and
+ * no network: each build runs in its own Node process, in turns.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -9,22 +9,22 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { parseCommandLine } from '../scripts/lib/command-line.mjs';
-import { main, UserError } from '../scripts/lib/errors.mjs';
+import { main, UsageError } from '../scripts/lib/errors.mjs';
 import { rerunUnderNewerNode } from './lib/node.mjs';
 
 const USAGE = `Usage: npm run cpu -- [options] [BUILD...]
 
-Times single requests in the hub's code, as it is built in each folder BUILD (default: build). Give the first build a
-second time, from a copy, to see how far equal builds differ on this machine.
+Measures single requests in the hub's code, for the build in each folder BUILD (default: build). To see the noise, also
+give a copy of the first build.
 
-  --only NAMES   comma list of requests (default: alive,rpc,ingest,post,list,show,page)
-  --passes N     how many processes each build gets (default: 8)
+  --only NAMES   comma-separated requests (default: alive,rpc,ingest,post,list,show,page)
+  --passes N     processes per build (default: 8)
   --help         this text`;
 
-/** Rounds of a process, and requests in each; the first rounds warm it up. */
+/** Rounds per process, after the warm-up rounds. */
 const ROUNDS = 40;
-const WARM_UP = 5;
-const REQUESTS = 80;
+const WARM_UP_ROUNDS = 5;
+const REQUESTS_PER_ROUND = 80;
 
 const SELF = fileURLToPath(import.meta.url);
 
@@ -41,38 +41,38 @@ await main(async () => {
     return 0;
   }
   const passes = Number(options.passes);
-  if (!(Number.isInteger(passes) && passes > 0)) throw new UserError(`--passes is a whole number from 1, not ${options.passes}.`, USAGE);
+  if (!(Number.isInteger(passes) && passes > 0)) throw new UsageError(`--passes must be a whole number from 1, not ${options.passes}.`, USAGE);
   const builds = (options.words.length > 0 ? options.words : ['build']).map((folder) => resolve(folder));
   const missing = builds.find((folder) => !existsSync(join(folder, 'index.js')));
-  if (missing) throw new UserError(`There is no build in ${missing}.`, '`npm run build` makes one in the folder build; name a copy of that folder to compare it with a later one.');
+  if (missing) throw new UsageError(`There is no build in ${missing}.`, '`npm run build` creates one in build. To compare it with a later build, copy that folder.');
   print(builds, compare(builds, passes, options.only));
   return 0;
 });
 
-/** The times of one build: for each request the fastest third of its rounds ends there, in microseconds. */
+/** Measures one build: for each request, the time at the 33rd percentile of the rounds, in microseconds. */
 async function measure(build, only) {
-  const { requests } = await import('./lib/in-process.mjs');
-  const all = await requests(build);
+  const { prepareRequests } = await import('./lib/in-process.mjs');
+  const all = await prepareRequests(build);
   const wanted = only ? only.split(',') : Object.keys(all);
   const unknown = wanted.find((name) => !(name in all));
-  if (unknown) throw new UserError(`--only: there is no request ${unknown}. There are: ${Object.keys(all).join(', ')}.`);
+  if (unknown) throw new UsageError(`--only: there is no request ${unknown}. The requests are: ${Object.keys(all).join(', ')}.`);
   const times = Object.fromEntries(wanted.map((name) => [name, []]));
-  for (let round = 0; round < WARM_UP + ROUNDS; round += 1) {
+  for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round += 1) {
     for (const name of wanted) {
-      const began = performance.now();
-      for (let i = 0; i < REQUESTS; i += 1) await all[name]();
-      if (round >= WARM_UP) times[name].push(((performance.now() - began) * 1000) / REQUESTS);
+      const start = performance.now();
+      for (let i = 0; i < REQUESTS_PER_ROUND; i += 1) await all[name]();
+      if (round >= WARM_UP_ROUNDS) times[name].push(((performance.now() - start) * 1000) / REQUESTS_PER_ROUND);
     }
   }
   return Object.fromEntries(wanted.map((name) => [name, sorted(times[name])[Math.floor(ROUNDS / 3)]]));
 }
 
-/** @returns {Record<string, number>[]} for each build the median over its processes */
+/** @returns {Record<string, number>[]} the median over the processes of each build */
 function compare(builds, passes, only) {
   const figures = builds.map(() => ({}));
   for (let pass = 0; pass < passes; pass += 1) {
     process.stderr.write(`pass ${pass + 1} of ${passes}\n`);
-    // Each build comes first, second and so on equally often.
+    // Rotated, so that each build is first equally often.
     for (let turn = 0; turn < builds.length; turn += 1) {
       const at = (pass + turn) % builds.length;
       const env = { ...process.env, CPU_BUILD: builds[at], CPU_ONLY: only };
@@ -80,18 +80,19 @@ function compare(builds, passes, only) {
       for (const [name, time] of Object.entries(JSON.parse(printed))) (figures[at][name] ??= []).push(time);
     }
   }
-  return figures.map((of) => Object.fromEntries(Object.entries(of).map(([name, times]) => [name, sorted(times)[Math.floor(times.length / 2)]])));
+  const median = (times) => sorted(times)[Math.floor(times.length / 2)];
+  return figures.map((build) => Object.fromEntries(Object.entries(build).map(([name, times]) => [name, median(times)])));
 }
 
-/** The first build in microseconds, the others as their difference from it. */
+/** Prints the first build in microseconds, and the others as differences from it. */
 function print(builds, figures) {
   const [first] = figures;
   const names = Object.keys(first);
-  const rows = figures.map((of, at) => {
-    const ratios = names.map((name) => of[name] / first[name]);
+  const rows = figures.map((times, at) => {
+    const ratios = names.map((name) => times[name] / first[name]);
     const mean = Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / names.length);
     const percent = (ratio) => `${ratio >= 1 ? '+' : ''}${((ratio - 1) * 100).toFixed(1)} %`;
-    const cells = names.map((name, i) => (at === 0 ? `${of[name].toFixed(1)} µs` : percent(ratios[i])));
+    const cells = names.map((name, i) => (at === 0 ? `${times[name].toFixed(1)} µs` : percent(ratios[i])));
     return [basename(builds[at]), ...cells, at === 0 ? '' : percent(mean)];
   });
   const width = Math.max(...builds.map((build) => basename(build).length)) + 2;

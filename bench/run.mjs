@@ -1,66 +1,67 @@
 /**
- * `npm run bench`: measures the hub on the built wasm in the real runtime, with the runtime's own floor of the same run
- * beside each figure. Never fails by time: the exit code is 1 only when something is wrong (lost messages, errors).
+ * `npm run bench`: measures the built hub in the real runtime, next to the floor: plain JavaScript that does the same work.
+ * The exit code does not depend on the figures. It is 1 after a problem, such as a lost message or an error.
  */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 
+import { UsageError } from '../scripts/lib/errors.mjs';
 import { runScenario } from './lib/host.mjs';
 import { hubWorker } from './lib/hub.mjs';
 import { rerunUnderNewerNode } from './lib/node.mjs';
-import { readOptions, USAGE } from './lib/options.mjs';
-import { ROOT, version } from './lib/packages.mjs';
-import { judge, table } from './lib/report.mjs';
-import { scenario } from './lib/scenarios.mjs';
+import { readOptions } from './lib/options.mjs';
+import { ROOT, versionOf } from './lib/packages.mjs';
+import { formatTable, makeRow } from './lib/report.mjs';
+import { loadScenario } from './lib/scenarios.mjs';
 
-/** Progress goes to standard error: standard output is the result alone. */
-function say(text) {
+/** Prints progress to standard error: standard output has only the result. */
+function log(text) {
   process.stderr.write(`${text}\n`);
 }
 
-function machine() {
+function describeMachine() {
   const processors = cpus();
   return { processors: processors.length, model: processors[0]?.model ?? 'unknown', platform: `${process.platform} ${process.arch}` };
 }
 
-function versions() {
+function readVersions() {
   return {
     node: process.versions.node,
-    miniflare: version('miniflare'),
-    workerd: version('workerd'),
-    socketIoClient: version('socket.io-client'),
+    miniflare: versionOf('miniflare'),
+    workerd: versionOf('workerd'),
+    socketIoClient: versionOf('socket.io-client'),
   };
 }
 
-/** Runs one scenario; what it reports becomes rows in the order in which they are declared. */
+/** Runs one scenario and returns its rows in the order of their declaration. */
 async function measure(name, options) {
-  const found = await scenario(name);
+  const scenario = await loadScenario(name);
   const figures = new Map();
   const notes = [];
   const problems = [];
-  const problem = (text, stack) => {
+  const reportProblem = (text, stack) => {
     problems.push(`${name}: ${text}`);
-    say(`  problem: ${stack ?? text}`);
+    log(`  problem: ${stack ?? text}`);
   };
-  const began = performance.now();
-  say(`${name} ...`);
+  const start = performance.now();
+  log(`${name} ...`);
   try {
-    await runScenario(found, options, {
+    await runScenario(scenario, options, {
       report: (id, figure) => figures.set(id, figure),
-      note: (text) => notes.push(`${name}: ${text}`),
-      problem,
+      addNote: (text) => notes.push(`${name}: ${text}`),
+      reportProblem,
     });
   } catch (error) {
-    problem(error.message, error.stack);
+    reportProblem(error.message, error.stack);
   }
-  say(`${name} took ${((performance.now() - began) / 1000).toFixed(1)} s`);
-  const rows = found.rows.filter(({ id }) => figures.has(id)).map((row) => judge(row, figures.get(row.id)));
+  log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  const rows = scenario.rows.filter(({ id }) => figures.has(id)).map((row) => makeRow(row, figures.get(row.id)));
   return { rows, notes, problems };
 }
 
-function write(result, out) {
+function writeResult(result, out) {
   const date = result.date.replaceAll(':', '-').slice(0, 19);
   const path = out ?? join(ROOT, 'bench', 'results', `${date}.json`);
   mkdirSync(dirname(path), { recursive: true });
@@ -69,31 +70,31 @@ function write(result, out) {
 }
 
 function print(result) {
-  const { machine: host, versions: used, notes, problems } = result;
-  console.log(`${host.processors} x ${host.model}, Node ${used.node}, miniflare ${used.miniflare}, workerd ${used.workerd}\n`);
-  console.log(table(result.rows));
+  const { machine, versions, notes, problems } = result;
+  console.log(`${machine.processors} x ${machine.model}, Node ${versions.node}, miniflare ${versions.miniflare}, workerd ${versions.workerd}\n`);
+  console.log(formatTable(result.rows));
   if (notes.length > 0) console.log(`\n${notes.map((note) => `- ${note}`).join('\n')}`);
-  if (problems.length > 0) console.log(`\nWrong:\n${problems.map((text) => `- ${text}`).join('\n')}`);
+  if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
 }
 
 async function main() {
   const options = readOptions(process.argv.slice(2));
   if (options.help) {
-    console.log(USAGE);
+    console.log(options.usage);
     return 0;
   }
   const rerun = await rerunUnderNewerNode();
   if (rerun !== null) return rerun;
-  // Leaving through `exit` lets every part stop what it started.
+  // Every module ends its processes and removes its files in an `exit` listener.
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));
-  // Said at once, not after the first runtime has started.
+  // Fails if the hub is not built, before a runtime is started.
   if (options.kinds.includes('hub')) hubWorker(options.build);
   const { names, quick, way, build } = options;
   const result = {
     date: new Date().toISOString(),
-    machine: machine(),
-    versions: versions(),
+    machine: describeMachine(),
+    versions: readVersions(),
     options: { names, quick, way, floorOnly: options.floor },
     rows: [],
     notes: [],
@@ -107,13 +108,13 @@ async function main() {
   }
   if (options.json) console.log(JSON.stringify(result, null, 2));
   else print(result);
-  say(`\nwritten to ${write(result, options.out)}`);
+  log(`\nWrote ${writeResult(result, options.out)}`);
   return result.problems.length === 0 ? 0 : 1;
 }
 
 try {
   process.exitCode = await main();
 } catch (error) {
-  say(`bench: ${[error.message, error.hint].filter(Boolean).join('\n')}`);
-  process.exitCode = 1;
+  log(`bench: ${[error.message, error.hint].filter(Boolean).join('\n')}`);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
 }

@@ -1,5 +1,6 @@
-// `npm run audit`: licences, sources and known vulnerabilities of the crates (cargo-deny, deny.toml) and of the npm packages.
-// Not a part of `npm test`: vulnerabilities need the network. A database that cannot be reached is reported, and is no failure.
+// `npm run audit`: checks licences, sources and known vulnerabilities of the crates (cargo-deny, deny.toml), and known
+// vulnerabilities of the npm packages. Not a part of `npm test`, because it needs the network. When a vulnerability database
+// cannot be reached, that check is skipped.
 
 import { spawnSync } from 'node:child_process';
 import { parseCommandLine } from './lib/command-line.mjs';
@@ -8,8 +9,10 @@ import { ROOT } from './lib/paths.mjs';
 
 const USAGE = `Usage: npm run audit
 
-Checks licences, sources and known vulnerabilities of the crates and npm packages. Needs cargo-deny:
-cargo install --locked cargo-deny`;
+Checks licences, sources and known vulnerabilities of the crates, and known vulnerabilities of the npm packages. Needs
+cargo-deny: cargo install --locked cargo-deny
+
+  --help  this text`;
 
 await main(() => {
   if (parseCommandLine(process.argv.slice(2), USAGE).help) {
@@ -20,27 +23,28 @@ await main(() => {
   return passed.every(Boolean) ? 0 : 1;
 });
 
-/** @returns {boolean} whether the crates pass */
+/** @returns {boolean} whether the crates passed */
 function auditCrates() {
-  if (call('cargo', ['deny', '--version']).status !== 0) {
+  if (runSync('cargo', ['deny', '--version']).status !== 0) {
     throw new UserError('cargo-deny is not installed.', 'Install it with: cargo install --locked cargo-deny');
   }
   const checks = ['bans', 'licenses', 'sources'];
-  if (call('cargo', ['deny', 'fetch', 'db']).status === 0) checks.push('advisories');
-  else console.log('The advisories of RustSec cannot be reached: the crates are not checked for known vulnerabilities.');
-  return call('cargo', ['deny', 'check', ...checks], { stdio: 'inherit' }).status === 0;
+  if (runSync('cargo', ['deny', 'fetch', 'db']).status === 0) checks.push('advisories');
+  else console.log('Skipped: known vulnerabilities of the crates, because the RustSec database cannot be reached.');
+  return runSync('cargo', ['deny', 'check', ...checks], { stdio: 'inherit' }).status === 0;
 }
 
-/** @returns {boolean} whether no npm package has a known vulnerability, as far as that can be known */
+/** @returns {boolean} whether the npm packages passed, or could not be checked */
 function auditPackages() {
-  const { stdout } = call('npm', ['audit', '--json']);
+  const { stdout } = runSync('npm', ['audit', '--json']);
   const { metadata } = parse(stdout);
   if (!metadata) {
-    console.log('The advisories of npm cannot be reached: the packages are not checked for known vulnerabilities.');
+    console.log('Skipped: known vulnerabilities of the npm packages, because the npm registry cannot be reached.');
     return true;
   }
   const { total } = metadata.vulnerabilities;
-  console.log(total === 0 ? 'No npm package has a known vulnerability.' : `${total} npm packages have known vulnerabilities: see npm audit.`);
+  if (total === 0) console.log('No npm package has a known vulnerability.');
+  else console.log(`${total} npm packages have known vulnerabilities. List them with: npm audit`);
   return total === 0;
 }
 
@@ -57,8 +61,8 @@ function parse(text) {
  * @param {string[]} args
  * @param {import('node:child_process').SpawnSyncOptions} [options]
  */
-function call(program, args, options = {}) {
-  const { error, ...done } = spawnSync(program, args, { cwd: ROOT, encoding: 'utf8', ...options });
-  if (error) throw new UserError(`${program} could not be started: ${error.message}`);
-  return done;
+function runSync(program, args, options = {}) {
+  const { error, ...result } = spawnSync(program, args, { cwd: ROOT, encoding: 'utf8', ...options });
+  if (error) throw new UserError(`Cannot start ${program}: ${error.message}`);
+  return result;
 }

@@ -1,8 +1,8 @@
-// `npm run bench -- ARGS`: sets up, makes the optimised build, and runs the load generator under a Node that the
-// runtime accepts.
+// `npm run bench`, `npm run load`, `npm run idle`: makes the optimised build and runs bench/run.mjs under a Node version that
+// the runtime supports.
 
-import { readOptions, USAGE } from '../bench/lib/options.mjs';
-import { build, describe } from './build.mjs';
+import { readOptions } from '../bench/lib/options.mjs';
+import { build, describeBuild } from './build.mjs';
 import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
@@ -11,13 +11,14 @@ import { setup } from './lib/setup.mjs';
 
 await main(async () => {
   const args = process.argv.slice(2);
-  // A mistake is told before minutes of building, not after them.
-  if (readOptions(args).help) {
-    console.log(USAGE);
+  // Parsed here too, so that invalid options fail before the build.
+  const { help, usage } = readOptions(args);
+  if (help) {
+    console.log(usage);
     return 0;
   }
   await setup();
-  // Standard output is the bench's own: it may be asked for JSON.
-  console.error(describe(await build()));
+  // Standard output has only the result, which may be JSON.
+  console.error(describeBuild(await build()));
   return runOnTerminal(nodeBinary(), [inProject('bench', 'run.mjs'), ...args]);
 });

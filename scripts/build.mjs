@@ -1,8 +1,8 @@
-// `npm run build`: compiles the crate to wasm and bundles it into build/, and builds the web console into web/dist/. Does
-// nothing when no input changed.
+// `npm run build`: compiles the crate to wasm and bundles it into build/, and builds the web console into web/dist/. Skips
+// what is up to date.
 //
-// HUB_BUILD=dev makes the development build in build/dev/: compiled again in seconds after a change, and not optimised.
-// `wrangler deploy` and `wrangler dev` start this too ([build] in wrangler.toml).
+// HUB_BUILD=dev makes the development build in build/dev/, which is not optimised and compiles in seconds.
+// `wrangler deploy` and `wrangler dev` run this script too ([build] in wrangler.toml).
 
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,75 +14,76 @@ import { isMain, main, printError } from './lib/errors.mjs';
 import { addFiles } from './lib/inputs.mjs';
 import { withLock } from './lib/lock.mjs';
 import { BUILD_DIR, DEV_BUILD_DIR } from './lib/paths.mjs';
-import { step } from './lib/progress.mjs';
-import { together } from './lib/run.mjs';
+import { runStep } from './lib/progress.mjs';
+import { runParallel } from './lib/run.mjs';
 import { bindTool } from './lib/rust.mjs';
-import { needBindTool, needPackages, needToolchain } from './lib/setup.mjs';
+import { ensureBindTool, ensurePackages, ensureToolchain } from './lib/setup.mjs';
 import { bundle, compile } from './lib/worker.mjs';
 
 const USAGE = `Usage: npm run build
 
-Compiles the hub to wasm and bundles it into build/, and builds the web console into web/dist/. Sets up first what that
-needs, and does nothing when no input changed since the last time.
+Compiles the hub to wasm and bundles it into build/, and builds the web console into web/dist/. First installs the tools
+that are missing. Skips what is up to date.
 
   --help  this text
 
-HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: quicker to make, larger and slower to run.`;
+HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: compiles faster, but is larger and slower.`;
 
-/** Files and folders whose content decides what the build makes. */
+/** The inputs of the build: files and folders. */
 const INPUTS = ['src', '.cargo', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package-lock.json', 'scripts/lib/worker.mjs'];
 
-/** The script last: a reload that sees it finds its wasm. */
+/** The script is last: wrangler reloads when it changes, and then needs the new wasm. */
 const OUTPUTS = ['index_bg.wasm', 'index.js'];
 const STAMP = 'stamp.json';
 
 /**
  * @typedef {object} Built
- * @property {string} inputs hash over everything that went in
+ * @property {string} inputs hash over the inputs
  * @property {boolean} optimized
  * @property {number} wasmBytes
- * @property {number} gzipBytes the wasm as it is uploaded
- * @property {boolean} [fresh] nothing had to be done
+ * @property {number} gzipBytes size of the compressed wasm; 0 for a development build
+ * @property {boolean} [isUpToDate] set when the build was skipped
  */
 
 /**
- * Builds when an input changed, and sets up what that needs. An optimised build also serves as the development build.
+ * Builds if an input changed. A development build copies an optimised one that is up to date.
  * @param {{optimize?: boolean}} [options]
  * @returns {Promise<Built>}
  */
 export async function build({ optimize = true } = {}) {
-  const existing = upToDate(optimize);
+  const existing = findUpToDateBuild(optimize);
   if (existing) return existing;
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
   return withLock(path.join(folder, '.lock'), 'build', async () => {
-    const made = upToDate(optimize);
-    if (made) return made;
+    // Another process may have built while this one waited for the lock.
+    const madeMeanwhile = findUpToDateBuild(optimize);
+    if (madeMeanwhile) return madeMeanwhile;
     mkdirSync(folder, { recursive: true });
-    const optimized = optimize ? undefined : upToDate(true);
+    const optimized = optimize ? undefined : findUpToDateBuild(true);
     if (optimized) return copyOptimized(optimized);
-    const [{ inputs, wasm }] = await together(() => compileWorker(optimize), needBindTool, needPackages);
+    const [{ inputs, wasm }] = await runParallel(() => compileWorker(optimize), ensureBindTool, ensurePackages);
     rmSync(path.join(folder, STAMP), { force: true });
-    await step(optimize ? 'wasm bindings and optimiser' : 'wasm bindings', () => bundle(wasm, folder, optimize));
-    return stamp(folder, inputs, optimize);
+    await runStep(optimize ? 'wasm bindings and optimiser' : 'wasm bindings', () => bundle(wasm, folder, optimize));
+    return writeStamp(folder, inputs, optimize);
   });
 }
 
 /** @param {boolean} optimize */
 async function compileWorker(optimize) {
-  await needToolchain();
-  // Hashed before the compiler runs, so that the next run sees an edit made during this one.
+  await ensureToolchain();
+  // Hashed before the compiler runs, so that an edit during the build makes the next run build again.
   const inputs = hashInputs();
-  return { inputs, wasm: await step('wasm build', (update) => compile(optimize, update)) };
+  return { inputs, wasm: await runStep('wasm build', (update) => compile(optimize, update)) };
 }
 
 /**
- * Makes a copy of the optimised build the development build.
+ * Copies the optimised build to the folder of the development build.
  * @param {Built} built
  */
 function copyOptimized(built) {
   rmSync(path.join(DEV_BUILD_DIR, STAMP), { force: true });
   for (const name of OUTPUTS) cpSync(path.join(BUILD_DIR, name), path.join(DEV_BUILD_DIR, name));
-  const { fresh: _, ...stamped } = built;
+  const { isUpToDate: _, ...stamped } = built;
   writeFileSync(path.join(DEV_BUILD_DIR, STAMP), `${JSON.stringify(stamped, null, 2)}\n`);
   return built;
 }
@@ -93,9 +94,9 @@ function copyOptimized(built) {
  * @param {boolean} optimized
  * @returns {Built}
  */
-function stamp(folder, inputs, optimized) {
+function writeStamp(folder, inputs, optimized) {
   const wasm = readFileSync(path.join(folder, 'index_bg.wasm'));
-  // Compressing what nobody uploads would take a second of each change.
+  // Compressing takes a second, and a development build is never uploaded.
   const gzipBytes = optimized ? gzipSync(wasm, { level: 9 }).length : 0;
   const built = { inputs, optimized, wasmBytes: wasm.length, gzipBytes };
   writeFileSync(path.join(folder, STAMP), `${JSON.stringify(built, null, 2)}\n`);
@@ -103,19 +104,19 @@ function stamp(folder, inputs, optimized) {
 }
 
 /** @param {Built} built */
-export function describe({ optimized, wasmBytes, gzipBytes, fresh }) {
+export function describeBuild({ optimized, wasmBytes, gzipBytes, isUpToDate }) {
   const kilobytes = (bytes) => `${Math.round(bytes / 1000)} KB`;
-  const state = fresh ? 'is up to date' : 'is built';
+  const state = isUpToDate ? 'is up to date' : 'is built';
   const kind = optimized ? `, ${kilobytes(gzipBytes)} gzip` : ', not optimised';
   return `  The worker ${state}: ${kilobytes(wasmBytes)} of wasm${kind}.`;
 }
 
 /**
- * What was built, when no input changed since.
+ * Returns the existing build if no input has changed since.
  * @param {boolean} optimize
  * @returns {Built | undefined}
  */
-export function upToDate(optimize) {
+export function findUpToDateBuild(optimize) {
   const folder = optimize ? BUILD_DIR : DEV_BUILD_DIR;
   if (!OUTPUTS.every((name) => existsSync(path.join(folder, name)))) return undefined;
   let found;
@@ -124,7 +125,7 @@ export function upToDate(optimize) {
   } catch {
     return undefined;
   }
-  return found.inputs === hashInputs() ? { ...found, fresh: true } : undefined;
+  return found.inputs === hashInputs() ? { ...found, isUpToDate: true } : undefined;
 }
 
 function hashInputs() {
@@ -134,27 +135,26 @@ function hashInputs() {
   return addFiles(hash, INPUTS).digest('hex');
 }
 
-/** What the command line does. */
 async function buildFromCommandLine() {
   if (parseCommandLine(process.argv.slice(2), USAGE).help) {
     console.log(USAGE);
     return;
   }
   if (process.env.HUB_BUILD === 'dev') return rebuildForDev();
-  const [worker, webConsole] = await together(build, buildConsole);
-  console.log(describe(worker));
+  const [worker, webConsole] = await runParallel(build, buildConsole);
+  console.log(describeBuild(worker));
   console.log(describeConsole(webConsole));
 }
 
-/** Builds each part on its own: `wrangler dev` continues with the last successful build of one that fails. */
+/** Builds both parts independently: if one fails, `wrangler dev` continues with its last successful build. */
 async function rebuildForDev() {
-  const parts = [build({ optimize: false }).then(describe), buildConsole().then(describeConsole)];
+  const parts = [build({ optimize: false }).then(describeBuild), buildConsole().then(describeConsole)];
   for (const { value, reason } of await Promise.allSettled(parts)) {
     if (reason === undefined) console.log(value);
     else {
-      // An exit code of 1 would make wrangler print the error again, inside an object of its own.
+      // With an exit code other than 0, wrangler would print the error a second time.
       printError(reason);
-      console.error('\nThe hub keeps running the last successful build.');
+      console.error('\nThe hub continues with the last successful build.');
     }
   }
 }

@@ -1,4 +1,4 @@
-// `npm run dev-times`: measures `npm run dev` on a fresh clone: the first start, the next one, and a change until it answers.
+// `npm run dev-times`: measures `npm run dev` in a new clone: the first start, the second start, and reloads after changes.
 
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,25 +10,21 @@ import { parseCommandLine } from './lib/command-line.mjs';
 import { main, UserError } from './lib/errors.mjs';
 import { startGroup } from './lib/group.mjs';
 import { ROOT, TOOLS_DIR } from './lib/paths.mjs';
-import { environment, readLines, run } from './lib/run.mjs';
+import { environmentWith, readLines, run } from './lib/run.mjs';
 
 const USAGE = `Usage: npm run dev-times -- [options]
 
-Clones what is committed here into a temporary folder, runs \`npm run dev\` there, and prints the seconds until the hub
-answers: the first time, the second time, after a changed line in src (three times), and after one in web/src (three
-times). A session that was there before must be there afterwards.
+Clones the last commit into a temporary folder, runs \`npm run dev\` there, and prints how long the hub takes to respond:
+at the first start, at the second start, after three changes in src, and after three changes in web/src. Fails if a
+session is lost on the way.
 
-  --cold  with empty caches of cargo and npm, and without the tools of this folder, as on a new machine
+  --cold  use empty caches of cargo and npm, and no installed tools, as on a new computer
   --help  this text`;
 
 const CHANGES = 3;
-const LOOK_AGAIN_MS = 50;
-
-/** The longest that a first start may take, in milliseconds. */
-const START_MS = 30 * 60_000;
-
-/** The longest that a change may take to answer, in milliseconds. */
-const CHANGE_MS = 120_000;
+const POLL_MS = 50;
+const START_TIMEOUT_MS = 30 * 60_000;
+const CHANGE_TIMEOUT_MS = 120_000;
 
 await main(async () => {
   const { cold, help } = parseCommandLine(process.argv.slice(2), USAGE, { cold: { type: 'boolean', default: false } });
@@ -61,14 +57,14 @@ function emptyCaches(folder) {
 async function measure(clone, env) {
   await run('git', ['clone', '--quiet', ROOT, clone]);
   const port = await freePort();
-  const first = await timed('first start', () => startHub(clone, env, port));
-  const session = await first.makeSession().finally(first.stop);
-  const hub = await timed('next start', () => startHub(clone, env, port));
+  const first = await printTime('first start', () => startHub(clone, env, port));
+  const session = await first.createSession().finally(first.stop);
+  const hub = await printTime('second start', () => startHub(clone, env, port));
   try {
-    for (let i = 1; i <= CHANGES; i += 1) await timed('change in src', () => changeWorker(clone, hub, `ok-${i}`));
-    for (let i = 1; i <= CHANGES; i += 1) await timed('change in web/src', () => changeConsole(clone, hub, `mark-${i}`));
-    if (!(await hub.sessions()).includes(session)) throw new UserError('The session that was there before the changes is gone.');
-    console.log('The session that was there before is still there.');
+    for (let i = 1; i <= CHANGES; i += 1) await printTime('change in src', () => changeWorker(clone, hub, `ok-${i}`));
+    for (let i = 1; i <= CHANGES; i += 1) await printTime('change in web/src', () => changeConsole(clone, hub, `mark-${i}`));
+    if (!(await hub.listSessions()).includes(session)) throw new UserError('The session created at the first start is lost.');
+    console.log('The session created at the first start still exists.');
   } finally {
     await hub.stop();
   }
@@ -76,25 +72,25 @@ async function measure(clone, env) {
 
 /**
  * @template T
- * @param {string} what
+ * @param {string} label
  * @param {() => Promise<T>} work
  */
-async function timed(what, work) {
-  const began = performance.now();
+async function printTime(label, work) {
+  const start = performance.now();
   const result = await work();
-  console.log(`${what.padEnd(20)} ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  console.log(`${label.padEnd(20)} ${((performance.now() - start) / 1000).toFixed(1)} s`);
   return result;
 }
 
 /**
- * Starts `npm run dev`, and waits until it prints the link that opens the hub.
+ * Starts `npm run dev`, and waits until it prints the sign-in link.
  * @param {string} clone
  * @param {Record<string, string | undefined>} env
  * @param {number} port
  */
 async function startHub(clone, env, port) {
   const args = ['run', 'dev', '--', '--port', String(port)];
-  const options = { cwd: clone, env: environment({ ...env, NO_COLOR: '1' }), stdio: ['ignore', 'pipe', 'pipe'] };
+  const options = { cwd: clone, env: environmentWith({ ...env, NO_COLOR: '1' }), stdio: ['ignore', 'pipe', 'pipe'] };
   const { child, exited, kill, release } = startGroup('npm', args, options);
   exited.then(release);
   const lines = [];
@@ -106,21 +102,21 @@ async function startHub(clone, env, port) {
     readLines(child.stdout, onLine);
     readLines(child.stderr, onLine);
   });
-  const late = sleep(START_MS, undefined, { ref: false });
-  const found = await Promise.race([link, exited, late]);
+  const timeout = sleep(START_TIMEOUT_MS, undefined, { ref: false });
+  const found = await Promise.race([link, exited, timeout]);
   if (!found) {
     kill();
     throw new UserError(`npm run dev did not start:\n${lines.join('\n')}`);
   }
   const headers = { authorization: `Bearer ${found.hash.replace('#token=', '')}` };
-  const ask = async (path, init) => (await fetch(new URL(path, found), { headers, ...init })).json();
+  const request = async (path, init) => (await fetch(new URL(path, found), { headers, ...init })).json();
   return {
     url: found,
-    makeSession: async () => {
+    createSession: async () => {
       const body = JSON.stringify({ tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } });
-      return (await ask('/cli/sessions', { method: 'POST', body })).session.id;
+      return (await request('/cli/sessions', { method: 'POST', body })).session.id;
     },
-    sessions: async () => (await ask('/api/sessions')).sessions.map(({ id }) => id),
+    listSessions: async () => (await request('/api/sessions')).sessions.map(({ id }) => id),
     stop: async () => {
       process.kill(-child.pid, 'SIGINT');
       await exited;
@@ -128,16 +124,16 @@ async function startHub(clone, env, port) {
   };
 }
 
-/** Changes what /health says, and waits until the hub says it. */
+/** Changes the status that /health returns, and waits until the hub returns it. */
 async function changeWorker(clone, hub, status) {
   replace(path.join(clone, 'src', 'http', 'edge.rs'), /"status":"ok[^"]*"/, `"status":"${status}"`);
-  await until(async () => (await (await fetch(new URL('/health', hub.url))).text()).includes(`"${status}"`));
+  await waitUntil(async () => (await (await fetch(new URL('/health', hub.url))).text()).includes(`"${status}"`));
 }
 
-/** Changes a script of the console, and waits until the hub serves it. */
+/** Changes the console's script, and waits until the hub serves the new one. */
 async function changeConsole(clone, hub, mark) {
   replace(path.join(clone, 'web', 'src', 'main.tsx'), /(?:document\.body\.dataset\.mark = '.*';\n)?$/, `document.body.dataset.mark = '${mark}';\n`);
-  await until(async () => {
+  await waitUntil(async () => {
     const page = await (await fetch(hub.url, { headers: { accept: 'text/html', 'sec-fetch-mode': 'navigate' } })).text();
     const [script] = page.match(/\/assets\/index-[^"]+\.js/) ?? [];
     return script !== undefined && (await (await fetch(new URL(script, hub.url))).text()).includes(mark);
@@ -152,16 +148,16 @@ async function changeConsole(clone, hub, mark) {
 function replace(file, pattern, text) {
   const before = readFileSync(file, 'utf8');
   const after = before.replace(pattern, () => text);
-  if (after === before) throw new UserError(`${file} has nothing that matches ${pattern}.`);
+  if (after === before) throw new UserError(`${file} has no match for ${pattern}. Adapt scripts/dev-times.mjs.`);
   writeFileSync(file, after);
 }
 
-/** @param {() => Promise<boolean>} isSo asked again until it is; the hub refuses connections while it reloads */
-async function until(isSo) {
-  const deadline = Date.now() + CHANGE_MS;
-  while (!(await isSo().catch(() => false))) {
-    if (Date.now() > deadline) throw new UserError('The change did not arrive.');
-    await sleep(LOOK_AGAIN_MS);
+/** @param {() => Promise<boolean>} check may reject: the hub refuses connections while it reloads */
+async function waitUntil(check) {
+  const deadline = Date.now() + CHANGE_TIMEOUT_MS;
+  while (!(await check().catch(() => false))) {
+    if (Date.now() > deadline) throw new UserError(`The hub did not serve the change within ${CHANGE_TIMEOUT_MS / 1000} s.`);
+    await sleep(POLL_MS);
   }
 }
 

@@ -1,24 +1,23 @@
-// `npm run fuzz`: lets cargo-fuzz look for inputs that break a property of what the hub parses, and tells what it found.
-// The targets stand in fuzz/src, their seeds in fuzz/seeds; `cargo test --test it fuzz` runs these without a fuzzer.
+// `npm run fuzz`: runs the fuzz targets of the hub's parsers with cargo-fuzz, and reports their findings. The targets are in
+// fuzz/src, their seeds in fuzz/seeds; `cargo test --test it fuzz` runs the seeds without a fuzzer.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseCommandLine } from './lib/command-line.mjs';
-import { CommandFailed, main, UserError } from './lib/errors.mjs';
+import { CommandFailed, main, UsageError } from './lib/errors.mjs';
 import { inProject } from './lib/paths.mjs';
-import { CARGO_PROGRESS, cargoProgress, red, step } from './lib/progress.mjs';
+import { CARGO_PROGRESS, cargoProgress, red, runStep } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
 import { fuzzTool, installFuzzTool, installNightly, nightlyIsReady, NIGHTLY } from './lib/rust.mjs';
 import { isStopping } from './lib/signals.mjs';
 
 const FUZZ_DIR = inProject('fuzz');
 
-/** How long one input may take, in seconds. */
-const INPUT_TIMEOUT = 10;
+const INPUT_TIMEOUT_S = 10;
 
-/** The longest input that is tried, in bytes; a larger one is seldom another case. */
-const MAX_INPUT = 4096;
+/** Longer inputs slow the search and rarely reach other branches. */
+const MAX_INPUT_BYTES = 4096;
 
 const TARGETS = readdirSync(path.join(FUZZ_DIR, 'seeds'))
   .sort()
@@ -26,12 +25,12 @@ const TARGETS = readdirSync(path.join(FUZZ_DIR, 'seeds'))
 
 const USAGE = `Usage: npm run fuzz -- [options]
 
-Runs the fuzz targets one after another, and installs first what that needs: Rust ${NIGHTLY} and cargo-fuzz. A target ends
-with its time or with its first finding.
+Runs the fuzz targets one after another. First installs Rust ${NIGHTLY} and cargo-fuzz if they are missing. A target stops
+after its time or at its first finding.
 
-  --only TARGET  run one target; may be given more than once:
+  --only TARGET  run one target; repeatable:
                  ${TARGETS.join(', ')}
-  --seconds N    how long each of them runs, 300 by default
+  --seconds N    how long each target runs (default 300)
   --help         this text`;
 
 await main(async () => {
@@ -57,23 +56,23 @@ function readOptions(args) {
     seconds: { type: 'string', default: '300' },
   });
   const unknown = only.find((target) => !TARGETS.includes(target));
-  if (unknown !== undefined) throw new UserError(`There is no target ${unknown}.`, USAGE);
-  if (!/^[1-9]\d{0,6}$/.test(seconds)) throw new UserError(`--seconds takes a whole number, not ${seconds}.`, USAGE);
+  if (unknown !== undefined) throw new UsageError(`--only: there is no target ${unknown}.`, USAGE);
+  if (!/^[1-9]\d{0,6}$/.test(seconds)) throw new UsageError(`--seconds must be a whole number from 1 to 9999999, not ${seconds}.`, USAGE);
   return { only, seconds: Number(seconds), help };
 }
 
-/** Everything between a fresh clone and the first input. */
+/** Installs the tools and builds the targets. */
 async function prepare() {
-  if (!nightlyIsReady()) await step(`Rust ${NIGHTLY}`, installNightly);
-  if (!fuzzTool()) await step('cargo-fuzz', installFuzzTool, { note: 'is compiled once, which takes about a minute.' });
-  await step('fuzz targets', (update) => {
+  if (!nightlyIsReady()) await runStep(`Rust ${NIGHTLY}`, installNightly);
+  if (!fuzzTool()) await runStep('cargo-fuzz', installFuzzTool, { note: 'compiled once, about a minute.' });
+  await runStep('fuzz targets', (update) => {
     const isProgress = cargoProgress(update);
     return cargoFuzz(['build'], { env: CARGO_PROGRESS, onLine: isProgress });
   });
 }
 
 /**
- * Without a sanitizer: there is no unsafe code to be watched, and the search is several times as fast.
+ * Runs cargo-fuzz without a sanitizer: the crate has no unsafe code, and the search is several times as fast.
  * @param {string[]} args
  * @param {{env?: Record<string, string>, onLine: (line: string) => boolean | void}} options
  */
@@ -86,15 +85,15 @@ function cargoFuzz([command, ...args], { env = {}, onLine }) {
  * Runs a target.
  * @param {string} target
  * @param {number} seconds
- * @returns {Promise<{target: string, input: string | undefined, why: string} | undefined>} what was found, if anything
+ * @returns {Promise<{target: string, input: string, reason: string} | undefined>} the finding, if there is one
  */
 async function fuzz(target, seconds) {
-  const corpus = plant(target);
-  const found = path.join(FUZZ_DIR, 'artifacts', target);
-  rmSync(found, { recursive: true, force: true });
-  const limits = [`-max_total_time=${seconds}`, `-timeout=${INPUT_TIMEOUT}`, `-max_len=${MAX_INPUT}`];
+  const corpus = addSeeds(target);
+  const artifacts = path.join(FUZZ_DIR, 'artifacts', target);
+  rmSync(artifacts, { recursive: true, force: true });
+  const limits = [`-max_total_time=${seconds}`, `-timeout=${INPUT_TIMEOUT_S}`, `-max_len=${MAX_INPUT_BYTES}`];
   try {
-    await step(target, (update) => {
+    await runStep(target, (update) => {
       const onLine = (line) => {
         const state = line.match(/^#(\d+)\s.*\bcov: (\d+)/);
         if (state) update(`${state[1]} inputs, ${state[2]} branches`);
@@ -104,21 +103,21 @@ async function fuzz(target, seconds) {
     });
   } catch (error) {
     if (!(error instanceof CommandFailed) || isStopping()) throw error;
-    const [file] = names(found);
-    const input = file && readFileSync(path.join(found, file), 'utf8');
-    // What failed was no input: the target itself did not run.
+    const [file] = listFiles(artifacts);
+    const input = file && readFileSync(path.join(artifacts, file), 'utf8');
+    // No artifact: the target itself could not be run.
     if (input === undefined) throw error;
-    return { target, input, why: why(error.output) };
+    return { target, input, reason: reasonOf(error.output) };
   }
   return undefined;
 }
 
 /**
- * Puts the seeds beside what earlier runs collected.
+ * Adds the seeds to the corpus of earlier runs.
  * @param {string} target
- * @returns {string} the folder
+ * @returns {string} the corpus's folder
  */
-function plant(target) {
+function addSeeds(target) {
   const folder = path.join(FUZZ_DIR, 'corpus', target);
   mkdirSync(folder, { recursive: true });
   for (const line of readFileSync(path.join(FUZZ_DIR, 'seeds', `${target}.jsonl`), 'utf8').split('\n').filter(Boolean)) {
@@ -129,7 +128,7 @@ function plant(target) {
 }
 
 /** @param {string} folder */
-function names(folder) {
+function listFiles(folder) {
   try {
     return readdirSync(folder);
   } catch (error) {
@@ -139,22 +138,22 @@ function names(folder) {
 }
 
 /**
- * What a target said when it failed: the panic's message, or what the fuzzer itself has to complain of.
+ * The reason of a failure: the message of the panic, else the error of the fuzzer.
  * @param {string} output
  */
-function why(output) {
+function reasonOf(output) {
   const [, panic] = output.match(/(thread .* panicked at [\s\S]*?)\n(?:stack backtrace|note: run with|==\d+==)/) ?? [];
   return (panic ?? output.match(/^==\d+== ?(?:ERROR: )?(.*)$/m)?.[1] ?? output).trim();
 }
 
-/** @param {{target: string, input: string, why: string}} finding */
-function report({ target, input, why: reason }) {
+/** @param {{target: string, input: string, reason: string}} finding */
+function report({ target, input, reason }) {
   console.log(`
 ${red(`${target} failed:`)}
 ${reason}
 
-  Make this line the last of fuzz/seeds/${target}.jsonl:
+  Append this line to fuzz/seeds/${target}.jsonl:
 ${JSON.stringify(input)}
-  Then this fails until the fault is mended, and keeps it away afterwards:
+  Then this command fails until the bug is fixed, and prevents a regression:
 cargo test --test it fuzz`);
 }

@@ -1,22 +1,22 @@
-// `npm run kills -- ARGS`: sets up, builds, and kills the runtime under load again and again; nothing may be lost.
+// `npm run kills`: kills the runtime repeatedly under load, and checks that no acknowledged data is lost.
 
 import { randomInt } from 'node:crypto';
-import { build, describe } from './build.mjs';
+import { build, describeBuild } from './build.mjs';
 import { parseCommandLine } from './lib/command-line.mjs';
-import { main, UserError } from './lib/errors.mjs';
+import { main, UsageError } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
 import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
-import { OFFLINE } from './lib/wrangler.mjs';
+import { OFFLINE_ENV } from './lib/wrangler.mjs';
 
 const USAGE = `Usage: npm run kills -- [options]
 
-Kills the local runtime with SIGKILL at random moments under load, starts it again, and checks that nothing that was
-acknowledged is lost (tests/e2e/crash.test.mjs). The moments follow from the seed; what is under way at each does not.
+Kills the local runtime with SIGKILL at random times under load, restarts it, and checks that no acknowledged data is
+lost (tests/e2e/crash.test.mjs). The seed determines the times, but not what is in flight at each.
 
-  --kills N     how often to kill it (default 50, at most 10000)
-  --seed TEXT   the seed of an earlier run; without it a new one is drawn, and printed
+  --kills N     number of kills (default 50, at most 10000)
+  --seed TEXT   seed of an earlier run (default: a new one, which is printed)
   --help        this text`;
 
 await main(async () => {
@@ -26,9 +26,9 @@ await main(async () => {
     return 0;
   }
   await setup();
-  console.log(describe(await build()));
+  console.log(describeBuild(await build()));
   console.log(`${options.kills} kills, seed ${options.seed}`);
-  const env = { ...OFFLINE, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
+  const env = { ...OFFLINE_ENV, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
   return runOnTerminal(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { env });
 });
 
@@ -38,7 +38,7 @@ function parseOptions(args) {
     kills: { type: 'string', default: '50' },
     seed: { type: 'string', default: String(randomInt(2 ** 32)) },
   });
-  if (!/^[1-9]\d{0,3}$|^10000$/.test(kills)) throw new UserError(`--kills takes a number from 1 to 10000, not ${kills}.`, USAGE);
-  if (seed === '') throw new UserError('--seed takes a text.', USAGE);
+  if (!/^[1-9]\d{0,3}$|^10000$/.test(kills)) throw new UsageError(`--kills must be a number from 1 to 10000, not ${kills}.`, USAGE);
+  if (seed === '') throw new UsageError('--seed must not be empty.', USAGE);
   return { kills: Number(kills), seed, help };
 }

@@ -1,5 +1,5 @@
-// Records what the official build tools make of this crate, in tests/e2e/official-exports.json: the test of the worker's
-// exports compares our own build with it. Needed again only when the `worker` or `wasm-bindgen` crate gets a new version.
+// Writes the exports of this crate as built by the official tools to tests/e2e/official-exports.json, with which
+// tests/e2e/exports.test.mjs compares the project's build. Run it after an update of the crates `worker` or `wasm-bindgen`.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,16 +8,18 @@ import { parseCommandLine } from './lib/command-line.mjs';
 import { main } from './lib/errors.mjs';
 import { nodeBinary } from './lib/node.mjs';
 import { exe, inProject, TOOLS_DIR } from './lib/paths.mjs';
-import { CARGO_PROGRESS, cargoProgress, step } from './lib/progress.mjs';
+import { CARGO_PROGRESS, cargoProgress, runStep } from './lib/progress.mjs';
 import { run } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: node scripts/official-exports.mjs
 
-Compiles worker-build and wasm-bindgen-cli (about ten minutes on two cores, once), builds the worker with them in a
-temporary folder, and writes what that exports to tests/e2e/official-exports.json.`;
+Compiles worker-build and wasm-bindgen-cli (once, about ten minutes on two cores), builds the worker with them in a
+temporary folder, and writes its exports to tests/e2e/official-exports.json.
 
-/** The tools, and the crates of Cargo.lock whose version each has to have. */
+  --help  this text`;
+
+/** The tools, each with the crate of Cargo.lock whose version it must have. */
 const TOOLS = { 'worker-build': 'worker', 'wasm-bindgen-cli': 'wasm-bindgen' };
 
 await main(async () => {
@@ -30,7 +32,7 @@ await main(async () => {
   mkdirSync(root, { recursive: true });
   const versions = Object.fromEntries(Object.entries(TOOLS).map(([tool, crate]) => [tool, lockedVersion(crate)]));
   for (const [tool, version] of Object.entries(versions)) {
-    await step(`${tool} ${version}`, (update) =>
+    await runStep(`${tool} ${version}`, (update) =>
       run('cargo', ['install', tool, '--version', version, '--locked', '--root', root], {
         cwd: root,
         env: CARGO_PROGRESS,
@@ -40,11 +42,11 @@ await main(async () => {
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'hub-official-'));
   try {
-    await step('wasm build', () => buildWithThem(path.join(root, 'bin'), folder));
-    const report = `
+    await runStep('wasm build', () => buildWithOfficialTools(path.join(root, 'bin'), folder));
+    const printExports = `
       import { exportsOf } from ${JSON.stringify(inProject('tests', 'e2e', 'lib', 'exports.mjs'))};
       console.log(JSON.stringify(await exportsOf(${JSON.stringify(folder)})));`;
-    const exports = JSON.parse(await run(nodeBinary(), ['--input-type=module', '-e', report]));
+    const exports = JSON.parse(await run(nodeBinary(), ['--input-type=module', '-e', printExports]));
     writeFileSync(inProject('tests', 'e2e', 'official-exports.json'), `${JSON.stringify({ versions, exports }, null, 2)}\n`);
   } finally {
     rmSync(folder, { recursive: true });
@@ -53,10 +55,10 @@ await main(async () => {
 
 /**
  * @param {string} bin folder of the tools
- * @param {string} folder of the build
+ * @param {string} folder for the build
  */
-async function buildWithThem(bin, folder) {
-  // These keep worker-build from fetching programs of its own.
+async function buildWithOfficialTools(bin, folder) {
+  // Without these, worker-build downloads other versions.
   const env = {
     WASM_BINDGEN_BIN: path.join(bin, exe('wasm-bindgen')),
     WASM_OPT_BIN: inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'),

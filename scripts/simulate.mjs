@@ -1,23 +1,22 @@
-// `npm run simulate -- OPTIONS`: the long form of the simulation that is part of `cargo test` (tests/it/simulation).
+// `npm run simulate`: runs the simulation of tests/it/simulation with more seeds than `cargo test` does.
 
 import { parseCommandLine } from './lib/command-line.mjs';
-import { main, UserError } from './lib/errors.mjs';
+import { main, UsageError } from './lib/errors.mjs';
 import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 
-const DEFAULT_WORLDS = 10_000;
+const DEFAULT_SEEDS = 10_000;
 
-/** The largest number that a seed can be here: beyond it, numbers of JavaScript are not exact. */
 const MAX_SEED = Number.MAX_SAFE_INTEGER;
 
 const USAGE = `Usage: npm run simulate -- [options]
 
-Runs the hub in simulated worlds. A seed makes a world: its clients, what they do, what goes wrong, and in which order
-everything happens. Tells which seeds failed, and shows the steps of the first of them.
+Runs the hub in simulations. A seed determines one: what the clients do, which faults occur, and the order of all steps.
+Prints the seeds that failed, and the steps of the first failure.
 
-  --seeds N   how many worlds (default: ${DEFAULT_WORLDS})
-  --first N   the seed of the first one (default: the time, so that every run has worlds of its own)
-  --seed N    one world alone, with everything that happens in it
+  --seeds N   number of simulations (default: ${DEFAULT_SEEDS})
+  --first N   the first seed (default: the current time, so that each run is new)
+  --seed N    run one simulation and print all its steps
   --help      this text`;
 
 await main(async () => {
@@ -40,12 +39,12 @@ function readOptions(args) {
   });
   for (const name of ['seeds', 'first', 'seed']) {
     const value = values[name];
-    if (name === 'seeds' && Number(value) === 0) throw new UserError('--seeds is at least 1.', USAGE);
-    if (value !== undefined && !(/^\d+$/.test(value) && Number(value) <= MAX_SEED)) {
-      throw new UserError(`--${name} is a whole number, not ${value}.`, USAGE);
+    const min = name === 'seeds' ? 1 : 0;
+    if (value !== undefined && !(/^\d+$/.test(value) && Number(value) >= min && Number(value) <= MAX_SEED)) {
+      throw new UsageError(`--${name} must be a whole number from ${min} to ${MAX_SEED}, not ${value}.`, USAGE);
     }
   }
-  const { seed, seeds = `${DEFAULT_WORLDS}`, first = `${Date.now()}`, help } = values;
+  const { seed, seeds = `${DEFAULT_SEEDS}`, first = `${Date.now()}`, help } = values;
   const env = seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: '10' } : { SIM_SEED: seed };
   return { env, help };
 }

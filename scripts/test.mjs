@@ -1,28 +1,30 @@
-// `npm test`: sets everything up and runs every check of the project.
+// `npm test`: installs missing tools and runs the checks of the project.
 
-import { parseCommandLine } from './lib/command-line.mjs';
+import path from 'node:path';
 import { hasPassed, hashOf, recordPassed } from './lib/changed.mjs';
 import { CHECKS, PARTS } from './lib/checks.mjs';
-import { main, UserError } from './lib/errors.mjs';
+import { closeMatches } from './lib/close-matches.mjs';
+import { parseCommandLine } from './lib/command-line.mjs';
+import { main, UsageError } from './lib/errors.mjs';
 import { runChecks, summarize } from './lib/lanes.mjs';
 import { setup } from './lib/setup.mjs';
 
 const USAGE = `Usage: npm test -- [options]
 
-  --changed     run only the checks and test files whose inputs changed since they last passed here
-  --only PART   run one part: rust (format, lints, native tests), wasm (scripts, build, size, deploy dry run), web
-                (the console: types, tests, build, size), e2e (builds, all end-to-end tests) or browser (builds, those of
-                the console); may be given more than once
-  --file FILE   run one test file of Node, such as tests/e2e/push.test.mjs, and the builds that it needs; may be given
-                more than once
-  --keep-going  go on after a check that failed
-  --verbose     show the output of checks that pass, too
+  --changed     run only checks and test files whose inputs changed since they last passed
+  --only PART   run one part; repeatable:
+                rust (format, lints, native tests), wasm (scripts, build, size, deployment dry run),
+                web (the console's types, tests, build, size), e2e (builds, all end-to-end tests),
+                browser (builds, the console's end-to-end tests)
+  --file FILE   run one Node test file, such as tests/e2e/push.test.mjs, after the builds that it needs; repeatable
+  --keep-going  continue after a failed check
+  --verbose     also show the output of checks that pass
   --help        this text
 
-A native test alone: cargo test NAME.
+To run one native test: cargo test NAME
 
-The console's end-to-end tests need Chromium (CHROMIUM=PATH, when it is not where it usually is). Without one they are
-left out, which the summary says; REQUIRE_BROWSER=1 makes that a failure.`;
+The console's end-to-end tests need Chromium; CHROMIUM=PATH names one that is not found. Without it they are skipped;
+with REQUIRE_BROWSER=1 they fail instead.`;
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));
@@ -33,9 +35,11 @@ await main(async () => {
   const started = Date.now();
   await setup();
   const planned = plan(options);
-  if (planned.length === 0 && !options.changed) throw new UserError('No check matches both --only and --file.');
+  if (planned.length === 0 && !options.changed) {
+    throw new UsageError('No check matches both --only and --file.', 'Leave one of the two out.');
+  }
   if (planned.length === 0) {
-    console.log('Nothing has changed since every check passed.');
+    console.log('Nothing to run: no input has changed since the checks last passed.');
     return 0;
   }
   const checks = planned.map(({ passes, ...check }) => ({
@@ -47,7 +51,7 @@ await main(async () => {
   }));
   const results = await runChecks(checks, options);
   summarize(results, Date.now() - started);
-  return [...results.values()].every(({ state }) => state === 'passed' || state === 'left out') ? 0 : 1;
+  return [...results.values()].every(({ state }) => ['passed', 'skipped'].includes(state)) ? 0 : 1;
 });
 
 /** @param {string[]} args */
@@ -60,27 +64,41 @@ function parseOptions(args) {
     verbose: { type: 'boolean', default: false },
   });
   const unknown = options.only.find((part) => !PARTS.includes(part));
-  if (unknown !== undefined) throw new UserError(`--only takes ${PARTS.join(', ')}, not ${unknown}.`, USAGE);
+  if (unknown !== undefined) throw new UsageError(`--only must be one of ${PARTS.join(', ')}, not ${unknown}.`, USAGE);
   const files = CHECKS.flatMap((check) => check.files?.() ?? []);
   const missing = options.file.find((file) => !files.includes(file));
-  if (missing !== undefined) throw new UserError(`There is no test file ${missing}.`, `The test files are:\n  ${files.join('\n  ')}`);
+  if (missing !== undefined) throw noSuchFile(missing, files);
   return { ...options, keepGoing };
 }
 
 /**
- * The checks to run, each with what is recorded when it passes.
+ * @param {string} name
+ * @param {string[]} files all test files
+ */
+function noSuchFile(name, files) {
+  const matches = closeMatches(name, files);
+  const folders = [...new Set(files.map((file) => path.posix.dirname(file)))];
+  const hint = matches.length > 0
+    ? `Did you mean ${matches.join(' or ')}?`
+    : `Test files are in ${folders.join(', ')}. Example: --file tests/e2e/push.test.mjs`;
+  return new UsageError(`--file: there is no test file ${name}.`, hint);
+}
+
+/**
+ * Selects the checks to run. `passes`: the entries to record when a check passes.
  * @param {{changed: boolean, only: string[], file: string[]}} options
  */
 function plan({ changed, only, file }) {
-  const isAsked = ({ parts }) => only.length === 0 || parts.some((part) => only.includes(part));
-  const chosen = CHECKS.filter(isAsked)
+  const isInPart = ({ parts }) => only.length === 0 || parts.some((part) => only.includes(part));
+  const chosen = CHECKS.filter(isInPart)
     .map((check) => (check.files ? withFiles(check, { changed, file }) : withInputs(check)))
     .filter(({ passes }) => Object.entries(passes).some(([name, hash]) => !changed || !hasPassed(name, hash)))
     .filter(({ files }) => file.length === 0 || files);
-  // What the chosen ones need comes along; it is quick when nothing has changed.
+  // Their dependencies always run. They are builds, which are skipped when they are up to date.
   const needed = new Set(chosen.flatMap(({ after = [] }) => after));
-  const planned = (check) => chosen.find(({ title }) => title === check.title) ?? (needed.has(check.title) ? withInputs(check) : undefined);
-  return CHECKS.map(planned).filter((check) => check !== undefined);
+  const select = ({ title, ...check }) =>
+    chosen.find((candidate) => candidate.title === title) ?? (needed.has(title) ? withInputs({ title, ...check }) : undefined);
+  return CHECKS.map(select).filter((check) => check !== undefined);
 }
 
 /** @param {import('./lib/checks.mjs').ProjectCheck} check */
@@ -89,7 +107,7 @@ function withInputs(check) {
 }
 
 /**
- * A check with the test files that are to run. With `changed` these are the ones that have not passed as they are now.
+ * A check with the test files to run. With `changed`, these are the ones whose current content has not passed.
  * @param {import('./lib/checks.mjs').ProjectCheck} check
  * @param {{changed: boolean, file: string[]}} options
  */

@@ -1,14 +1,16 @@
-// `npm run token -- NAMESPACE`: the access token of one namespace, made from CLI_API_TOKEN on this machine alone.
-// Whoever holds it can use that namespace and no other. See docs/DEPLOY.md.
+// `npm run token -- NAMESPACE`: prints the access token of one namespace, derived from CLI_API_TOKEN without asking the hub.
+// It is valid for that namespace only. See docs/DEPLOY.md.
 
 import { parseCommandLine } from './lib/command-line.mjs';
 import { accessToken, namespaceToken } from './lib/dev-vars.mjs';
-import { main, UserError } from './lib/errors.mjs';
+import { main, UsageError } from './lib/errors.mjs';
 
 const USAGE = `Usage: npm run token -- NAMESPACE
 
-Prints the access token of a namespace (1 to 64 of A-Z a-z 0-9 . _ -). The secret is taken from the environment
-variable CLI_API_TOKEN, else from .dev.vars.`;
+Prints the access token of a namespace (1 to 64 of A-Z a-z 0-9 . _ -), which is valid for that namespace only. Reads the
+secret from the environment variable CLI_API_TOKEN, else from .dev.vars.
+
+  --help  this text`;
 
 await main(async () => {
   const { help, words } = parseCommandLine(process.argv.slice(2), USAGE, {}, { words: true });
@@ -18,7 +20,7 @@ await main(async () => {
   }
   const [namespace, ...rest] = words;
   if (!namespace || rest.length > 0 || !/^[A-Za-z0-9._-]{1,64}$/.test(namespace)) {
-    throw new UserError('A namespace is needed: 1 to 64 of A-Z a-z 0-9 . _ -', 'Example: npm run token -- team-a');
+    throw new UsageError('Give one namespace: 1 to 64 of A-Z a-z 0-9 . _ -', 'Example: npm run token -- team-a');
   }
   console.log(namespaceToken(process.env.CLI_API_TOKEN || accessToken(), namespace));
   return 0;

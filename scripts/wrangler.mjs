@@ -1,4 +1,4 @@
-// `npm run wrangler -- ARGS`: the project's own wrangler, also on a machine whose Node is too old for it.
+// `npm run wrangler -- ARGS`: runs the project's wrangler under a Node version that it supports.
 
 import { main } from './lib/errors.mjs';
 import { runOnTerminal } from './lib/run.mjs';

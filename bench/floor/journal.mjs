@@ -1,4 +1,4 @@
-/** The floor of a durable write: group commit to D1, each batch one statement with one bound JSON parameter. */
+/** The floor's durable writes: group commit to D1, with one statement and one bound JSON parameter per batch. */
 
 export const SCHEMA =
   'CREATE TABLE messages (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, local_id TEXT, created_at INTEGER NOT NULL, ' +
@@ -8,15 +8,15 @@ const INSERT =
   "INSERT INTO messages (seq, id, local_id, created_at, content) SELECT value->>'seq', value->>'id', " +
   "value->>'localId', value->>'createdAt', value->'content' FROM json_each(?1)";
 
-/** Parameters: the seq to stay below, the number of rows. One row with the page as one JSON text. */
+/** Returns a page as one JSON text. Parameters: the exclusive upper bound of seq, the number of messages. */
 export const PAGE =
   `SELECT group_concat('{"id":"' || id || '","seq":' || seq || ',"createdAt":' || created_at || ',"content":' || ` +
   `content || '}') AS page FROM (SELECT * FROM messages WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2)`;
 
-/** D1 takes values up to 2 MB: stop well below, counted in characters. */
+/** Limit on a batch: D1 accepts values of at most 2 MB. */
 const BATCH_CHARACTERS = 1_000_000;
 
-/** So many turns of the event loop may pass while a batch still grows, so that a steady trickle cannot hold it up. */
+/** Limit on the turns of the event loop for which a growing batch is delayed. */
 const GATHER_TURNS = 500;
 
 export class Journal {
@@ -27,20 +27,20 @@ export class Journal {
     this.seq = 0;
   }
 
-  /** Resolves to `{id, seq, createdAt}` when the row is durable. */
+  /** Resolves to `{id, seq, createdAt}` after the commit. */
   append(content, localId) {
     const record = { id: crypto.randomUUID(), seq: ++this.seq, createdAt: Date.now() };
     const text = JSON.stringify({ ...record, localId, content });
     return new Promise((resolve, reject) => {
-      this.queue.push({ text, done: () => resolve(record), failed: reject });
+      this.queue.push({ text, resolve: () => resolve(record), reject });
       if (!this.committing) this.commit();
     });
   }
 
   /**
-   * Waits as long as each turn of the event loop brings more. The runtime reads about 8 KB of a WebSocket a turn: without
-   * this the burst of one CLI is committed seven messages at a time, at less than half the rate. A lone write waits for
-   * one turn, which is nothing beside D1.
+   * Waits while each turn of the event loop adds to the queue. The runtime reads about 8 KB of a WebSocket per turn. Without
+   * this wait, a burst of one CLI is committed in batches of seven messages, at less than half the rate. A single write waits
+   * for one turn, which is short compared to D1.
    */
   async gather() {
     let before = 0;
@@ -63,9 +63,9 @@ export class Journal {
       const batch = this.queue.splice(0, rows);
       try {
         await this.insert.bind(`[${batch.map(({ text }) => text).join(',')}]`).run();
-        for (const { done } of batch) done();
+        for (const { resolve } of batch) resolve();
       } catch (error) {
-        for (const { failed } of batch) failed(error);
+        for (const { reject } of batch) reject(error);
       }
     }
     this.committing = false;

@@ -1,8 +1,8 @@
-/** Engine.IO 4 and Socket.IO 5 packets of the namespace `/cli`, as far as the official client needs them here. */
+/** The Engine.IO 4 and Socket.IO 5 packets of the namespace `/cli` that the official client needs for the bench. */
 
 const NAMESPACE = '/cli,';
 
-/** The Engine.IO open packet. The interval is an hour: a floor that never pings measures no pings. */
+/** The Engine.IO open packet. The ping interval is an hour: the floor sends no pings. */
 export function open() {
   return `0${JSON.stringify({
     sid: crypto.randomUUID(),
@@ -17,7 +17,7 @@ export function connectReply() {
   return `40${NAMESPACE}${JSON.stringify({ sid: crypto.randomUUID() })}`;
 }
 
-/** An event packet; `id` asks for an ack, null asks for none. */
+/** An event packet; with an `id`, it requests an ack. */
 export function event(id, name, payload) {
   return `42${NAMESPACE}${id ?? ''}${JSON.stringify([name, payload])}`;
 }
@@ -26,7 +26,7 @@ export function ack(id, payload) {
   return `43${NAMESPACE}${id}${JSON.stringify([payload])}`;
 }
 
-/** `{kind: 'connect' | 'event' | 'ack' | 'other', id: number | null, data}` of a text frame. */
+/** Parses a text frame into `{kind: 'connect' | 'event' | 'ack' | 'other', id: number | null, data}`. */
 export function parse(frame) {
   if (frame.startsWith(`40${NAMESPACE}`)) return { kind: 'connect' };
   const kind = frame.startsWith('42') ? 'event' : frame.startsWith('43') ? 'ack' : 'other';

@@ -1,25 +1,24 @@
 /**
- * The runtime's own floor: the shortest plain JavaScript that does what each row of the bench asks for, and nothing
- * else. No authentication, no routing, no checks: whatever the hub costs above these figures is the hub's own.
+ * The floor: minimal JavaScript for the work of each row, without authentication, routing or checks. Its figures are the
+ * cost of the runtime; the difference to the hub's figures is the cost of the hub.
  */
 
 import { Journal, PAGE } from './journal.mjs';
 import { ack, connectReply, event, open, parse } from './packets.mjs';
 
-const TEXT = 'the answer of a worker that does nothing else';
+const TEXT = 'a response of a minimal worker';
 
-/** One object for all: a namespace of the hub is one object too. */
+/** The only Durable Object, because a namespace of the hub is one object. */
 function object(env) {
   return env.FLOOR.get(env.FLOOR.idFromName('floor'));
 }
 
 /**
- * A server-sent event stream of the stateless worker, fed by a WebSocket to the object: the shape that lets the object
- * hibernate, so the floor pays for it too.
+ * An SSE stream of the worker with events from a WebSocket to the object. The hub has the same structure, which lets the
+ * object hibernate.
  */
 async function events(env) {
-  const answer = await object(env).fetch('http://floor/subscribe', { headers: { Upgrade: 'websocket' } });
-  const socket = answer.webSocket;
+  const { webSocket: socket } = await object(env).fetch('http://floor/subscribe', { headers: { Upgrade: 'websocket' } });
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const encoder = new TextEncoder();
@@ -30,7 +29,7 @@ async function events(env) {
   return new Response(readable, { headers: { 'Content-Type': 'text/event-stream' } });
 }
 
-/** A page of 50 messages: one statement, one text out of D1. */
+/** A page of 50 messages, which D1 returns as one text. */
 async function page(env, beforeSeq) {
   const row = await env.DB.prepare(PAGE).bind(beforeSeq, 50).first();
   return new Response(`{"messages":[${row.page ?? ''}]}`, { headers: { 'Content-Type': 'application/json' } });
@@ -52,7 +51,7 @@ export default {
   },
 };
 
-/** The object: Engine.IO and Socket.IO just far enough for the official client, one pending map, one journal. */
+/** The Durable Object: minimal Engine.IO and Socket.IO for the official client, pending RPCs, and a journal. */
 export class Floor {
   constructor(state, env) {
     this.state = state;
@@ -82,7 +81,7 @@ export class Floor {
     }
   }
 
-  /** A fixed text of so many bytes (0: the short one), made once. */
+  /** A text of a given length, which is cached; 0: the short text. */
   text(bytes) {
     if (bytes === 0) return TEXT;
     if (!this.texts.has(bytes)) this.texts.set(bytes, 'x'.repeat(bytes));
@@ -96,7 +95,7 @@ export class Floor {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** One RPC to the first CLI; its answer is the text of the ack's first argument. */
+  /** Calls the first CLI and resolves to the first argument of its ack. */
   call(path) {
     const id = ++this.lastCall;
     const params = JSON.stringify({ cwd: '/', filePath: path });
@@ -106,7 +105,7 @@ export class Floor {
     });
   }
 
-  /** A web client's message: durable, then told to the CLI, then answered. */
+  /** A web client's message: committed, then sent to the CLI, then answered. */
   async post({ text, localId }) {
     const content = { role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'web' } };
     const record = await this.journal.append(content, localId);
@@ -115,7 +114,7 @@ export class Floor {
     return Response.json({ ok: true, message: record });
   }
 
-  /** Rows of 1 KB into D1 as one bound JSON parameter: what a batch costs with no socket in front of it. */
+  /** Writes rows of 1 KB in one batch, to measure D1 without sockets. */
   async insert(rows) {
     const content = { text: 'x'.repeat(1000) };
     await Promise.all(Array.from({ length: rows }, () => this.journal.append(content, null)));
@@ -141,7 +140,7 @@ export class Floor {
   }
 
   webSocketClose(socket, code) {
-    // 1005 and 1006 may be received but not sent (RFC 6455, 7.4.1).
+    // The codes 1005 and 1006 must not be sent (RFC 6455, 7.4.1).
     socket.close(code === 1005 || code === 1006 ? 1000 : code);
   }
 }

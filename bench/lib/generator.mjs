@@ -1,26 +1,26 @@
 /**
- * The load generator: a process of its own, so that neither miniflare's host nor the report runs on its processor time.
- * Takes one task `{name, floor, hub?, quick, hostPid, cannedUrl}` from its parent, runs that scenario, and sends
- * `{type: 'figures' | 'note' | 'problem' | 'done', ...}` back.
+ * The load generator: a separate process, so that miniflare's host and the report do not use its CPU time. It receives one
+ * task `{name, floor, hub?, quick, hostPid, cannedUrl}` from its parent, runs the scenario, and sends
+ * `{type: 'figures' | 'note' | 'problem' | 'done', ...}`.
  */
 
-import { pace } from './measure.mjs';
-import { scenario } from './scenarios.mjs';
-import { sidesOf } from './sides.mjs';
+import { paceOf } from './measure.mjs';
+import { loadScenario } from './scenarios.mjs';
+import { makeSides } from './sides.mjs';
 
 async function runTask({ name, floor, hub, quick, hostPid, cannedUrl }) {
-  const { run } = await scenario(name);
-  const sides = sidesOf({ floor, hub });
-  for (const side of sides) await side.enter(`bench-${name}`);
+  const { run } = await loadScenario(name);
+  const sides = makeSides({ floor, hub });
+  for (const side of sides) await side.signIn(`bench-${name}`);
   await run({
     sides,
     quick,
     hostPid,
     cannedUrl,
-    pace: pace(quick),
+    pace: paceOf(quick),
     report: (id, figures) => process.send({ type: 'figures', id, figures }),
-    note: (text) => process.send({ type: 'note', text }),
-    problem: (text) => process.send({ type: 'problem', text }),
+    addNote: (text) => process.send({ type: 'note', text }),
+    reportProblem: (text) => process.send({ type: 'problem', text }),
   });
 }
 
@@ -33,5 +33,5 @@ process.once('message', async (task) => {
   process.send({ type: 'done' }, () => process.exit(0));
 });
 
-// Without its parent nobody reads the figures, and the runtime is gone as well.
+// The parent has ended, and the runtime with it.
 process.once('disconnect', () => process.exit(1));

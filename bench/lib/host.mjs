@@ -1,4 +1,4 @@
-/** The host's part of a scenario: fresh runtimes for both sides, and a generator process that drives them. */
+/** Runs a scenario: starts new runtimes for floor and hub, and a generator process that sends the load. */
 
 import { fork } from 'node:child_process';
 import { createServer } from 'node:net';
@@ -9,13 +9,13 @@ import { startFresh } from './runtime.mjs';
 
 const GENERATOR = fileURLToPath(new URL('./generator.mjs', import.meta.url));
 
-/** No scenario takes a quarter of this; one that does has hung. */
-const PATIENCE = 180_000;
+/** Time limit of a scenario: several times longer than any takes. */
+const TIMEOUT_MS = 180_000;
 
 const CANNED = Buffer.from('HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ncanned');
 const REQUEST_END = Buffer.from('\r\n\r\n');
 
-/** A server that costs next to nothing: the same bytes for each request. What the generator makes of it is its own limit. */
+/** Starts a server that answers each request with the same bytes. Its rate shows the limit of the load generator. */
 function startCanned() {
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on('error', () => {});
@@ -28,34 +28,34 @@ function startCanned() {
   });
 }
 
-/** Forks the generator, hands it the task, passes its messages on, and resolves when it is done. */
-function generate(task, { report, note, problem }) {
+/** Runs a task in a generator process, and passes its messages to the listeners. */
+function generate(task, { report, addNote, reportProblem }) {
   const child = fork(GENERATOR, { stdio: 'inherit' });
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
   return new Promise((resolve) => {
-    let done = false;
+    let isDone = false;
     const timer = setTimeout(() => {
-      problem(`the scenario ${task.name} was not done after ${PATIENCE / 1000} s`);
+      reportProblem(`the scenario ${task.name} did not finish within ${TIMEOUT_MS / 1000} s`);
       kill();
-    }, PATIENCE);
+    }, TIMEOUT_MS);
     child.on('message', (message) => {
       if (message.type === 'figures') report(message.id, message.figures);
-      if (message.type === 'note') note(message.text);
-      if (message.type === 'problem') problem(message.text, message.stack);
-      if (message.type === 'done') done = true;
+      if (message.type === 'note') addNote(message.text);
+      if (message.type === 'problem') reportProblem(message.text, message.stack);
+      if (message.type === 'done') isDone = true;
     });
     child.once('exit', (code, signal) => {
       clearTimeout(timer);
       process.off('exit', kill);
-      if (!done) problem(`the load generator ended in the middle of ${task.name} (${signal ?? code})`);
+      if (!isDone) reportProblem(`the load generator exited during ${task.name} (${signal ?? code})`);
       resolve();
     });
     child.send(task);
   });
 }
 
-/** Runs one scenario on runtimes of its own, so that none inherits another's sessions, memory or warm caches. */
+/** Runs one scenario on new runtimes, so that it does not depend on the sessions, memory or caches of earlier ones. */
 export async function runScenario(scenario, { kinds, build, quick, way }, listeners) {
   if (scenario.where === 'host') return scenario.run({ kinds, build, quick, ...listeners });
   const started = [];

@@ -1,6 +1,6 @@
 /**
- * The leanest HTTP/1.1 client that will do: one keep-alive connection, one request at a time, written straight to the
- * socket. A general client costs several times more than a trivial answer of the runtime, and would be what is measured.
+ * A minimal HTTP/1.1 client: one keep-alive connection, one request at a time, on a plain socket. A general client needs
+ * several times more CPU time than a trivial request in the runtime, and would dominate the figures.
  */
 
 import { connect } from 'node:net';
@@ -9,14 +9,14 @@ const HEADER_END = Buffer.from('\r\n\r\n');
 const LINE_END = Buffer.from('\r\n');
 const EMPTY = Buffer.alloc(0);
 
-/** An answer: `status`, `bytes` of the body, and the body on demand. */
-class Answer {
+class HttpResponse {
   constructor(status, head, body) {
     this.status = status;
     this.head = head;
     this.body = body;
   }
 
+  /** Length of the body in bytes. */
   get bytes() {
     return this.body.length;
   }
@@ -30,7 +30,7 @@ class Answer {
   }
 }
 
-/** Takes the body out of the chunked coding (RFC 9112, 7.1); null when the last chunk is not there yet. */
+/** Decodes the chunked coding (RFC 9112, 7.1); null while the last chunk is missing. */
 function dechunk(buffer) {
   const parts = [];
   let at = 0;
@@ -46,7 +46,7 @@ function dechunk(buffer) {
   }
 }
 
-/** One connection. Not for two requests at once: open one for each unit of concurrency. */
+/** One connection, for one request at a time. */
 export class Connection {
   /** @param {string} base such as `http://127.0.0.1:8787` @param {Record<string, string>} headers sent with each request */
   constructor(base, headers = {}) {
@@ -59,12 +59,12 @@ export class Connection {
     this.socket = null;
   }
 
-  /** A GET request as text, to be made once and sent many times. */
+  /** The text of a GET request, which can be sent many times. */
   get(path) {
     return `GET ${path} HTTP/1.1\r\n${this.common}\r\n`;
   }
 
-  /** A request with a JSON body as text. */
+  /** The text of a request with a JSON body. */
   withBody(method, path, body) {
     const text = JSON.stringify(body);
     return (
@@ -73,7 +73,7 @@ export class Connection {
     );
   }
 
-  /** Sends a request made by `get` or `withBody`; resolves to its Answer, rejects when the connection breaks. */
+  /** Sends a text of `get` or `withBody`. Resolves to the HttpResponse, rejects when the connection closes. */
   send(request) {
     if (this.socket === null) this.open();
     return new Promise((resolve, reject) => {
@@ -86,48 +86,48 @@ export class Connection {
   open() {
     const socket = connect({ host: this.host, port: this.port, noDelay: true });
     this.socket = socket;
-    this.forget();
+    this.reset();
     socket.on('data', (chunk) => this.receive(chunk));
-    const broken = (error) => {
+    const fail = (error) => {
       if (this.socket !== socket) return;
       this.socket = null;
-      this.reject?.(error ?? new Error('the server closed the connection before it answered'));
+      this.reject?.(error ?? new Error('the server closed the connection before it responded'));
       this.resolve = this.reject = null;
     };
-    socket.on('error', broken);
-    socket.on('close', () => broken());
+    socket.on('error', fail);
+    socket.on('close', () => fail());
   }
 
-  /** Nothing of an answer is held: the state between two of them. */
-  forget() {
+  /** Discards the state of the current response. */
+  reset() {
     this.status = 0;
     this.head = '';
     this.length = -1;
     this.parts = [];
-    this.held = 0;
+    this.received = 0;
   }
 
   receive(chunk) {
     this.parts.push(chunk);
-    this.held += chunk.length;
+    this.received += chunk.length;
     if (this.status === 0 && !this.readHead()) return;
     if (this.length >= 0) {
-      if (this.held >= this.length) this.finish(this.joined());
+      if (this.received >= this.length) this.finish(this.joinParts());
       return;
     }
-    // The last chunk is five bytes; looking for them first spares a long body from being scanned at each arrival.
+    // Only a chunk with the end of the chunked coding can complete the body: this avoids decoding it at each arrival.
     if (chunk.length >= 5 && chunk.latin1Slice(chunk.length - 5) !== '0\r\n\r\n') return;
-    const body = dechunk(this.joined());
+    const body = dechunk(this.joinParts());
     if (body !== null) this.finish(body);
   }
 
-  joined() {
+  joinParts() {
     if (this.parts.length !== 1) this.parts = [Buffer.concat(this.parts)];
     return this.parts[0];
   }
 
   readHead() {
-    const buffer = this.joined();
+    const buffer = this.joinParts();
     const end = buffer.indexOf(HEADER_END);
     if (end === -1) return false;
     this.head = buffer.latin1Slice(0, end);
@@ -136,18 +136,18 @@ export class Connection {
     this.length = length ? Number(length[1]) : /\r\ntransfer-encoding: *chunked/i.test(this.head) ? -1 : 0;
     const rest = buffer.subarray(end + HEADER_END.length);
     this.parts = [rest];
-    this.held = rest.length;
+    this.received = rest.length;
     return true;
   }
 
   finish(body) {
-    const answer = new Answer(this.status, this.head, body.length === 0 ? EMPTY : body);
+    const response = new HttpResponse(this.status, this.head, body.length === 0 ? EMPTY : body);
     const { resolve } = this;
     const closes = /\r\nconnection: *close/i.test(this.head);
-    this.forget();
+    this.reset();
     this.resolve = this.reject = null;
     if (closes) this.close();
-    resolve?.(answer);
+    resolve?.(response);
   }
 
   close() {
@@ -157,8 +157,8 @@ export class Connection {
   }
 }
 
-/** Sends one request over a connection of its own; rejects when the status is not 2xx. */
-export async function once(base, method, path, { headers = {}, body } = {}) {
+/** Sends one request on a new connection; rejects unless the status is 2xx. */
+export async function sendOnce(base, method, path, { headers = {}, body } = {}) {
   const connection = new Connection(base, headers);
   try {
     const request = body === undefined && method === 'GET' ? connection.get(path) : connection.withBody(method, path, body ?? {});
@@ -168,8 +168,8 @@ export async function once(base, method, path, { headers = {}, body } = {}) {
   }
 }
 
-/** The answer itself, or an error that carries the status and the start of the body. */
-export function expectOk(answer, what) {
-  if (answer.status >= 200 && answer.status < 300) return answer;
-  throw new Error(`${what} answered ${answer.status}: ${answer.text().slice(0, 300)}`);
+/** Returns the response. @throws {Error} with the status and the start of the body, unless the status is 2xx */
+export function expectOk(response, request) {
+  if (response.status >= 200 && response.status < 300) return response;
+  throw new Error(`${request} returned status ${response.status}: ${response.text().slice(0, 300)}`);
 }

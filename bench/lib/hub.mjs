@@ -1,4 +1,4 @@
-/** The hub as the bench runs it: the release build, the settings of wrangler.toml, the migrations of the project. */
+/** The hub's worker for the bench: the release build, with the settings of wrangler.toml and the project's migrations. */
 
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -6,13 +6,13 @@ import { gzipSync } from 'node:zlib';
 
 import { ROOT } from './packages.mjs';
 
-/** The shared secret of the benched hub: on loopback only, for as long as a run. */
+/** The access token of the hub. The hub listens on loopback, and only during a run. */
 export const SECRET = 'bench-secret-of-a-hub-on-loopback';
 
 export const DEFAULT_BUILD = join(ROOT, 'build');
 
-/** What a run needs of wrangler.toml: the top-level settings and the variables, one `key = "text"` a line each. */
-function settings() {
+/** Reads settings from wrangler.toml: top-level ones and variables, which are `key = "text"` lines. */
+function readSettings() {
   const text = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8');
   const top = text.split(/^\[/m, 1)[0];
   const string = (key) => new RegExp(`^${key}\\s*=\\s*"([^"]*)"`, 'm').exec(top)?.[1];
@@ -26,19 +26,19 @@ function settings() {
   };
 }
 
-/** A build that was not made for release would be measured in vain. */
+/** A development build is not optimised, so its figures would mean nothing. */
 function refuseDevelopmentBuild(build) {
   const stamp = join(build, 'stamp.json');
   if (existsSync(stamp) && JSON.parse(readFileSync(stamp, 'utf8')).optimized === false) {
-    throw new Error(`The hub in ${build} is a development build: run \`npm run build\` first.`);
+    throw new Error(`The hub in ${build} is a development build. Make a release build with: npm run build`);
   }
 }
 
-/** The worker's entry and what the build laid beside it. */
+/** miniflare's list of the worker's modules: the entry, and the other files of the build. */
 function modulesOf(build) {
-  const entry = join(build, basename(settings().main));
+  const entry = join(build, basename(readSettings().main));
   if (!existsSync(entry)) {
-    throw new Error(`There is no built hub at ${entry}: run \`npm run build\` first (or \`--floor\` for the floor alone).`);
+    throw new Error(`There is no built hub at ${entry}. Build it with \`npm run build\`, or measure only the floor with --floor.`);
   }
   refuseDevelopmentBuild(build);
   const modules = readdirSync(build)
@@ -49,10 +49,10 @@ function modulesOf(build) {
   return [{ type: 'ESModule', path: entry }, ...modules];
 }
 
-/** miniflare's options for the hub's worker. Throws what to run when it is not built. */
+/** miniflare's options for the hub's worker. @throws {Error} if the hub is not built */
 export function hubWorker(build) {
   const modules = modulesOf(build);
-  const { compatibilityDate, compatibilityFlags, vars } = settings();
+  const { compatibilityDate, compatibilityFlags, vars } = readSettings();
   return {
     name: 'hub',
     modulesRoot: build,
@@ -66,15 +66,15 @@ export function hubWorker(build) {
   };
 }
 
-/** The hub's worker with a tally around it, which `GET /e2e/tally` tells: for what is counted, not for what is timed. */
-export function talliedHubWorker(build) {
+/** The hub's worker in a wrapper that counts events and statements, and returns the counts at `GET /e2e/tally`. */
+export function countingHubWorker(build) {
   const hub = hubWorker(build);
   const contents = readFileSync(join(ROOT, 'tests', 'e2e', 'lib', 'tally.worker.js'), 'utf8');
   const entry = { type: 'ESModule', path: join(build, 'tally.worker.js'), contents };
-  return { ...hub, name: 'tallied', modules: [entry, ...hub.modules] };
+  return { ...hub, name: 'counting', modules: [entry, ...hub.modules] };
 }
 
-/** Applies every migration in order. D1 runs a text of several statements as a whole. */
+/** Applies every migration in order. */
 export async function migrate(database) {
   const folder = join(ROOT, 'migrations');
   for (const name of readdirSync(folder).filter((file) => file.endsWith('.sql')).sort()) {
@@ -82,7 +82,7 @@ export async function migrate(database) {
   }
 }
 
-/** `{raw, gzip}` in bytes of the wasm that would be deployed. */
+/** The size of the wasm in bytes: `{raw, gzip}`. */
 export function wasmSize(build) {
   const bytes = modulesOf(build)
     .filter(({ type }) => type === 'CompiledWasm')

@@ -1,6 +1,6 @@
 /**
- * A built hub in this process, on stand-ins for what the runtime gives it: just enough of D1, of the object's state, of
- * WebSockets and requests for the work that `bench/cpu.mjs` times. SQL runs in Node's own SQLite, in memory.
+ * Runs a built hub in this process, on mocks of the runtime's interfaces: the parts of D1, Durable Object state, WebSockets
+ * and requests that `bench/cpu.mjs` uses. SQL runs in Node's SQLite, in memory.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT } from './packages.mjs';
 
 const NAMESPACE = 'bench';
-const TOKEN = 'a-token-of-the-bench-and-of-nobody-else';
+const TOKEN = 'access-token-of-the-bench';
 const TEXT = 'A sentence of an agent that explains what it found. '.repeat(10);
 
 registerHooks({
@@ -31,7 +31,7 @@ registerHooks({
   },
 });
 
-// Node's answers know neither status 101 nor a WebSocket.
+// Node's Response supports neither status 101 nor a WebSocket.
 globalThis.Response = class extends Response {
   constructor(body, init = {}) {
     super(body, init.status === 101 ? {} : init);
@@ -39,9 +39,9 @@ globalThis.Response = class extends Response {
   }
 };
 
-class Socket {
+class MockSocket {
   send(text) {
-    this.heard?.(text);
+    this.onSend?.(text);
   }
   serializeAttachment() {}
   deserializeAttachment() {
@@ -52,12 +52,12 @@ class Socket {
 
 globalThis.WebSocketPair = class {
   constructor() {
-    this[0] = new Socket();
-    this[1] = new Socket();
+    this[0] = new MockSocket();
+    this[1] = new MockSocket();
   }
 };
 
-// The `worker` crate asks for this name.
+// The `worker` crate checks this class name.
 class D1Database {
   #database = new DatabaseSync(':memory:');
   #statements = new Map();
@@ -82,7 +82,7 @@ class D1Database {
   }
 }
 
-class State {
+class MockState {
   #sockets = [];
   #database = new DatabaseSync(':memory:');
   storage = {
@@ -105,17 +105,17 @@ class State {
   waitUntil() {}
 }
 
-/** A request whose body can be read as the runtime has it read. */
-class Asked {
+/** A request whose body has the runtime's `readAtLeast`. */
+class MockRequest {
   constructor(method, url, headers, text) {
     Object.assign(this, { method, url, text });
     this.headers = new Headers(headers);
     const bytes = text === undefined ? undefined : new TextEncoder().encode(text);
-    this.body = bytes ? { getReader: () => reader(bytes) } : null;
+    this.body = bytes ? { getReader: () => readerOf(bytes) } : null;
   }
 }
 
-function reader(bytes) {
+function readerOf(bytes) {
   let at = 0;
   return {
     cancel: async () => {},
@@ -128,60 +128,60 @@ function reader(bytes) {
   };
 }
 
-/** The object, the worker in front of it, and a CLI that serves one method for one session. */
-async function hub(build) {
+/** Starts the worker and its Durable Object. `connect` connects a CLI that answers each RPC with an empty list. */
+async function startHub(build) {
   const { default: Worker, NamespaceHub } = await import(pathToFileURL(join(build, 'index.js')).href);
-  const state = new State();
+  const state = new MockState();
   const env = { DB: new D1Database(), CLI_API_TOKEN: TOKEN, JWT_SECRET: TOKEN, AUTH_RATE_LIMIT: { limit: async () => ({ success: true }) } };
   const object = new NamespaceHub(state, env);
-  const fetch = (request, { headers }) => object.fetch(new Asked(request.method, request.url, headers, request.text));
+  const fetch = ({ method, url, text }, { headers }) => object.fetch(new MockRequest(method, url, headers, text));
   env.HUB = { idFromName: (name) => name, get: () => ({ fetch }) };
   const worker = Object.assign(new Worker(), { env, ctx: { waitUntil: () => {} } });
 
-  const ask = async (method, path, body) => {
+  const request = async (method, path, body) => {
     const text = body && JSON.stringify(body);
     const headers = { authorization: `Bearer ${TOKEN}:${NAMESPACE}`, ...(text && { 'content-length': String(Buffer.byteLength(text)) }) };
-    const answer = await worker.fetch(new Asked(method, `http://hub.test${path}`, headers, text));
-    if (answer.status !== 200) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
-    return answer;
+    const response = await worker.fetch(new MockRequest(method, `http://hub.test${path}`, headers, text));
+    if (response.status !== 200) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return response;
   };
 
   const connect = async (session) => {
-    await object.fetch(new Asked('GET', 'http://hub.test/socket.io/', { 'hub-namespace': NAMESPACE, 'hub-socket': 'authenticated-cli' }));
+    await object.fetch(new MockRequest('GET', 'http://hub.test/socket.io/', { 'hub-namespace': NAMESPACE, 'hub-socket': 'authenticated-cli' }));
     const socket = state.getWebSockets().at(-1);
-    const waiting = new Map();
-    socket.heard = (frame) => {
+    const pendingAcks = new Map();
+    socket.onSend = (frame) => {
       const [, kind, id] = /^4([23])\/cli,(\d+)/.exec(frame) ?? [];
       if (kind === '3') {
-        waiting.get(id)?.();
-        waiting.delete(id);
+        pendingAcks.get(id)?.();
+        pendingAcks.delete(id);
       } else if (kind === '2') {
         queueMicrotask(() => object.webSocketMessage(socket, `43/cli,${id}["{\\"success\\":true,\\"skills\\":[]}"]`));
       }
     };
-    let acks = 0;
+    let lastAckId = 0;
     await object.webSocketMessage(socket, `40/cli,${JSON.stringify({ sessionId: session })}`);
     return async (name, payload) => {
-      acks += 1;
-      const answered = new Promise((resolve) => waiting.set(String(acks), resolve));
-      await object.webSocketMessage(socket, `42/cli,${acks}${JSON.stringify([name, payload])}`);
-      return answered;
+      lastAckId += 1;
+      const acknowledged = new Promise((resolve) => pendingAcks.set(String(lastAckId), resolve));
+      await object.webSocketMessage(socket, `42/cli,${lastAckId}${JSON.stringify([name, payload])}`);
+      return acknowledged;
     };
   };
-  return { ask, connect };
+  return { request, connect };
 }
 
 /**
- * The requests that are timed, on a namespace with 50 sessions, one of them with a CLI and some history.
+ * The requests to measure, in a namespace with 50 sessions, one of which has a CLI and messages.
  * @param {string} build the folder of the build
  * @returns {Promise<Record<string, () => Promise<unknown>>>}
  */
-export async function requests(build) {
-  const { ask, connect } = await hub(build);
+export async function prepareRequests(build) {
+  const { request, connect } = await startHub(build);
   const ids = [];
   for (let i = 0; i < 50; i += 1) {
-    const answer = await ask('POST', '/cli/sessions', { tag: `t${i}`, metadata: { path: '/code', host: 'box', name: `Session ${i}` } });
-    ids.push((await answer.json()).session.id);
+    const response = await request('POST', '/cli/sessions', { tag: `t${i}`, metadata: { path: '/code', host: 'box', name: `Session ${i}` } });
+    ids.push((await response.json()).session.id);
   }
   const [sid] = ids;
   const emit = await connect(sid);
@@ -192,11 +192,11 @@ export async function requests(build) {
   for (let i = 0; i < 60; i += 1) await emit('message', { sid, message: message() });
   return {
     alive: () => emit('session-alive', { sid, time: Date.now(), thinking: false, mode: 'remote' }),
-    rpc: () => ask('GET', `/api/sessions/${sid}/skills`),
+    rpc: () => request('GET', `/api/sessions/${sid}/skills`),
     ingest: () => emit('message', { sid, message: message(), localId: `l${count}` }),
-    post: () => ask('POST', `/api/sessions/${sid}/messages`, { text: TEXT + (count += 1), localId: `w${count}` }),
-    list: () => ask('GET', '/api/sessions'),
-    show: () => ask('GET', `/api/sessions/${sid}`),
-    page: () => ask('GET', `/api/sessions/${sid}/messages?limit=50`),
+    post: () => request('POST', `/api/sessions/${sid}/messages`, { text: TEXT + (count += 1), localId: `w${count}` }),
+    list: () => request('GET', '/api/sessions'),
+    show: () => request('GET', `/api/sessions/${sid}`),
+    page: () => request('GET', `/api/sessions/${sid}/messages?limit=50`),
   };
 }

@@ -1,12 +1,12 @@
-/** Starts the bench again under a Node that is new enough for the runtime, where this one is not. */
+/** Restarts the bench under a newer Node if this one is too old for the runtime. */
 
 import { spawn } from 'node:child_process';
 
 import { nodeBinary, ownNodeIsNewEnough } from '../../scripts/lib/node.mjs';
 
 /**
- * Resolves to null when this process may go on, or to the exit code of the same command run under the Node that the
- * project's set-up installed. Rejects with what to do when there is none.
+ * Resolves to null if this Node is new enough; else runs the same command under the Node that set-up installed, and resolves
+ * to its exit code. Rejects if that Node is not installed.
  */
 export async function rerunUnderNewerNode() {
   if (ownNodeIsNewEnough) return null;

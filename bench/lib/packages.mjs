@@ -1,4 +1,4 @@
-/** The npm packages of the bench: those that the end-to-end tests pin, so that both run the same runtime and client. */
+/** The npm packages of the bench: those of the end-to-end tests, so that both use the same runtime and client. */
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -6,22 +6,19 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** `tests/e2e` pins miniflare 4.x and socket.io-client; `BENCH_PACKAGES` names another folder with a node_modules. */
-const HOME = process.env.BENCH_PACKAGES ?? join(ROOT, 'tests', 'e2e');
+const HOME = join(ROOT, 'tests', 'e2e');
 
-/** Loads a package as the end-to-end tests would; says what to run when it is not installed. */
-export function load(name) {
+/** @throws {Error} if the package is not installed */
+export function loadPackage(name) {
   try {
     return createRequire(join(HOME, 'package.json'))(name);
   } catch (error) {
     if (error.code !== 'MODULE_NOT_FOUND') throw error;
-    throw new Error(`The package ${name} is not installed for ${HOME}: run \`npm ci\` in the project's folder.`, {
-      cause: error,
-    });
+    throw new Error(`The package ${name} is not installed for ${HOME}. Install it with: npm run setup`, { cause: error });
   }
 }
 
 /** The version of an installed package. */
-export function version(name) {
-  return load(`${name}/package.json`).version;
+export function versionOf(name) {
+  return loadPackage(`${name}/package.json`).version;
 }

@@ -1,12 +1,12 @@
-/** What the operating system knows of a process: its children, its resident memory, the processor time it used. */
+/** Process information of the operating system: children, resident memory and CPU time. */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 
 const HAS_PROC = existsSync('/proc/self/stat');
 
-/** Fields of /proc/<pid>/stat from the third on; the second (the name) may hold spaces and ends at the last `)`. */
-function stat(pid) {
+/** The fields of /proc/<pid>/stat from the third on. The second one, the name, may contain spaces and ends at the last `)`. */
+function readStat(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
   return text.slice(text.lastIndexOf(')') + 2).split(' ');
 }
@@ -30,9 +30,9 @@ export function childrenOf(parent) {
     .map(Number)
     .filter((pid) => {
       try {
-        return Number(stat(pid)[1]) === parent;
+        return Number(readStat(pid)[1]) === parent;
       } catch {
-        return false; // gone since the folder was read
+        return false; // The process has exited since the folder was read.
       }
     });
 }
@@ -46,11 +46,11 @@ export function residentMegabytes(pid) {
   return Number(row[1]) * 1.024e-3;
 }
 
-/** Processor seconds used so far, user and system together. */
-export function processorSeconds(pid) {
+/** CPU time used so far, user and system, in seconds. */
+export function cpuSeconds(pid) {
   if (HAS_PROC) {
-    const fields = stat(pid);
-    // utime and stime are fields 14 and 15 of the whole line, in ticks: 100 a second on every Linux that Node runs on.
+    const fields = readStat(pid);
+    // utime and stime, fields 14 and 15 of the line, in ticks of 10 ms.
     return (Number(fields[11]) + Number(fields[12])) / 100;
   }
   const row = ps('pid', 'time').find(([id]) => Number(id) === pid);

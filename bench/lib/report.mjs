@@ -1,6 +1,6 @@
-/** From figures to rows: the ratio to the floor, the verdict on the target, and the table in which people read them. */
+/** Makes the rows of the result: the ratio to the floor, and whether the target is met. Formats them as a table. */
 
-/** How each figure is written. `better` says which way is up. */
+/** The format of each figure; `better`: whether more or less is better. */
 const FIGURES = {
   p50: { better: 'less', text: (value) => `${value.toFixed(2)} ms` },
   p99: { better: 'less', text: (value) => `p99 ${value.toFixed(1)}` },
@@ -19,8 +19,8 @@ function rounded(value) {
   return (Math.round(value / step) * step).toLocaleString('en-US');
 }
 
-/** All figures of one side in one cell, the row's own first. */
-function cell(figures, headline) {
+/** All figures of one side, the headline first. */
+function formatFigures(figures, headline) {
   if (!figures) return '';
   const order = [headline, 'p50', 'p99', 'perSecond'];
   return [...new Set(order)]
@@ -40,14 +40,13 @@ function meets({ most, least }, value) {
 }
 
 /**
- * One row of the result: the declared row, both sides' figures, `ratio` (the hub's headline figure over the floor's; for
- * a latency less is better, for a rate more) and `target` `{text, met}`, null where there is none or nothing to judge.
+ * One row of the result: the declared row with both sides' figures, `ratio` (the hub's headline figure divided by the
+ * floor's), and `target` `{text, met}`. `target` is null without a target, `met` without a figure.
  */
-export function judge(row, { floor = null, hub = null }) {
+export function makeRow(row, { floor = null, hub = null }) {
   const { headline, target } = row;
   const ratio = floor && hub ? hub[headline] / floor[headline] : null;
   const value = target?.of === 'ratio' ? ratio : hub?.[headline];
-  const judged = Number.isFinite(value);
   return {
     id: row.id,
     work: row.work,
@@ -56,7 +55,7 @@ export function judge(row, { floor = null, hub = null }) {
     hub,
     floor,
     ratio,
-    target: target ? { text: targetText(target), met: judged ? meets(target, value) : null } : null,
+    target: target ? { text: targetText(target), met: Number.isFinite(value) ? meets(target, value) : null } : null,
     hubA: row.hubA ?? null,
     hubB: row.hubB ?? null,
   };
@@ -64,12 +63,12 @@ export function judge(row, { floor = null, hub = null }) {
 
 const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'native hub A', 'native hub B'];
 
-function cells({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
-  const verdict = target?.met === true ? 'ok' : target?.met === false ? 'short of' : '';
+function cellsOf({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
+  const verdict = target?.met === true ? 'met' : target?.met === false ? 'missed' : '';
   return [
     work,
-    cell(hub, headline),
-    cell(floor, headline),
+    formatFigures(hub, headline),
+    formatFigures(floor, headline),
     ratio === null ? '' : ratio.toFixed(2),
     target?.text ?? '',
     verdict,
@@ -78,9 +77,9 @@ function cells({ work, headline, hub, floor, ratio, target, hubA, hubB }) {
   ];
 }
 
-/** The rows as a Markdown table that is also straight in a terminal. */
-export function table(rows) {
-  const lines = [HEADINGS, ...rows.map(cells)];
+/** The rows as a Markdown table with aligned columns. */
+export function formatTable(rows) {
+  const lines = [HEADINGS, ...rows.map(cellsOf)];
   const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length), 3));
   const print = (line) => `| ${line.map((text, column) => text.padEnd(widths[column])).join(' | ')} |`;
   const rule = `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`;

@@ -1,4 +1,4 @@
-/** Starts workers in the runtime (workerd under miniflare's JavaScript API), with a direct socket each. */
+/** Starts workers in the runtime (workerd, controlled by miniflare), each with a socket of its own. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { SCHEMA } from '../floor/journal.mjs';
-import { hubWorker, migrate, talliedHubWorker } from './hub.mjs';
-import { load } from './packages.mjs';
+import { hubWorker, migrate, countingHubWorker } from './hub.mjs';
+import { loadPackage } from './packages.mjs';
 import { childrenOf } from './processes.mjs';
 
 const FLOOR = fileURLToPath(new URL('../floor', import.meta.url));
@@ -26,7 +26,7 @@ function floorWorker() {
   };
 }
 
-/** What can be started: the worker's options, and what its empty database needs. */
+/** The workers: miniflare's options, and `prepare`, which creates the schema in an empty database. */
 const KINDS = {
   floor: {
     worker: floorWorker,
@@ -39,13 +39,13 @@ const KINDS = {
     worker: hubWorker,
     prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'hub')),
   },
-  tallied: {
-    worker: talliedHubWorker,
-    prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'tallied')),
+  counting: {
+    worker: countingHubWorker,
+    prepare: async (miniflare) => migrate(await miniflare.getD1Database('DB', 'counting')),
   },
 };
 
-/** Folders that must be gone when the process is, however it ends. */
+/** Temporary folders, which are removed when this process exits. */
 const folders = new Set();
 
 function remove(path) {
@@ -55,20 +55,19 @@ function remove(path) {
 
 process.once('exit', () => folders.forEach(remove));
 
-/** A folder for a runtime's databases, removed with `remove`. Durability stays on: they are files, as everywhere. */
-export function newState() {
+/** Creates a folder for a runtime's databases. They are files, so that writes are durable as in production. */
+export function createStateFolder() {
   const path = mkdtempSync(join(tmpdir(), 'bench-'));
   folders.add(path);
   return { path, remove: () => remove(path) };
 }
 
 /**
- * Starts `kind` (`floor`, `hub`, or `tallied`: the hub with a tally) on the state folder and resolves to
- * `{url, pid, prepare, stop}`: the address of the worker's own socket (not miniflare's front door, a worker of its own
- * that costs more than the hub), the process id of workerd, and what creates the schema in an empty database.
+ * Starts a worker of `KINDS` on a state folder. Resolves to `{url, pid, prepare, stop}`: `url` is the worker's own socket,
+ * because miniflare's entry socket is another worker that uses more CPU time than the hub; `pid` is that of workerd.
  */
 export async function start(kind, build, state) {
-  const { Miniflare } = load('miniflare');
+  const { Miniflare } = loadPackage('miniflare');
   const { worker, prepare } = KINDS[kind];
   const before = new Set(childrenOf(process.pid));
   const miniflare = new Miniflare({
@@ -87,9 +86,9 @@ export async function start(kind, build, state) {
   };
 }
 
-/** Starts `kind` on a state of its own with its schema in place; `stop` removes the state too. */
+/** Starts a worker with new databases and their schema; `stop` also removes the databases. */
 export async function startFresh(kind, build) {
-  const state = newState();
+  const state = createStateFolder();
   try {
     const runtime = await start(kind, build, state);
     await runtime.prepare();

@@ -2,20 +2,20 @@
 
 const NAMES = ['start', 'runtime', 'rpc', 'ingest', 'sse', 'list', 'page', 'post', 'clis'];
 
-/** What runs only when it is named: what lasts, with nothing to set beside it. */
+/** Long scenarios of the hub alone, which run only when they are named. */
 const LONG = ['load', 'tenants', 'idle'];
 
 export function scenarioNames() {
   return [...NAMES, ...LONG];
 }
 
-/** What runs when nothing is named. */
-export function usualScenarioNames() {
+/** The scenarios that run without `--only`. */
+export function defaultScenarioNames() {
   return [...NAMES];
 }
 
-/** `{name, rows, run, where}`; `where` is `generator` (the load generator's process) unless the scenario says `host`. */
-export async function scenario(name) {
+/** Loads a scenario: `{name, rows, run, where}`. `where`: the process that runs it, `generator` (the default) or `host`. */
+export async function loadScenario(name) {
   const { rows, run, where = 'generator' } = await import(`../scenarios/${name}.mjs`);
   return { name, rows, run, where };
 }

@@ -1,18 +1,17 @@
 /**
- * The two sides of every comparison. Floor and hub offer the same few verbs, so a scenario is written once and what
- * differs between its two figures is the server alone.
+ * The two sides of a comparison, floor and hub. They have the same methods, so that a scenario does the same work on both.
  */
 
-import { Connection, expectOk, once } from './http.mjs';
-import { inLanes, until } from './measure.mjs';
-import { load } from './packages.mjs';
+import { Connection, expectOk, sendOnce } from './http.mjs';
+import { inLanes, waitUntil } from './measure.mjs';
+import { loadPackage } from './packages.mjs';
 
 /**
- * Connects one CLI with the official client. `way` `connect` sends the token inside the CONNECT packet, as an unchanged
- * CLI does; `header` sends it with the upgrade, which spares the hub the bridge.
+ * Connects one CLI with the official client. `way`: `connect` sends the token in the CONNECT packet, `header` with the
+ * upgrade. In the first case the worker stays between the CLI and the Durable Object as a bridge.
  */
 function connectSocket(url, { token, sessionId, way }) {
-  const { io } = load('socket.io-client');
+  const { io } = loadPackage('socket.io-client');
   const socket = io(`${url}/cli`, {
     transports: ['websocket'],
     forceNew: true,
@@ -29,11 +28,11 @@ function connectSocket(url, { token, sessionId, way }) {
   });
 }
 
-function sayAlive(socket, session) {
+function sendKeepAlive(socket, session) {
   socket.emit('session-alive', { sid: session.id, time: Date.now(), thinking: false, mode: 'remote' });
 }
 
-/** The runtime without the hub: bench/floor/worker.mjs. */
+/** The worker of bench/floor. Methods that only the hub needs do nothing. */
 class Floor {
   name = 'floor';
 
@@ -42,7 +41,7 @@ class Floor {
     this.pid = pid;
   }
 
-  async enter() {}
+  async signIn() {}
 
   newConnection() {
     return new Connection(this.url);
@@ -65,7 +64,7 @@ class Floor {
   async activate() {}
 
   keepAlive(socket, session) {
-    sayAlive(socket, session);
+    sendKeepAlive(socket, session);
   }
 
   paths(session) {
@@ -79,13 +78,13 @@ class Floor {
     };
   }
 
-  /** The floor keeps no sessions apart; its acks already name a gapless row of seqs. */
+  /** The floor does not store messages per session. */
   async readBack() {
     return null;
   }
 }
 
-/** The hub, in a namespace of the scenario's own. */
+/** The hub, in one namespace. */
 export class Hub {
   name = 'hub';
 
@@ -96,17 +95,17 @@ export class Hub {
     this.way = way;
   }
 
-  /** Signs in to a namespace as a web client does (JWT) and as a CLI does (access token). */
-  async enter(namespace) {
+  /** Signs in to a namespace with its access token, and gets a web token (JWT). */
+  async signIn(namespace) {
     this.token = `${this.secret}:${namespace}`;
-    const answer = await once(this.url, 'POST', '/api/auth', { body: { accessToken: this.token } });
-    this.jwt = answer.json().token;
+    const response = await sendOnce(this.url, 'POST', '/api/auth', { body: { accessToken: this.token } });
+    this.jwt = response.json().token;
   }
 
-  /** The same hub, signed in to another namespace. */
+  /** Signs in to another namespace of the same hub. */
   async inNamespace(namespace) {
     const side = new Hub(this);
-    await side.enter(namespace);
+    await side.signIn(namespace);
     return side;
   }
 
@@ -119,7 +118,7 @@ export class Hub {
     return session;
   }
 
-  /** Sessions as a real CLI opens them: metadata of some hundred bytes, sixteen at once. */
+  /** Opens sessions with typical metadata of some hundred bytes, 16 at a time. */
   async openSessions(tags) {
     const connections = Array.from({ length: 16 }, () => this.newConnection(this.token));
     const sessions = new Array(tags.length);
@@ -140,8 +139,8 @@ export class Hub {
           startedBy: 'terminal',
         },
       };
-      const answer = await connections[lane].send(connections[lane].withBody('POST', '/cli/sessions', body));
-      sessions[index] = { id: expectOk(answer, 'POST /cli/sessions').json().session.id };
+      const response = await connections[lane].send(connections[lane].withBody('POST', '/cli/sessions', body));
+      sessions[index] = { id: expectOk(response, 'POST /cli/sessions').json().session.id };
     });
     for (const connection of connections) connection.close();
     return sessions;
@@ -151,30 +150,30 @@ export class Hub {
     return connectSocket(this.url, { token: this.token, sessionId: session.id, way });
   }
 
-  /** Registers RPC methods and waits until calls arrive: `path` must answer `{"success":true,...}`. */
+  /** Registers RPC methods, and waits until `path`, which calls one of them, returns `{"success":true,...}`. */
   async serve(socket, session, methods, path) {
     for (const method of methods) socket.emit('rpc-register', { method: `${session.id}:${method}` });
     const connection = this.newConnection();
-    await until('the first RPC to be answered', async () => {
-      const answer = await connection.send(connection.get(path));
-      return answer.status === 200 && answer.json().success === true;
+    await waitUntil('the first RPC to succeed', async () => {
+      const response = await connection.send(connection.get(path));
+      return response.status === 200 && response.json().success === true;
     });
     connection.close();
   }
 
-  /** Says that the session is alive and waits until the hub agrees. */
+  /** Sends a keep-alive and waits until the session is active. */
   async activate(socket, session) {
     this.keepAlive(socket, session);
     const connection = this.newConnection();
-    await until('the session to be active', async () => {
-      const answer = await connection.send(connection.get(`/api/sessions/${session.id}`));
-      return expectOk(answer, 'GET session').json().session.active;
+    await waitUntil('the session to be active', async () => {
+      const response = await connection.send(connection.get(`/api/sessions/${session.id}`));
+      return expectOk(response, 'GET session').json().session.active;
     });
     connection.close();
   }
 
   keepAlive(socket, session) {
-    sayAlive(socket, session);
+    sendKeepAlive(socket, session);
   }
 
   paths(session) {
@@ -189,7 +188,7 @@ export class Hub {
     };
   }
 
-  /** Every message of a session in ascending order, over REST. */
+  /** Reads all messages of a session in ascending order. */
   async readBack(session) {
     const connection = this.newConnection();
     const messages = [];
@@ -205,7 +204,7 @@ export class Hub {
   }
 }
 
-/** The sides to measure: the floor first, the hub when there is one. */
-export function sidesOf({ floor, hub }) {
+/** The floor and, unless only the floor is measured, the hub. */
+export function makeSides({ floor, hub }) {
   return [new Floor(floor), ...(hub ? [new Hub(hub)] : [])];
 }

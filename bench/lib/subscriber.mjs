@@ -1,13 +1,13 @@
-/** A web client's events: the stream (SSE) over a plain HTTP connection, or the WebSocket. */
+/** Web clients that receive events, over an SSE stream or a WebSocket. */
 
 import { get } from 'node:http';
 
-/** Opens the event socket; otherwise as `subscribe`. The connection names the host and the bearer. */
+/** Like `subscribe`, over a WebSocket. */
 export function subscribeSocket({ host, port, common }, path, listener) {
   const bearer = /^Authorization: Bearer (.*)\r$/m.exec(common)[1];
   const socket = new WebSocket(`ws://${host}:${port}${path}&token=${bearer}`);
   return new Promise((resolve, reject) => {
-    socket.addEventListener('error', () => reject(new Error(`the event socket ${path} broke`)));
+    socket.addEventListener('error', () => reject(new Error(`the event socket ${path} failed`)));
     socket.addEventListener('message', ({ data }) => {
       const at = performance.now();
       listener(JSON.parse(data), at);
@@ -17,8 +17,8 @@ export function subscribeSocket({ host, port, common }, path, listener) {
 }
 
 /**
- * Opens the stream and resolves with a function that closes it, when its first bytes have come. `listener(event, at)`
- * gets each JSON event and the time of its arrival (`performance.now()` before it was parsed).
+ * Opens an SSE stream with the host and the headers of a connection. Resolves after the first bytes, to a function that
+ * closes the stream. `listener(event, at)`: `at` is `performance.now()` when the event arrived, before it is parsed.
  */
 export function subscribe(connection, path, listener) {
   const headers = connection.common
@@ -30,17 +30,17 @@ export function subscribe(connection, path, listener) {
     const request = get(options, (response) => {
       if (response.statusCode !== 200) {
         request.destroy();
-        reject(new Error(`the event stream ${path} answered ${response.statusCode}`));
+        reject(new Error(`the event stream ${path} returned status ${response.statusCode}`));
         return;
       }
-      let held = '';
+      let rest = '';
       response.setEncoding('utf8');
       response.once('data', () => resolve(() => request.destroy()));
       response.on('error', () => {});
       response.on('data', (chunk) => {
         const at = performance.now();
-        const frames = (held + chunk).split('\n\n');
-        held = frames.pop();
+        const frames = (rest + chunk).split('\n\n');
+        rest = frames.pop();
         for (const frame of frames) {
           const data = frame.split('\n').filter((line) => line.startsWith('data:'));
           if (data.length > 0) listener(JSON.parse(data.map((line) => line.slice(5)).join('\n')), at);

@@ -1,11 +1,11 @@
-/** The session list of a namespace with 1,000 sessions, fetched whole. Its floor: the object answers so many bytes. */
+/** The list of a namespace with 1,000 sessions. Its floor: the object returns a text of the same size. */
 
 import { compare } from '../lib/measure.mjs';
 
 const SESSIONS = 1000;
 
-/** The size that the list had on the native hub A, in bytes: the floor's when no hub is there to be asked. */
-const USUAL_BYTES = 302_000;
+/** The size of the floor's text when no hub is measured. */
+const DEFAULT_BYTES = 302_000;
 
 export const rows = [
   {
@@ -26,24 +26,24 @@ function readers(side, bytes, concurrency) {
     return async () => {
       const answer = await connection.send(request);
       if (answer.status !== 200 || answer.bytes < bytes * 0.98) {
-        throw new Error(`a list of the ${side.name} answered ${answer.status} with ${answer.bytes} bytes, not about ${bytes}`);
+        throw new Error(`a list of the ${side.name} returned status ${answer.status} with ${answer.bytes} bytes, not about ${bytes}`);
       }
     };
   });
 }
 
-export async function run({ sides, pace, report, note }) {
-  let bytes = USUAL_BYTES;
+export async function run({ sides, pace, report, addNote }) {
+  let bytes = DEFAULT_BYTES;
   for (const side of sides.filter(({ name }) => name === 'hub')) {
     await side.openSessions(Array.from({ length: SESSIONS }, (_, index) => `list-${index}`));
     const connection = side.newConnection();
     const answer = await connection.send(connection.get('/api/sessions'));
     const { sessions } = answer.json();
-    if (sessions.length !== SESSIONS) throw new Error(`the list holds ${sessions.length} sessions, not ${SESSIONS}`);
+    if (sessions.length !== SESSIONS) throw new Error(`the list has ${sessions.length} sessions, not ${SESSIONS}`);
     bytes = answer.bytes;
     connection.close();
   }
-  note(`the list of 1,000 sessions is ${Math.round(bytes / 1000)} KB`);
+  addNote(`the list of 1,000 sessions is ${Math.round(bytes / 1000)} KB`);
   for (const concurrency of [1, 16]) {
     const figures = await compare(sides, (side) => readers(side, bytes, concurrency), pace);
     report(`list-c${concurrency}`, figures);

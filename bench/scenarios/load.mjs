@@ -1,19 +1,19 @@
 /**
- * A full namespace for a minute: 1,000 CLIs that say every two seconds that they are alive, 200 web clients that watch
- * the list and a session each (half over SSE, half over WebSocket), 200 messages a second. The hub alone: what counts
- * is that nothing is lost, and that memory does not grow.
+ * A full namespace for a minute: 1,000 CLIs with a keep-alive every two seconds, 200 web clients that subscribe to all
+ * sessions and one session's messages (half over SSE, half over WebSocket), 200 messages per second. There is no floor: the
+ * scenario checks that no message is lost and that memory does not grow.
  */
 
 import { expectOk } from '../lib/http.mjs';
-import { inLanes, latencies, median, sleep, until } from '../lib/measure.mjs';
-import { agentMessage, faultsOf, indexOf } from '../lib/messages.mjs';
-import { processorSeconds, residentMegabytes } from '../lib/processes.mjs';
+import { inLanes, latencies, median, sleep, waitUntil } from '../lib/measure.mjs';
+import { agentMessage, findStorageErrors, indexOf } from '../lib/messages.mjs';
+import { cpuSeconds, residentMegabytes } from '../lib/processes.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
 
 const CLIS = 1000;
 const WATCHERS = 200;
 const PER_SECOND = 200;
-const ALIVE_EVERY = 2000;
+const KEEP_ALIVE_MS = 2000;
 
 export const rows = [
   {
@@ -23,23 +23,23 @@ export const rows = [
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
   { id: 'load-acks', work: 'full namespace, 200 messages/s: message -> ack', headline: 'p99' },
-  { id: 'load-processor', work: 'full namespace: processor', headline: 'percent' },
+  { id: 'load-processor', work: 'full namespace: CPU', headline: 'percent' },
   { id: 'load-memory', work: 'full namespace: resident memory at the end', headline: 'megabytes' },
   {
     id: 'load-growth',
-    work: 'full namespace: growth of memory over the last half',
+    work: 'full namespace: memory growth in the second half',
     headline: 'percent',
     target: { of: 'hub', most: 5, unit: ' %' },
   },
 ];
 
-/** A web client of `session`; `watcher.seen` is how many of its messages came, each once and in order. */
-async function watch(side, session, number, samples, problem) {
+/** Subscribes a web client to a session. `seen`: the number of its messages that arrived, each once and in order. */
+async function subscribeWatcher(side, session, number, samples, reportProblem) {
   const watcher = { seen: 0, sent: [] };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
     const index = indexOf(event.message.content);
-    if (index !== watcher.seen) problem(`web client ${number} got message ${index} in place of ${watcher.seen}`);
+    if (index !== watcher.seen) reportProblem(`web client ${number} got message ${index} instead of ${watcher.seen}`);
     watcher.seen = index + 1;
     samples.push(at - watcher.sent[index]);
   };
@@ -48,15 +48,15 @@ async function watch(side, session, number, samples, problem) {
   return watcher;
 }
 
-async function allActive(side) {
+async function areAllActive(side) {
   const connection = side.newConnection();
   const answer = await connection.send(connection.get('/api/sessions'));
   connection.close();
   return expectOk(answer, 'GET sessions').json().sessions.every(({ active }) => active);
 }
 
-/** Calls `act(n)` for n = 0, 1, 2 ... so that `perSecond` of them happen each second, until `stop` is called. */
-function steadily(perSecond, act) {
+/** Calls `act(n)` for n = 0, 1, 2, ... at a constant rate. Returns a function that stops it. */
+function repeat(perSecond, act) {
   const start = performance.now();
   let done = 0;
   const timer = setInterval(() => {
@@ -66,14 +66,14 @@ function steadily(perSecond, act) {
   return () => clearInterval(timer);
 }
 
-/** Growth in percent from the third quarter of the samples to the last, by their medians: one collection is no trend. */
-function growth(samples) {
+/** Growth of the median from the third quarter of the samples to the last quarter, in percent. */
+function growthOf(samples) {
   const quarter = Math.floor(samples.length / 4);
   const third = median(samples.slice(2 * quarter, 3 * quarter));
   return (median(samples.slice(3 * quarter)) / third - 1) * 100;
 }
 
-export async function run({ sides, quick, report, note, problem }) {
+export async function run({ sides, quick, report, addNote, reportProblem }) {
   const side = sides.find(({ name }) => name === 'hub');
   if (!side) return;
   const seconds = quick ? 10 : 60;
@@ -85,49 +85,49 @@ export async function run({ sides, quick, report, note, problem }) {
   const samples = [];
   const watchers = new Array(WATCHERS);
   await inLanes([...watchers.keys()], 16, async (number) => {
-    watchers[number] = await watch(side, sessions[number], number, samples, problem);
+    watchers[number] = await subscribeWatcher(side, sessions[number], number, samples, reportProblem);
   });
-  const stopAlive = steadily((CLIS * 1000) / ALIVE_EVERY, (n) => side.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
+  const stopAlive = repeat((CLIS * 1000) / KEEP_ALIVE_MS, (n) => side.keepAlive(sockets[n % CLIS], sessions[n % CLIS]));
   // The first round makes every session active, which is a transition and written; the rounds after it are the steady state.
-  await until('every session to be active', () => allActive(side));
+  await waitUntil('every session to be active', () => areAllActive(side));
 
   const acks = watchers.map(() => []);
   const ackSamples = [];
   const memory = [];
-  const began = { at: performance.now(), used: processorSeconds(side.pid) };
-  const stopMessages = steadily(PER_SECOND, (n) => {
+  const before = { at: performance.now(), used: cpuSeconds(side.pid) };
+  const stopMessages = repeat(PER_SECOND, (n) => {
     const number = n % WATCHERS;
     const { sent } = watchers[number];
     const index = sent.push(performance.now()) - 1;
     const message = { sid: sessions[number].id, message: agentMessage(index), localId: `m-${index}` };
     sockets[number].emit('message', message, (ack) => {
-      if (!ack?.ok) problem(`message ${index} of session ${number} was refused: ${JSON.stringify(ack)}`);
+      if (!ack?.ok) reportProblem(`message ${index} of session ${number} was refused: ${JSON.stringify(ack)}`);
       acks[number][index] = ack;
       ackSamples.push(performance.now() - sent[index]);
     });
   });
-  const stopMemory = steadily(2, () => memory.push(residentMegabytes(side.pid)));
+  const stopMemory = repeat(2, () => memory.push(residentMegabytes(side.pid)));
   await sleep(seconds * 1000);
   stopMessages();
   stopMemory();
-  const percent = ((processorSeconds(side.pid) - began.used) / ((performance.now() - began.at) / 1000)) * 100;
+  const percent = ((cpuSeconds(side.pid) - before.used) / ((performance.now() - before.at) / 1000)) * 100;
   const all = watchers.reduce((sum, { sent }) => sum + sent.length, 0);
-  await until('the last message to reach its web client', async () => watchers.every(({ seen, sent }) => seen === sent.length)).catch(() =>
-    problem(`of ${all} messages the web clients saw ${watchers.reduce((sum, { seen }) => sum + seen, 0)}`),
+  await waitUntil('the last message to reach its web client', async () => watchers.every(({ seen, sent }) => seen === sent.length)).catch(() =>
+    reportProblem(`of ${all} messages the web clients saw ${watchers.reduce((sum, { seen }) => sum + seen, 0)}`),
   );
   stopAlive();
   await inLanes([...watchers.keys()], 8, async (number) => {
-    if (acks[number].length !== watchers[number].sent.length) problem(`session ${number} waits for acks`);
-    for (const fault of faultsOf(await side.readBack(sessions[number]), acks[number])) problem(`session ${number}: ${fault}`);
+    if (acks[number].length !== watchers[number].sent.length) reportProblem(`session ${number} has missing acks`);
+    for (const error of findStorageErrors(await side.readBack(sessions[number]), acks[number])) reportProblem(`session ${number}: ${error}`);
   });
-  const gone = sockets.filter(({ connected }) => !connected).length;
-  if (gone > 0) problem(`${gone} of ${CLIS} CLIs lost their connection`);
+  const lost = sockets.filter(({ connected }) => !connected).length;
+  if (lost > 0) reportProblem(`${lost} of ${CLIS} CLIs lost their connection`);
   for (const { close } of watchers) close();
   for (const socket of sockets) socket.close();
-  note(`${all} messages in ${seconds} s, all there once and in order, at the web clients and in what is read back`);
+  addNote(`${all} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
   report('load-latency', { hub: latencies(samples) });
   report('load-acks', { hub: latencies(ackSamples) });
   report('load-processor', { hub: { percent } });
   report('load-memory', { hub: { megabytes: memory.at(-1) } });
-  report('load-growth', { hub: { percent: growth(memory) } });
+  report('load-growth', { hub: { percent: growthOf(memory) } });
 }

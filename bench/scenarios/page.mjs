@@ -1,4 +1,4 @@
-/** A page of 50 out of 5,000 messages. The place moves from request to request: no page is asked for twice in a row. */
+/** A page of 50 of 5,000 messages. Consecutive requests read different pages. */
 
 import { compare } from '../lib/measure.mjs';
 import { emitAll } from '../lib/messages.mjs';
@@ -28,9 +28,9 @@ function readers(side, session, concurrency) {
     let turn = reader * 7;
     return async () => {
       const answer = await connection.send(requests[turn++ % pages]);
-      // 50 messages of 1 KB cannot be shorter; a page that holds too few is an error, not a fast answer.
+      // Fails if the page has fewer than 50 messages of 1 KB.
       if (answer.status !== 200 || answer.bytes < LIMIT * 1000) {
-        throw new Error(`a page of the ${side.name} answered ${answer.status} with ${answer.bytes} bytes`);
+        throw new Error(`a page of the ${side.name} returned status ${answer.status} with ${answer.bytes} bytes`);
       }
     };
   });

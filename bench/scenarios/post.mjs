@@ -1,4 +1,4 @@
-/** A web client's message to its CLI: from the POST to the CLI's `update` event. The answer to the POST must come too. */
+/** A web client's message to a CLI: the time from the POST to the CLI's `update` event. The POST must succeed, too. */
 
 import { compare } from '../lib/measure.mjs';
 import { expectOk } from '../lib/http.mjs';
@@ -10,10 +10,9 @@ export const rows = [
 
 const TEXT = 'please look at the failing test and tell me what is wrong with it';
 
-/** Fails rather than waits for ever when an `update` never comes. */
-const PATIENCE = 10_000;
+const UPDATE_TIMEOUT_MS = 10_000;
 
-/** The CLI's end: `arrival(localId)` resolves to the time at which its `update` came. */
+/** Listens to a CLI's updates. Returns `arrival(localId)`, which resolves to the time at which that message arrived. */
 function listen(socket) {
   const waiting = new Map();
   socket.on('update', ({ body }) => {
@@ -23,7 +22,7 @@ function listen(socket) {
   });
   return (localId) =>
     new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`the CLI never got the message ${localId}`)), PATIENCE);
+      const timer = setTimeout(() => reject(new Error(`the CLI did not receive the message ${localId}`)), UPDATE_TIMEOUT_MS);
       waiting.set(localId, (at) => {
         clearTimeout(timer);
         resolve(at);
@@ -54,7 +53,7 @@ export async function run({ sides, pace, report }) {
     const session = await side.openSession('post');
     const socket = await side.connectCli(session);
     await side.activate(socket, session);
-    // A session counts as inactive after 30 s without a sign of life, and then takes no messages.
+    // A session is inactive after 30 s without a keep-alive, and then accepts no messages.
     const alive = setInterval(() => side.keepAlive(socket, session), 5000);
     ends.set(side, { path: side.paths(session).messages, arrival: listen(socket), socket, alive });
   }

@@ -1,4 +1,4 @@
-/** REST -> CLI -> REST: a file's diff of 1 KB at rising concurrency, and a file of 1 MB. */
+/** RPCs from REST to a CLI and back: a diff of 1 KB at several levels of concurrency, and a file of 1 MB. */
 
 import { compare } from '../lib/measure.mjs';
 
@@ -27,7 +27,7 @@ export const rows = [
   { id: 'rpc-1mb-c4', work: 'RPC of 1 MB, at 4', headline: 'perSecond', hubA: 'drops the CLI', hubB: '115/s' },
 ];
 
-/** A unified diff of about 1 KB, with the line ends and quotes that make JSON work. */
+/** A unified diff of about 1 KB, with line breaks and quotes, which JSON escapes. */
 function diff() {
   const lines = Array.from({ length: 22 }, (_, line) => `${'+- '[line % 3]}  const name${line} = "value ${line}"; // kept`);
   return `--- a/small.txt\n+++ b/small.txt\n@@ -1,15 +1,15 @@\n${lines.join('\n')}\n`;
@@ -36,15 +36,15 @@ function diff() {
 const SMALL = JSON.stringify({ success: true, diff: diff() });
 const BIG = JSON.stringify({ success: true, content: Buffer.alloc(786_432, 'edge').toString('base64') });
 
-/** The CLI of one side: it answers at once with texts made beforehand. */
-async function connect(side, session, way) {
+/** Connects a CLI that answers RPCs at once with constant texts. */
+async function connectCli(side, session, way) {
   const socket = await side.connectCli(session, way);
   socket.on('rpc-request', ({ params }, answer) => answer(params.includes('big.bin') ? BIG : SMALL));
   await side.serve(socket, session, ['gitDiffFile', 'readFile'], side.paths(session).diff);
   return socket;
 }
 
-/** `concurrency` callers of one path, each on a connection of its own; every answer must be whole. */
+/** `concurrency` callers of one path, each on its own connection. They check the length of every response. */
 function callers(side, path, expected, concurrency) {
   return Array.from({ length: concurrency }, () => {
     const connection = side.newConnection();
@@ -52,7 +52,7 @@ function callers(side, path, expected, concurrency) {
     return async () => {
       const answer = await connection.send(request);
       if (answer.status !== 200 || answer.bytes !== expected.length) {
-        throw new Error(`an RPC on the ${side.name} answered ${answer.status} with ${answer.bytes} bytes, not ${expected.length}`);
+        throw new Error(`an RPC of the ${side.name} returned status ${answer.status} with ${answer.bytes} bytes, not ${expected.length}`);
       }
     };
   });
@@ -62,7 +62,7 @@ async function withClis(sides, way, work) {
   const ends = new Map();
   for (const side of sides) {
     const session = await side.openSession(`rpc-${way ?? 'default'}`);
-    ends.set(side, { socket: await connect(side, session, way), paths: side.paths(session) });
+    ends.set(side, { socket: await connectCli(side, session, way), paths: side.paths(session) });
   }
   await work((side) => ends.get(side).paths);
   for (const { socket } of ends.values()) socket.close();

@@ -1,11 +1,11 @@
-/** The runtime alone, without a hub: what a request, an object, a database row and the load generator itself cost. */
+/** The runtime without a hub: the cost of a request, a Durable Object, a database row, and of the load generator. */
 
 import { Connection } from '../lib/http.mjs';
 import { compare } from '../lib/measure.mjs';
 
 export const rows = [
-  { id: 'generator-c1', work: 'the load generator against a canned answer, at 1', headline: 'perSecond' },
-  { id: 'generator-c16', work: 'the load generator against a canned answer, at 16', headline: 'perSecond' },
+  { id: 'generator-c1', work: 'load generator, constant response, at 1', headline: 'perSecond' },
+  { id: 'generator-c16', work: 'load generator, constant response, at 16', headline: 'perSecond' },
   { id: 'worker-c1', work: 'bare worker, at 1', headline: 'perSecond' },
   { id: 'worker-c16', work: 'bare worker, at 16', headline: 'perSecond' },
   { id: 'object-c1', work: 'worker -> object, at 1', headline: 'perSecond' },
@@ -19,7 +19,7 @@ function callers(base, path, concurrency) {
     const request = connection.get(path);
     return async () => {
       const answer = await connection.send(request);
-      if (answer.status !== 200) throw new Error(`${path} of the floor answered ${answer.status}`);
+      if (answer.status !== 200) throw new Error(`${path} of the floor returned status ${answer.status}`);
     };
   });
 }
@@ -36,7 +36,7 @@ export async function run({ sides, pace, report, cannedUrl }) {
       report(`${name}-c${concurrency}`, await compare([floor], () => callers(base, path, concurrency), pace));
     }
   }
-  const rowsABatch = 500;
-  const { floor: insert } = await compare([floor], () => callers(() => floor.newConnection(), `/insert?rows=${rowsABatch}`, 1), pace);
-  report('d1-insert', { floor: { p50: insert.p50, rowsPerSecond: insert.perSecond * rowsABatch } });
+  const batchSize = 500;
+  const { floor: insert } = await compare([floor], () => callers(() => floor.newConnection(), `/insert?rows=${batchSize}`, 1), pace);
+  report('d1-insert', { floor: { p50: insert.p50, rowsPerSecond: insert.perSecond * batchSize } });
 }

@@ -1,6 +1,6 @@
-/** From a CLI's `message` to the web clients that watch its session: fifty a second, one and fifty watchers. */
+/** The time from a CLI's `message` to the web clients of its session: 50 messages per second, with 1 and 50 web clients. */
 
-import { latencies, sleep, until } from '../lib/measure.mjs';
+import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { subscribe } from '../lib/subscriber.mjs';
 
@@ -11,8 +11,8 @@ export const rows = [
   { id: 'sse-50', work: 'message -> SSE at 50/s, 50 subscribers', headline: 'p50', hubA: '2.2 / 4.0 ms', hubB: '1.9 / 4.9 ms' },
 ];
 
-/** Latencies in milliseconds of all messages at all subscribers, once the warm-up's are left out. */
-async function watch(side, label, subscribers, count, problem) {
+/** Resolves to the latencies of all messages at all subscribers after the warm-up, in milliseconds. */
+async function measureLatencies(side, label, subscribers, count, reportProblem) {
   const session = await side.openSession(label);
   const socket = await side.connectCli(session);
   const warmUp = PER_SECOND;
@@ -25,7 +25,7 @@ async function watch(side, label, subscribers, count, problem) {
     const listener = (event, at) => {
       if (event.type !== 'message-received') return;
       const index = indexOf(event.message.content);
-      if (index !== seen[watcher]) problem(`${label}: subscriber ${watcher} got message ${index} in place of ${seen[watcher]}`);
+      if (index !== seen[watcher]) reportProblem(`${label}: subscriber ${watcher} got message ${index} instead of ${seen[watcher]}`);
       seen[watcher] = index + 1;
       if (index >= warmUp) samples.push(at - sent[index]);
     };
@@ -37,20 +37,20 @@ async function watch(side, label, subscribers, count, problem) {
     sent[index] = performance.now();
     socket.emit('message', { sid: session.id, message: agentMessage(index) });
   }
-  await until('the last message to reach every subscriber', async () => seen.every((next) => next === total)).catch(() =>
-    problem(`${label}: of ${total} messages the subscribers saw at least ${Math.min(...seen)}`),
+  await waitUntil('the last message to reach every subscriber', async () => seen.every((next) => next === total)).catch(() =>
+    reportProblem(`${label}: a subscriber received only ${Math.min(...seen)} of ${total} messages`),
   );
   for (const close of closers) close();
   socket.close();
   return samples;
 }
 
-export async function run({ sides, quick, report, problem }) {
+export async function run({ sides, quick, report, reportProblem }) {
   const count = PER_SECOND * (quick ? 1 : 4);
   for (const subscribers of [1, 50]) {
     const figures = {};
     for (const side of sides) {
-      figures[side.name] = latencies(await watch(side, `sse-${subscribers}`, subscribers, count, problem));
+      figures[side.name] = latencies(await measureLatencies(side, `sse-${subscribers}`, subscribers, count, reportProblem));
     }
     report(`sse-${subscribers}`, figures);
   }

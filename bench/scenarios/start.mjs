@@ -1,16 +1,16 @@
-/** From starting the runtime to the first answer, and the size of what is deployed. Runs in the host process. */
+/** The time from the start of the runtime to the first response, and the size of the wasm. Runs in the host process. */
 
 import { wasmSize } from '../lib/hub.mjs';
-import { once } from '../lib/http.mjs';
+import { sendOnce } from '../lib/http.mjs';
 import { median } from '../lib/measure.mjs';
-import { newState, start } from '../lib/runtime.mjs';
+import { createStateFolder, start } from '../lib/runtime.mjs';
 
 export const where = 'host';
 
 export const rows = [
   {
     id: 'start',
-    work: 'start of the runtime to the first answer',
+    work: 'start of the runtime to the first response',
     headline: 'milliseconds',
     target: { of: 'hub', most: 1000, unit: ' ms' },
     hubA: '243 ms',
@@ -20,14 +20,14 @@ export const rows = [
   { id: 'wasm-raw', work: 'wasm, raw', headline: 'kilobytes' },
 ];
 
-const FIRST = { floor: '/text', hub: '/health' };
+const FIRST_PATH = { floor: '/text', hub: '/health' };
 
-/** Starts `kind` on databases that exist already, as after a restart; milliseconds until it answered 200. */
-async function firstAnswer(kind, build, state) {
+/** Starts a worker on existing databases. Resolves to the milliseconds until its first successful response. */
+async function timeFirstResponse(kind, build, state) {
   const begin = performance.now();
   const runtime = await start(kind, build, state);
   try {
-    await once(runtime.url, 'GET', FIRST[kind]);
+    await sendOnce(runtime.url, 'GET', FIRST_PATH[kind]);
     return performance.now() - begin;
   } finally {
     await runtime.stop();
@@ -35,12 +35,12 @@ async function firstAnswer(kind, build, state) {
 }
 
 async function measure(kind, build, repeats) {
-  const state = newState();
+  const state = createStateFolder();
   try {
     const runtime = await start(kind, build, state);
     await runtime.prepare().finally(() => runtime.stop());
     const times = [];
-    for (let turn = 0; turn < repeats; turn += 1) times.push(await firstAnswer(kind, build, state));
+    for (let turn = 0; turn < repeats; turn += 1) times.push(await timeFirstResponse(kind, build, state));
     return { milliseconds: median(times) };
   } finally {
     state.remove();

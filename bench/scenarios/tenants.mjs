@@ -1,15 +1,15 @@
 /**
- * Twenty namespaces on one hub. Nineteen are quiet: a CLI, a web client, five messages a second. One sends as fast as its
- * acks come. The runtime on one machine runs all of them on one thread, so this is the worst that a neighbour can do.
+ * 20 namespaces of one hub. 19 are quiet: a CLI, a web client, five messages per second. The noisy one sends a message for
+ * each ack. The local runtime runs all of them on one thread, so this is the worst case of a noisy neighbour.
  */
 
-import { latencies, sleep, until } from '../lib/measure.mjs';
+import { latencies, sleep, waitUntil } from '../lib/measure.mjs';
 import { agentMessage, indexOf } from '../lib/messages.mjs';
 import { subscribe } from '../lib/subscriber.mjs';
 
 const QUIET = 19;
 const PER_SECOND = 5;
-/** Messages of one noisy CLI that have no ack yet. */
+/** In-flight messages per noisy CLI. */
 const OUTSTANDING = 50;
 const NOISY_CLIS = 4;
 
@@ -17,66 +17,66 @@ export const rows = [
   { id: 'tenants-alone', work: '19 quiet namespaces: message -> SSE', headline: 'p99' },
   {
     id: 'tenants-beside',
-    work: 'the same beside a noisy one',
+    work: 'the same with a noisy namespace',
     headline: 'p99',
     target: { of: 'hub', most: 250, unit: ' ms' },
   },
-  { id: 'tenants-noise', work: 'what the noisy one sends meanwhile', headline: 'perSecond' },
+  { id: 'tenants-noise', work: 'messages of the noisy namespace', headline: 'perSecond' },
 ];
 
-/** A namespace of its own with a CLI and a web client; `say` sends a message, `samples` has the times on the way. */
-async function tenant(hub, name, problem) {
+/** Connects a CLI and a web client to a namespace. `send` sends a message; `samples` has the latencies. */
+async function connectTenant(hub, name, reportProblem) {
   const side = await hub.inNamespace(name);
   const session = await side.openSession('quiet');
   const socket = await side.connectCli(session);
   const sent = [];
-  const own = { samples: [], seen: 0, sent };
+  const tenant = { samples: [], seen: 0, sent };
   const listener = (event, at) => {
     if (event.type !== 'message-received') return;
-    if (event.sessionId !== session.id) problem(`${name} heard of another namespace's session`);
+    if (event.sessionId !== session.id) reportProblem(`${name} received an event of another namespace`);
     const index = indexOf(event.message.content);
-    if (index !== own.seen) problem(`${name} got message ${index} in place of ${own.seen}`);
-    own.seen = index + 1;
-    own.samples.push(at - sent[index]);
+    if (index !== tenant.seen) reportProblem(`${name} got message ${index} instead of ${tenant.seen}`);
+    tenant.seen = index + 1;
+    tenant.samples.push(at - sent[index]);
   };
   const unsubscribe = await subscribe(side.newConnection(), `/api/events?all=true&sessionId=${session.id}`, listener);
-  own.say = () => {
+  tenant.send = () => {
     const index = sent.push(performance.now()) - 1;
     socket.emit('message', { sid: session.id, message: agentMessage(index) });
   };
-  own.close = () => {
+  tenant.close = () => {
     unsubscribe();
     socket.close();
   };
-  return own;
+  return tenant;
 }
 
-/** All tenants talk for so long; resolves to the times on the way of all their messages. */
-async function talk(tenants, seconds, problem) {
+/** Sends messages of all tenants at a constant rate. Resolves to the latencies. */
+async function sendSteadily(tenants, seconds, reportProblem) {
   for (const { samples } of tenants) samples.length = 0;
   for (let n = 0; n < seconds * PER_SECOND; n += 1) {
-    for (const { say } of tenants) {
-      say();
+    for (const { send } of tenants) {
+      send();
       await sleep(1000 / PER_SECOND / tenants.length);
     }
   }
   const arrived = () => tenants.every(({ seen, sent }) => seen === sent.length);
-  await until('the quiet namespaces to hear their messages', async () => arrived()).catch((error) => problem(error.message));
+  await waitUntil('the quiet namespaces to receive their messages', async () => arrived()).catch((error) => reportProblem(error.message));
   return tenants.flatMap(({ samples }) => samples);
 }
 
-/** Sends without a pause; `stop` resolves to the messages a second that were acknowledged. */
-async function noise(hub) {
+/** Starts the noisy namespace. Returns a function that stops it and returns its acknowledged messages per second. */
+async function startNoise(hub) {
   const side = await hub.inNamespace('noisy');
   const sockets = [];
   let acknowledged = 0;
-  let on = true;
+  let isRunning = true;
   const start = performance.now();
   for (let cli = 0; cli < NOISY_CLIS; cli += 1) {
     const session = await side.openSession(`noisy-${cli}`);
     const socket = await side.connectCli(session);
     const next = () => {
-      if (!on) return;
+      if (!isRunning) return;
       socket.emit('message', { sid: session.id, message: agentMessage(0) }, () => {
         acknowledged += 1;
         next();
@@ -86,22 +86,22 @@ async function noise(hub) {
     sockets.push(socket);
   }
   return () => {
-    on = false;
+    isRunning = false;
     const perSecond = acknowledged / ((performance.now() - start) / 1000);
     for (const socket of sockets) socket.close();
     return perSecond;
   };
 }
 
-export async function run({ sides, quick, report, problem }) {
+export async function run({ sides, quick, report, reportProblem }) {
   const hub = sides.find(({ name }) => name === 'hub');
   if (!hub) return;
   const seconds = quick ? 4 : 20;
   const tenants = [];
-  for (let n = 0; n < QUIET; n += 1) tenants.push(await tenant(hub, `quiet-${n}`, problem));
-  report('tenants-alone', { hub: latencies(await talk(tenants, seconds, problem)) });
-  const stop = await noise(hub);
-  report('tenants-beside', { hub: latencies(await talk(tenants, seconds, problem)) });
+  for (let n = 0; n < QUIET; n += 1) tenants.push(await connectTenant(hub, `quiet-${n}`, reportProblem));
+  report('tenants-alone', { hub: latencies(await sendSteadily(tenants, seconds, reportProblem)) });
+  const stop = await startNoise(hub);
+  report('tenants-beside', { hub: latencies(await sendSteadily(tenants, seconds, reportProblem)) });
   report('tenants-noise', { hub: { perSecond: stop() } });
   for (const { close } of tenants) close();
 }

@@ -1,9 +1,9 @@
-// The browser of the web console's tests.
+// Finds the browser for the web console's tests.
 
 import { existsSync } from 'node:fs';
 
-/** Where systems put it. */
-const PLACES = [
+/** Where operating systems install it. */
+const DEFAULT_PATHS = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
   '/usr/bin/google-chrome',
@@ -11,9 +11,9 @@ const PLACES = [
 ];
 
 /**
- * The path of a Chromium, or nothing.
- * @param {string} [named] where it is, when it is not where systems put it: the variable `CHROMIUM`
+ * The path of Chromium; undefined when there is none.
+ * @param {string} [configured] a path that replaces the default ones
  */
-export function findBrowser(named = process.env.CHROMIUM) {
-  return (named ? [named] : PLACES).find((place) => existsSync(place));
+export function findBrowser(configured = process.env.CHROMIUM) {
+  return (configured ? [configured] : DEFAULT_PATHS).find((candidate) => existsSync(candidate));
 }

@@ -1,4 +1,4 @@
-// `npm test -- --changed`: skips a check whose inputs are the same as when it last passed.
+// `npm test -- --changed`: skips checks whose inputs have not changed since they last passed.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ function readPassed() {
   }
 }
 
-/** @param {string[]} inputs files and folders below the project's root */
+/** @param {string[]} inputs files and folders, relative to the project's root */
 export const hashOf = (inputs) => addFiles(createHash('sha256'), inputs).digest('hex');
 
 /**

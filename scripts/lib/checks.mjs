@@ -1,40 +1,40 @@
-// Every check of the project, with its inputs. `npm test` runs four lanes side by side: `native` (host compiler), `wasm` (worker
-// build, then tests of the built hub), `node` (console, scripts, clippy for wasm) and `timers` (end-to-end tests of timers).
+// The checks of `npm test`, with their inputs. They run in four parallel lanes: `native` (host compiler), `wasm` (worker build,
+// then tests of the built hub), `node` (console, scripts, clippy for wasm) and `timers` (end-to-end tests with timers).
 
 import { readdirSync } from 'node:fs';
 import { availableParallelism, constants } from 'node:os';
-import { build, describe } from '../build.mjs';
+import { build, describeBuild } from '../build.mjs';
 import { findBrowser } from './browser.mjs';
 import { buildConsole, checkConsoleTypes, describeConsole } from './console.mjs';
 import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { run } from './run.mjs';
-import { isOwnWarning, OFFLINE, wranglerCommand } from './wrangler.mjs';
+import { isProjectWarning, OFFLINE_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** What the worker may weigh, compressed as it is uploaded: its measured size and 3 %. CHANGELOG.md has the reason for each rise. */
+/** Limit on the compressed wasm: its measured size plus 3 %. CHANGELOG.md has the reason for each increase. */
 const WASM_BUDGET_BYTES = 665_000;
 
-/** What the web console may fetch before it shows anything, compressed: a second on a slow phone's network. */
+/** Limit on the compressed files that the console's first page loads: one second on a slow mobile network. */
 const FIRST_LOAD_BUDGET_BYTES = 250_000;
 
-/** How many test files run at once: each starts a runtime of its own beside its clients. */
+/** How many test files run at a time: each starts its own runtime and clients. */
 const CONCURRENCY = Math.min(4, availableParallelism());
 
-/** End-to-end tests that mostly wait for timers of the platform, of 10 to 60 s: all at once, beside the others. */
+/** End-to-end tests that mostly wait for the platform's timers of 10 to 60 s. They all run at once, in their own lane. */
 const TIMER_TESTS = ['events', 'hibernation', 'liveness', 'restart', 'ways-in'].map((name) => `tests/e2e/${name}.test.mjs`);
 
-/** A test file that neither passes nor fails within this time is stuck. */
+/** Time limit of a test file. */
 const TEST_TIMEOUT_MS = 5 * 60_000;
 
-/** What the hub is compiled from. */
+/** The inputs of the compiler. */
 const CRATE = ['.cargo', 'src', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml'];
 const CONSOLE = ['web/src', 'web/public', 'web/index.html', 'web/package.json', 'web/tsconfig.json', 'web/vite.config.ts', 'docs/openapi.yaml', 'package-lock.json', 'scripts/lib/console.mjs'];
 const DOCS = ['docs', 'README.md'];
 
-/** What the tests of the built hub start, besides their own files. */
+/** The inputs of the end-to-end tests, except the test files. */
 const BUILT_HUB = [
   ...CRATE, ...CONSOLE, ...DOCS, 'migrations', 'wrangler.toml', 'package.json', 'scripts', 'examples', 'tools', 'tests/e2e/lib',
   'tests/e2e/official-exports.json',
@@ -43,9 +43,9 @@ const BUILT_HUB = [
 /**
  * @typedef {import('./lanes.mjs').Check & OfProject} ProjectCheck
  * @typedef {object} OfProject
- * @property {string[]} parts names for `--only`
- * @property {string[]} inputs files and folders that it reads, besides its test files
- * @property {() => string[]} [files] its test files; `run` takes a choice of them as its second argument
+ * @property {string[]} parts the values of `--only` that select it
+ * @property {string[]} inputs files and folders, except the test files
+ * @property {() => string[]} [files] all its test files; `run` takes those to run as its second argument
  */
 
 /** @type {ProjectCheck[]} */
@@ -95,11 +95,11 @@ export const CHECKS = [
     inputs: CONSOLE,
     run: buildConsoleWithinBudget,
   },
-  { title: 'Types of the web console', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
-  nodeTests({ title: 'Tests of the web console', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
+  { title: 'Web console types', lane: 'node', parts: ['web'], inputs: CONSOLE, run: checkTypes },
+  nodeTests({ title: 'Web console tests', lane: 'node', parts: ['web'], inputs: [...CONSOLE, ...DOCS, 'web/test'] }, () => testFiles('web/test')),
   nodeTests(
     {
-      title: 'Tests of the scripts and the glue',
+      title: 'Script and platform tests',
       lane: 'node',
       parts: ['wasm'],
       inputs: ['scripts', 'src', ...DOCS, 'CONTRIBUTING.md', 'tests', 'fuzz', 'bench/README.md', 'Cargo.lock', 'tools/bind/Cargo.lock', 'package-lock.json'],
@@ -108,7 +108,7 @@ export const CHECKS = [
   ),
   nodeTests(
     {
-      title: 'End-to-end tests of timers',
+      title: 'End-to-end tests with timers',
       lane: 'timers',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e'],
@@ -129,12 +129,12 @@ export const CHECKS = [
   ),
   nodeTests(
     {
-      title: 'The web console in a browser',
+      title: 'Web console in a browser',
       lane: 'wasm',
       after: ['Wasm build and size', 'Web console build and size'],
       parts: ['e2e', 'browser'],
       inputs: BUILT_HUB,
-      leftOut: withoutBrowser,
+      skipReason: missingBrowser,
     },
     () => testFiles('tests/e2e/console'),
   ),
@@ -152,19 +152,19 @@ export const CHECKS = [
 export const PARTS = [...new Set(CHECKS.flatMap(({ parts }) => parts))];
 
 /**
- * Runs cargo at a lower priority, so that tests with time limits are not slowed down.
+ * Runs cargo at a lower priority, so that it does not slow down end-to-end tests with time limits.
  * @param {import('./lanes.mjs').Report} report
  * @param {string[]} args
  */
 function cargo({ update, line, countTests }, args) {
+  let passed = 0;
   const onLine = (text) => {
     line(text);
     const counts = text.match(/^test result: .* (\d+) passed; (\d+) failed;/);
     if (counts) countTests(Number(counts[1]), Number(counts[2]));
     const compiled = text.match(/^\s*(Compiling|Checking) (\S+)/);
-    const tested = text.match(/^test (\S+)/);
     if (compiled) update(`${compiled[1].toLowerCase()} ${compiled[2]}`);
-    else if (tested) update(tested[1]);
+    else if (/^test .* \.\.\. ok$/.test(text)) update(`${(passed += 1)} passed`);
     return true;
   };
   return run('cargo', args, { onLine, priority: constants.priority.PRIORITY_BELOW_NORMAL });
@@ -173,11 +173,11 @@ function cargo({ update, line, countTests }, args) {
 /** @param {import('./lanes.mjs').Report} report */
 async function buildWithinBudget({ result }) {
   const built = await build();
-  result(describe(built).trim());
+  result(describeBuild(built).trim());
   if (built.gzipBytes > WASM_BUDGET_BYTES) {
     throw new UserError(
-      `The wasm is ${built.gzipBytes} bytes after gzip; its budget is ${WASM_BUDGET_BYTES}.`,
-      'See what grew with: npx twiggy top build/index_bg.wasm. A rise of WASM_BUDGET_BYTES in scripts/lib/checks.mjs needs its reason in CHANGELOG.md.',
+      `The wasm has ${built.gzipBytes} bytes after gzip; its budget is ${WASM_BUDGET_BYTES}.`,
+      'Find what grew with: npx twiggy top build/index_bg.wasm. To raise WASM_BUDGET_BYTES in scripts/lib/checks.mjs, state the reason in CHANGELOG.md.',
     );
   }
 }
@@ -188,8 +188,8 @@ async function buildConsoleWithinBudget({ result }) {
   result(describeConsole(built).trim());
   if (built.firstLoadBytes > FIRST_LOAD_BUDGET_BYTES) {
     throw new UserError(
-      `The web console fetches ${built.firstLoadBytes} bytes before it shows anything; its budget is ${FIRST_LOAD_BUDGET_BYTES}.`,
-      'Import what is not needed at once with `import()`; `ls -S web/dist/assets` shows what is large.',
+      `The first page of the web console loads ${built.firstLoadBytes} bytes; its budget is ${FIRST_LOAD_BUDGET_BYTES}.`,
+      'Load what the first page does not need with `import()`; `ls -S web/dist/assets` lists the largest files first.',
     );
   }
 }
@@ -207,21 +207,21 @@ async function deployWithoutWarnings({ line }) {
   const warnings = [];
   const onLine = (text) => {
     line(text);
-    if (isOwnWarning(text)) warnings.push(text.trim());
+    if (isProjectWarning(text)) warnings.push(text.trim());
     return true;
   };
-  await run(...wranglerCommand(['deploy', '--dry-run']), { env: OFFLINE, onLine });
-  if (warnings.length > 0) throw new UserError(`wrangler warns of what would be deployed:\n${warnings.join('\n')}`);
+  await run(...wranglerCommand(['deploy', '--dry-run']), { env: OFFLINE_ENV, onLine });
+  if (warnings.length > 0) throw new UserError(`wrangler has warnings for the deployment:\n${warnings.join('\n')}`);
 }
 
-function withoutBrowser() {
+function missingBrowser() {
   if (findBrowser() || process.env.REQUIRE_BROWSER) return undefined;
-  return 'there is no Chromium on this machine. On Debian: apt-get install chromium; else name one with CHROMIUM=PATH.';
+  return 'Chromium was not found. On Debian: apt-get install chromium; otherwise set CHROMIUM=PATH.';
 }
 
 /**
  * A check that runs test files under Node.
- * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number}} check `concurrency`: how many files run at once
+ * @param {Omit<ProjectCheck, 'run' | 'files'> & {concurrency?: number}} check `concurrency`: how many files run at a time
  * @param {() => string[]} files
  * @returns {ProjectCheck}
  */
@@ -244,10 +244,10 @@ async function runNodeTests({ update, line, result, countTests }, files, concurr
     const [, outcome, number] = text.match(/^ℹ (pass|fail|cancelled|skipped) (\d+)/) ?? [];
     if (outcome === 'pass') countTests(Number(number), 0);
     if (outcome === 'fail' || outcome === 'cancelled') countTests(0, Number(number));
-    if (outcome === 'skipped' && number !== '0') result(`${number} tests are skipped.`);
+    if (outcome === 'skipped' && number !== '0') result(`${number} tests were skipped.`);
     return true;
   };
-  await run(nodeBinary(), [...options, ...files], { onLine, env: OFFLINE });
+  await run(nodeBinary(), [...options, ...files], { onLine, env: OFFLINE_ENV });
 }
 
 /** @param {string[]} folders */

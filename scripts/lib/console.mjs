@@ -1,4 +1,4 @@
-// The web console: built into web/dist, which wrangler serves, when one of its sources changed.
+// The build of the web console in web/dist, which wrangler serves.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,15 +8,15 @@ import { addFiles } from './inputs.mjs';
 import { withLock } from './lock.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
-import { step } from './progress.mjs';
+import { runStep } from './progress.mjs';
 import { run } from './run.mjs';
-import { needNode, needPackages } from './setup.mjs';
+import { ensureNode, ensurePackages } from './setup.mjs';
 
 const WEB = inProject('web');
 const STAMP = path.join(WEB, '.stamp.json');
 const PAGE = path.join(WEB, 'dist', 'index.html');
 
-/** Files and folders whose content decides what the build makes. */
+/** The inputs of the build: files and folders. */
 const INPUTS = [
   'web/src',
   'web/public',
@@ -27,45 +27,46 @@ const INPUTS = [
   'scripts/lib/console.mjs',
 ];
 
-/** The interface's types, made of its description. */
+/** The types generated from docs/openapi.yaml. */
 const TYPES = path.join(WEB, 'types', 'schema.d.ts');
 
 /**
  * @typedef {object} BuiltConsole
- * @property {string} inputs hash over everything that went in
- * @property {number} firstLoadBytes what a first visit fetches before it shows anything, compressed
- * @property {boolean} [fresh] nothing had to be done
+ * @property {string} inputs hash over the inputs
+ * @property {number} firstLoadBytes compressed size of the files that a first visit loads before the console is shown
+ * @property {boolean} [isUpToDate] set when the build was skipped
  */
 
 /**
- * Builds when an input changed, and sets up what that needs.
+ * Builds if an input changed.
  * @returns {Promise<BuiltConsole>}
  */
 export async function buildConsole() {
-  const existing = upToDate();
+  const existing = findUpToDateBuild();
   if (existing) return existing;
   return withLock(path.join(WEB, '.lock'), 'build of the web console', async () => {
-    const made = upToDate();
-    if (made) return made;
-    // Taken before: what is edited meanwhile is built by the next run.
+    // Another process may have built while this one waited for the lock.
+    const madeMeanwhile = findUpToDateBuild();
+    if (madeMeanwhile) return madeMeanwhile;
+    // Hashed before the build, so that an edit during the build makes the next run build again.
     const inputs = hashInputs();
     rmSync(STAMP, { force: true });
-    await Promise.all([needPackages(), needNode()]);
-    await step('web console', () => run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }));
-    const built = { inputs, firstLoadBytes: firstLoad() };
+    await Promise.all([ensurePackages(), ensureNode()]);
+    await runStep('web console', () => run(nodeBinary(), [inProject('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], { cwd: WEB }));
+    const built = { inputs, firstLoadBytes: measureFirstLoad() };
     writeFileSync(STAMP, `${JSON.stringify(built, null, 2)}\n`);
     return built;
   });
 }
 
 /** @param {BuiltConsole} built */
-export function describeConsole({ firstLoadBytes, fresh }) {
-  return `  The web console ${fresh ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
+export function describeConsole({ firstLoadBytes, isUpToDate }) {
+  return `  The web console ${isUpToDate ? 'is up to date' : 'is built'}: ${Math.round(firstLoadBytes / 1000)} KB gzip on first load.`;
 }
 
 /**
- * Makes the interface's types of docs/openapi.yaml, and checks the types of all of the console.
- * @param {(line: string) => boolean | void} onLine hears every line of the type checker
+ * Generates the types of the interface and runs the type checker.
+ * @param {(line: string) => boolean | void} onLine called for each line of the type checker
  */
 export async function checkConsoleTypes(onLine) {
   const bin = (...parts) => inProject('node_modules', ...parts);
@@ -74,20 +75,20 @@ export async function checkConsoleTypes(onLine) {
 }
 
 /**
- * The address that opens the console signed in. What stands behind `#` never leaves the browser.
+ * The address that opens the console signed in. The token is in the fragment, which browsers do not send.
  * @param {string} address of the hub
- * @param {string} token that opens it
+ * @param {string} token
  * @param {string} [path] of a view
  */
 export function signInLink(address, token, path = '/') {
   return `${address}${path}#token=${encodeURIComponent(token)}`;
 }
 
-function upToDate() {
+function findUpToDateBuild() {
   if (!existsSync(PAGE)) return undefined;
   try {
     const stamp = JSON.parse(readFileSync(STAMP, 'utf8'));
-    return stamp.inputs === hashInputs() ? { ...stamp, fresh: true } : undefined;
+    return stamp.inputs === hashInputs() ? { ...stamp, isUpToDate: true } : undefined;
   } catch {
     return undefined;
   }
@@ -97,8 +98,8 @@ function hashInputs() {
   return addFiles(createHash('sha256'), INPUTS).digest('hex');
 }
 
-/** The page with the scripts and styles that it names: everything else is fetched when it is needed. */
-function firstLoad() {
+/** The compressed size of the page with the scripts and styles that it references. The rest is loaded on demand. */
+function measureFirstLoad() {
   const page = readFileSync(PAGE, 'utf8');
   const named = [...page.matchAll(/<(?:script|link)[^>]*?(?:src|href)="\/(assets\/[^"]+)"/g)].map(([, name]) => name);
   const files = [PAGE, ...named.map((name) => path.join(WEB, 'dist', name))];

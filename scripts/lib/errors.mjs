@@ -1,10 +1,10 @@
-// Errors that are told to a person, and the frame every script's main function runs in.
+// Errors for the user, and `main`, which runs a script and sets its exit code.
 
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { endWithNpm, isStopping } from './signals.mjs';
 
-/** Something the person at the keyboard can put right: it is printed without a stack. */
+/** An error that the user can fix: printed without a stack trace. */
 export class UserError extends Error {
   /**
    * @param {string} message what is wrong
@@ -17,43 +17,46 @@ export class UserError extends Error {
   }
 }
 
-/** The oldest Node that runs the scripts, as package.json says it. */
+/** Invalid arguments. The exit code is 2. */
+export class UsageError extends UserError {}
+
+/** The oldest supported Node version; the same as `engines` in package.json. */
 const OLDEST_NODE = 20;
 
 /**
- * Faults of the machine, as npm, cargo, rustup, the compiler and Node report them, and what to do about each.
+ * Problems of the computer as npm, cargo, rustup, the compiler and Node report them, and what to do about each.
  * @type {[RegExp, string][]}
  */
 const HINTS = [
   [
     /\bENOSPC\b|No space left on device|os error 28/,
-    'The disk is full. Free some space and start this again: the packages, the toolchain and the builds take about 4 GB.',
+    'The disk is full. Free some space and try again: the packages, the toolchain and the builds take about 4 GB.',
   ],
   [
     /linker `[^`]*` not found|failed to find tool "(?:cc|c\+\+|clang|gcc)"|xcrun: error/,
-    'There is no C compiler, which Rust links with. Install one (Debian: apt-get install build-essential; Fedora: dnf install gcc; macOS: xcode-select --install) and start this again.',
+    'Rust needs a C compiler to link. Install one (Debian: apt-get install build-essential; Fedora: dnf install gcc; macOS: xcode-select --install) and try again.',
   ],
   [
     /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b|[Cc]ould not (?:resolve|connect)|dns error|error sending request|failed to download/,
-    'The network could not be reached. What is downloaded is kept: start this again when there is a connection (behind a proxy, with HTTPS_PROXY set).',
+    'The network cannot be reached. Check the connection (behind a proxy, set HTTPS_PROXY) and try again. Finished downloads are kept.',
   ],
-  [/\bE(?:ACCES|PERM|ROFS)\b|Permission denied|Read-only file system/, 'This user may not write there. Give it the folder, or start this in a folder of its own.'],
+  [/\bE(?:ACCES|PERM|ROFS)\b|Permission denied|Read-only file system/, 'This user may not write there. Change the owner of the folder, or use another folder.'],
 ];
 
-/** @param {string} text @returns {string | undefined} what to do about the fault of the machine that the text reports */
+/** @param {string} text the output or the error code of a program */
 const hintFor = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
 
-/** A program that ended with another code than 0. `output` is what it said, unless that was shown already. */
+/** A program exited with a code other than 0. `output` is empty if it was already shown. */
 export class CommandFailed extends UserError {
   /**
-   * @param {string} command as typed
+   * @param {string} command with its arguments
    * @param {number | null} code
    * @param {string | null} signal
    * @param {string} output
    */
   constructor(command, code, signal, output) {
-    const how = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
-    super(`\`${command}\` ${how}.`, hintFor(output));
+    const ending = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
+    super(`\`${command}\` ${ending}.`, hintFor(output));
     this.name = 'CommandFailed';
     this.code = code;
     this.signal = signal;
@@ -61,7 +64,7 @@ export class CommandFailed extends UserError {
   }
 }
 
-/** Prints an error as a person needs it: the message, and what to do. @param {unknown} error */
+/** Prints the message of an error and what to do; of an unexpected one, the stack trace. @param {unknown} error */
 export function printError(error) {
   if (!(error instanceof UserError)) {
     const hint = error instanceof Error && typeof error.code === 'string' ? hintFor(error.code) : undefined;
@@ -75,16 +78,15 @@ export function printError(error) {
 }
 
 /**
- * Runs a script and ends the process with what it returns (0 when it returns nothing), or with 1
- * after telling the error.
+ * Runs a script and sets the exit code: what the script returns (default 0), 2 after a usage error, 1 after another error.
  * @param {() => Promise<number | void>} script
  */
 export async function main(script) {
   try {
     if (Number(process.versions.node.split('.')[0]) < OLDEST_NODE) {
       throw new UserError(
-        `This needs Node ${OLDEST_NODE} or newer; \`node\` is ${process.versions.node} here.`,
-        'Install a newer one, such as from https://nodejs.org.',
+        `Node ${OLDEST_NODE} or newer is needed, but this is Node ${process.versions.node}.`,
+        'Install a newer version, for example from https://nodejs.org.',
       );
     }
     endWithNpm();
@@ -92,11 +94,11 @@ export async function main(script) {
   } catch (error) {
     if (isStopping()) return;
     printError(error);
-    process.exitCode = 1;
+    process.exitCode = error instanceof UsageError ? 2 : 1;
   }
 }
 
-/** @param {string} url `import.meta.url` of a module: was it started as a script? */
+/** Whether a module was started as a script. @param {string} url its `import.meta.url` */
 export function isMain(url) {
   return Boolean(process.argv[1]) && realpathSync(process.argv[1]) === realpathSync(fileURLToPath(url));
 }

@@ -1,10 +1,10 @@
-// A program with everything that it starts, as one process group. None of it outlives this process, however that ends.
+// Runs a program as a process group, which ends when this process ends, even if this process is killed.
 
 import { spawn } from 'node:child_process';
 
 /**
- * A shell script whose standard input ends when the process at the other end does, also when that one is killed. Then it
- * kills the process group of its argument, and ends when nothing of that is left, after 5 s at the latest.
+ * A shell script that waits for the end of its standard input, a pipe from this process, and then kills the process group
+ * $1. It exits when the group has ended, after 5 s at the latest.
  */
 const GUARD = `
   read -r _
@@ -12,26 +12,26 @@ const GUARD = `
   tries=0
   while [ $tries -lt 50 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; tries=$((tries + 1)); done`;
 
-/** @type {Set<() => void>} ends each group that this process started */
+/** @type {Set<() => void>} one function per group */
 const kills = new Set();
-// One listener: Node takes more than ten for a leak.
+// One listener for all groups: Node warns of a leak at more than ten.
 process.once('exit', () => kills.forEach((kill) => kill()));
 
 /**
  * @typedef {object} Group
- * @property {import('node:child_process').ChildProcess} child the program itself
- * @property {Promise<void>} exited settled when the program has ended; what it has started may still run
- * @property {number[]} pids of the program and of the guard: when both have exited, so has the whole group
- * @property {() => void} kill ends all of it at once
- * @property {() => void} release stops watching the group; processes that are left in it continue
+ * @property {import('node:child_process').ChildProcess} child the program
+ * @property {Promise<void>} exited resolves when the program has exited; its child processes may still run
+ * @property {number[]} pids of the program and the guard: when both have exited, the whole group has
+ * @property {() => void} kill sends SIGKILL to the group
+ * @property {() => void} release stops the guard; remaining processes of the group continue
  */
 
 /**
- * Starts a program as a group of its own, which a terminal's Ctrl-C does not reach. On Windows, which has no process
- * groups, the group is the program alone.
+ * Starts a program in a new process group, which does not receive the terminal's Ctrl-C. Windows has no process groups:
+ * there, the group is only the program.
  * @param {string} command
  * @param {string[]} args
- * @param {import('node:child_process').SpawnOptions} options as of `spawn`
+ * @param {import('node:child_process').SpawnOptions} options of `spawn`
  * @returns {Group}
  */
 export function startGroup(command, args, options) {
@@ -39,9 +39,9 @@ export function startGroup(command, args, options) {
   const child = spawn(command, args, { ...options, detached: grouped });
   const pids = child.pid === undefined ? [] : [child.pid];
   let guard;
-  // There is no process id when the program could not be started, of which `child` emits an error.
+  // Without a process id, the program could not be started, and `child` emits an error.
   if (grouped && child.pid !== undefined) {
-    // The guard has its own session, so that closing the terminal does not end it before the group.
+    // Detached, so that closing the terminal does not end the guard before the group.
     guard = spawn('/bin/sh', ['-c', GUARD, 'guard', String(child.pid)], {
       detached: true,
       stdio: ['pipe', 'ignore', 'ignore'],
@@ -54,7 +54,7 @@ export function startGroup(command, args, options) {
       if (grouped) process.kill(-child.pid, 'SIGKILL');
       else child.kill('SIGKILL');
     } catch {
-      // It is gone already.
+      // The group has already ended.
     }
   };
   const release = () => {

@@ -1,67 +1,67 @@
-// Runs checks side by side: each lane runs its checks one after another, and a check waits for those that it needs.
+// Runs checks in parallel lanes. A lane runs its checks in order; a check also waits for its dependencies in other lanes.
 
 import { printError } from './errors.mjs';
-import { elapsed, dim, green, printAbove, red, step, yellow } from './progress.mjs';
+import { elapsed, dim, green, printAbove, red, runStep, yellow } from './progress.mjs';
 import { isStopping } from './signals.mjs';
 
 /**
  * @typedef {object} Check
  * @property {string} title
  * @property {string} lane
- * @property {string[]} [after] titles of the checks whose results it uses
- * @property {() => string | undefined} [leftOut] why it cannot be done on this machine
+ * @property {string[]} [after] titles of its dependencies
+ * @property {() => string | undefined} [skipReason] why it cannot run on this computer
  * @property {(report: Report) => Promise<unknown>} run
  */
 
 /**
  * @typedef {object} Report
- * @property {(state: string) => void} update how far the check is
- * @property {(line: string) => void} line one line of output, shown when the check fails or everything is shown
- * @property {(line: string) => void} result one line that is shown in any case
- * @property {(passed: number, failed: number) => void} countTests adds tests that were run
+ * @property {(state: string) => void} update sets the progress that is displayed
+ * @property {(line: string) => void} line adds a line of output, printed if the check fails or with `verbose`
+ * @property {(line: string) => void} result adds a line that is always printed
+ * @property {(passed: number, failed: number) => void} countTests adds to the numbers of tests
  */
 
 /**
  * @typedef {object} Result
- * @property {'passed' | 'failed' | 'left out' | 'not run'} state
+ * @property {'passed' | 'failed' | 'skipped' | 'not run'} state
  * @property {number} ms
- * @property {number} passed how many tests passed in it
- * @property {number} failed how many failed
- * @property {string} [why] it was left out
+ * @property {number} passed number of passed tests
+ * @property {number} failed number of failed tests
+ * @property {string} [reason] why it was skipped
  */
 
-const NOTHING = { ms: 0, passed: 0, failed: 0 };
+const NOT_STARTED = { ms: 0, passed: 0, failed: 0 };
 
 /**
- * Runs checks. After the first failure no further one starts, unless `keepGoing`.
+ * Runs checks. After a failure no further check starts, unless `keepGoing`.
  * @param {Check[]} checks ordered: dependencies first
- * @param {{keepGoing: boolean, verbose: boolean}} options `verbose`: shows the output of checks that pass, too
+ * @param {{keepGoing: boolean, verbose: boolean}} options `verbose`: also prints the output of checks that pass
  * @returns {Promise<Map<string, Result>>} by title
  */
 export async function runChecks(checks, { keepGoing, verbose }) {
   const results = new Map();
-  /** Settled when the check has a result. */
+  /** Promises by title, which resolve when the check has a result. */
   const finished = new Map();
   const lastOfLane = new Map();
-  let isFailed = false;
+  let hasFailed = false;
 
-  const perform = async (check) => {
+  const runInOrder = async (check) => {
     const needed = (check.after ?? []).filter((title) => finished.has(title));
     await Promise.all([...needed.map((title) => finished.get(title)), lastOfLane.get(check.lane)]);
     const lacksInput = needed.some((title) => results.get(title).state !== 'passed');
-    if (lacksInput || (isFailed && !keepGoing)) return { ...NOTHING, state: 'not run' };
-    const why = check.leftOut?.();
-    if (why !== undefined) {
-      printAbove(`  ${yellow('!')} ${check.title} is left out: ${why}`);
-      return { ...NOTHING, state: 'left out', why };
+    if (lacksInput || (hasFailed && !keepGoing)) return { ...NOT_STARTED, state: 'not run' };
+    const reason = check.skipReason?.();
+    if (reason !== undefined) {
+      printAbove(`  ${yellow('!')} Skipped: ${check.title}. ${reason}`);
+      return { ...NOT_STARTED, state: 'skipped', reason };
     }
-    const result = await runOne(check, verbose);
-    isFailed ||= result.state === 'failed';
+    const result = await runCheck(check, verbose);
+    hasFailed ||= result.state === 'failed';
     return result;
   };
 
   for (const check of checks) {
-    const work = perform(check).then((result) => results.set(check.title, result));
+    const work = runInOrder(check).then((result) => results.set(check.title, result));
     finished.set(check.title, work);
     lastOfLane.set(check.lane, work);
   }
@@ -74,7 +74,7 @@ export async function runChecks(checks, { keepGoing, verbose }) {
  * @param {boolean} verbose
  * @returns {Promise<Result>}
  */
-async function runOne(check, verbose) {
+async function runCheck(check, verbose) {
   const started = Date.now();
   const output = [];
   const results = [];
@@ -89,7 +89,7 @@ async function runOne(check, verbose) {
   };
   let failure;
   try {
-    await step(check.title, (update) => check.run({ ...report, update }));
+    await runStep(check.title, (update) => check.run({ ...report, update }));
   } catch (error) {
     failure = error;
   }
@@ -99,28 +99,28 @@ async function runOne(check, verbose) {
   results.forEach((line) => printAbove(`    ${line}`));
   if (failure) {
     printError(failure);
-    printAbove(`\n${red('✗')} ${check.title} failed after ${elapsed(ms)}; its output is above.\n`);
+    printAbove(`\n${red('✗')} ${check.title} failed after ${elapsed(ms)}; see its output above.\n`);
   }
   return { ...tests, state: failure ? 'failed' : 'passed', ms };
 }
 
 /**
  * @param {Map<string, Result>} results
- * @param {number} ms of the whole run
+ * @param {number} ms duration of the whole run
  */
 export function summarize(results, ms) {
   const width = Math.max(...[...results.keys()].map((title) => title.length));
-  const paint = { passed: green, failed: red, 'left out': yellow, 'not run': dim };
+  const paint = { passed: green, failed: red, skipped: yellow, 'not run': dim };
   console.log('\nSummary');
-  for (const [title, { state, ms: took }] of results) {
-    const time = took > 0 ? elapsed(took).padStart(12) : '';
+  for (const [title, { state, ms: checkMs }] of results) {
+    const time = checkMs > 0 ? elapsed(checkMs).padStart(12) : '';
     console.log(`  ${title.padEnd(width)}  ${paint[state](state.padEnd(8))} ${time}`.trimEnd());
   }
   const withState = (state) => [...results].filter(([, result]) => result.state === state);
-  for (const [title, { why }] of withState('left out')) console.log(yellow(`Left out: ${title}, because ${why}`));
+  for (const [title, { reason }] of withState('skipped')) console.log(yellow(`Skipped: ${title}. ${reason}`));
   const failed = withState('failed').map(([title]) => title);
   const sum = (count) => [...results.values()].reduce((total, result) => total + result[count], 0);
   console.log(`\n${sum('passed')} passed, ${sum('failed')} failed\n`);
-  if (failed.length > 0) console.log(red(`Failed after ${elapsed(ms)}: ${failed.join(', ')}. The output is above, under each title.`));
-  else console.log(green(`${withState('left out').length > 0 ? 'Everything else' : 'Everything'} passed in ${elapsed(ms)}.`));
+  if (failed.length > 0) console.log(red(`Failed after ${elapsed(ms)}: ${failed.join(', ')}. See the output above.`));
+  else console.log(green(`${withState('skipped').length > 0 ? 'All other checks' : 'All checks'} passed in ${elapsed(ms)}.`));
 }

@@ -1,4 +1,5 @@
-// Lock files: one set-up, build or hub per folder, across processes.
+// Lock files: at most one set-up, build or hub runs per folder. A lock lists process ids with their start times; it is held
+// while one of these processes runs. The lock of processes that no longer run is stale, and is removed.
 
 import { spawnSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
@@ -6,57 +7,56 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const LOOK_AGAIN_MS = 250;
+const POLL_MS = 250;
 
 /** @type {Set<Lock>} the locks that this process holds */
 const held = new Set();
 process.once('exit', () => held.forEach((lock) => lock.release()));
 
 /**
- * Adds processes to every held lock, because they may outlive this process if it is killed.
+ * Adds processes to every held lock: they may outlive this process if it is killed.
  * @param {number[]} pids
  */
 export function holdLocksFor(pids) {
   for (const lock of held) lock.addProcesses(pids);
 }
 
-/** How long another process may take to clear a lock away whose holder is gone. */
-const CLEARING_MS = 20;
+/** Time to wait while another process removes a stale lock. */
+const REMOVAL_MS = 20;
 
 /**
- * A process, told from a later one that the system gives the same number.
+ * A process. Process ids are reused, so the start time is part of its identity.
  * @typedef {object} Process
  * @property {number} pid
- * @property {string} born when it started, as the system writes it; empty where that is not known
+ * @property {string} born the start time in the system's format; empty where it is not available
  */
 
 /**
- * What stands in a lock file.
+ * The content of a lock file.
  * @typedef {object} Holder
- * @property {string} id another one each time the lock is taken
- * @property {Process[]} processes the lock is held as long as one of them runs; who took it stands first
- * @property {Record<string, string>} details what the holder tells those who find the lock held
+ * @property {string} id unique per acquisition
+ * @property {Process[]} processes the owner first
+ * @property {Record<string, string>} details for processes that find the lock held
  */
 
 /**
  * A lock that this process holds.
  * @typedef {object} Lock
- * @property {(pids: number[]) => void} addProcesses holds it also for processes that may outlive this one
- * @property {(details: Record<string, string>) => void} describe changes what is told to those who find the lock held
+ * @property {(pids: number[]) => void} addProcesses keeps the lock held while these processes run
+ * @property {(details: Record<string, string>) => void} setDetails
  * @property {() => void} release
  */
 
 /**
- * Runs `work` while holding a lock file. Waits for another process that holds it; the lock of a process
- * that is gone is taken over.
+ * Runs `work` while holding a lock file, after waiting for another holder.
  * @template T
  * @param {string} file
- * @param {string} what named while waiting, such as `set-up`
+ * @param {string} what the work, for the message while waiting, such as `set-up`
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
  */
 export async function withLock(file, what, work) {
-  let told = false;
+  let hasPrinted = false;
   for (;;) {
     const { lock, pid } = await tryLock(file);
     if (lock) {
@@ -66,34 +66,33 @@ export async function withLock(file, what, work) {
         lock.release();
       }
     }
-    if (!told) {
-      console.log(`  Process ${pid} is at the ${what} in this folder. Waiting until it has finished …`);
-      console.log(`  (If no such process runs, delete ${file}.)`);
+    if (!hasPrinted) {
+      console.log(`  Waiting for process ${pid}, which runs the ${what} in this folder …`);
+      console.log(`  (If process ${pid} is something else, delete ${file}.)`);
     }
-    told = true;
-    await sleep(LOOK_AGAIN_MS);
+    hasPrinted = true;
+    await sleep(POLL_MS);
   }
 }
 
 /**
- * Takes a lock, or tells who holds it. It is given back when the process ends, if not before; the lock of a
- * process that is gone is taken over.
+ * Acquires a lock, or returns its holder. It is released at the latest when this process exits.
  * @param {string} file
- * @param {Record<string, string>} [details] told to those who find the lock held
- * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, details: Record<string, string>, ownerIsGone: boolean}>}
- *   `ownerIsGone`: who took it is gone, and what that one has left behind holds it
+ * @param {Record<string, string>} [details] for processes that find the lock held
+ * @returns {Promise<{lock: Lock} | {lock?: undefined, pid: number, details: Record<string, string>, ownerHasExited: boolean}>}
+ *   `ownerHasExited`: only processes added by the owner still hold the lock
  */
 export async function tryLock(file, details = {}) {
   mkdirSync(path.dirname(file), { recursive: true });
   const holder = { id: randomUUID(), processes: [processOf(process.pid)], details };
   while (!create(file, holder)) {
     const text = read(file);
-    // It was given back just now.
+    // Released since.
     if (text === undefined) continue;
     const other = parse(text);
-    const living = other.processes.findIndex(isAlive);
-    if (living !== -1) return { pid: other.processes[living].pid, details: other.details, ownerIsGone: living > 0 };
-    if (!(await clear(file, text))) await sleep(CLEARING_MS);
+    const running = other.processes.findIndex(isRunning);
+    if (running !== -1) return { pid: other.processes[running].pid, details: other.details, ownerHasExited: running > 0 };
+    if (!(await removeStale(file, text))) await sleep(REMOVAL_MS);
   }
   return { lock: lockOf(file, holder) };
 }
@@ -104,22 +103,22 @@ export async function tryLock(file, details = {}) {
  * @returns {Lock}
  */
 function lockOf(file, holder) {
+  // If a user deleted the file, another process may hold the lock.
+  const isOwn = () => parse(read(file) ?? '').id === holder.id;
   const release = () => {
     held.delete(lock);
-    // Whoever deleted the file by hand may have made room for another.
-    if (parse(read(file) ?? '').id === holder.id) rmSync(file, { force: true });
+    if (isOwn()) rmSync(file, { force: true });
   };
   const rewrite = () => {
-    // If the file was deleted by hand, another process may hold the lock now.
-    if (parse(read(file) ?? '').id === holder.id) renameSync(writtenBeside(file, holder), file);
+    if (isOwn()) renameSync(writeTemporary(file, holder), file);
   };
   const lock = {
     addProcesses(pids) {
-      const [taker, ...others] = holder.processes;
-      holder.processes = [taker, ...others.filter(isAlive), ...pids.map(processOf)];
+      const [owner, ...others] = holder.processes;
+      holder.processes = [owner, ...others.filter(isRunning), ...pids.map(processOf)];
       rewrite();
     },
-    describe(details) {
+    setDetails(details) {
       holder.details = details;
       rewrite();
     },
@@ -130,42 +129,42 @@ function lockOf(file, holder) {
 }
 
 /**
- * Makes the lock file, unless there is one. It is linked in place when it is written: nobody ever finds a lock
- * that does not say yet whose it is.
+ * Creates the lock file atomically with its content; false when it exists.
  * @param {string} file
  * @param {Holder} holder
  */
 function create(file, holder) {
-  const whole = writtenBeside(file, holder);
+  const temporary = writeTemporary(file, holder);
   try {
-    linkSync(whole, file);
+    linkSync(temporary, file);
     return true;
   } catch (error) {
     if (error.code === 'EEXIST') return false;
     throw error;
   } finally {
-    rmSync(whole);
+    rmSync(temporary);
   }
 }
 
 /**
  * @param {string} file
  * @param {Holder} holder
+ * @returns {string} the path of a new file with the content, in the same folder
  */
-function writtenBeside(file, holder) {
-  const whole = `${file}.${randomUUID()}`;
-  writeFileSync(whole, JSON.stringify(holder));
-  return whole;
+function writeTemporary(file, holder) {
+  const temporary = `${file}.${randomUUID()}`;
+  writeFileSync(temporary, JSON.stringify(holder));
+  return temporary;
 }
 
 /**
- * Removes a lock whose holder is gone. Two that find it must not both remove it, for the second would remove the lock
- * that the first has taken meanwhile: so each needs a claim on exactly this lock, and looks again once it has it.
+ * Removes a stale lock. Two processes may find it, and the slower one must not remove the lock that the faster one has
+ * acquired since. Hence the claim on this content of the file, and the second read.
  * @param {string} file
- * @param {string} text what stood in it
- * @returns {Promise<boolean>} whether it is gone; else another process is at it
+ * @param {string} text the content of the stale lock
+ * @returns {Promise<boolean>} false when another process is removing it
  */
-async function clear(file, text) {
+async function removeStale(file, text) {
   const { lock: claim } = await tryLock(`${file}.${createHash('sha256').update(text).digest('hex').slice(0, 16)}`);
   if (!claim) return false;
   try {
@@ -188,7 +187,7 @@ function read(file) {
 
 /**
  * @param {string} text
- * @returns {Holder} one without processes when the file was damaged
+ * @returns {Holder} without processes if the file is damaged
  */
 function parse(text) {
   try {
@@ -199,27 +198,27 @@ function parse(text) {
   }
 }
 
-/** Whether a process still runs, and is not a later one with its number. @param {Process} one */
-function isAlive({ pid, born }) {
+/** Whether the process runs, and its id was not reused. @param {Process} process */
+function isRunning({ pid, born }) {
   try {
     process.kill(pid, 0);
   } catch (error) {
     if (error.code !== 'EPERM') return false;
   }
-  const found = bornAt(pid);
-  return !born || !found || born === found;
+  const started = startTimeOf(pid);
+  return !born || !started || born === started;
 }
 
 /**
- * @param {number} pid of a process that runs
+ * @param {number} pid of a running process
  * @returns {Process}
  */
 function processOf(pid) {
-  return { pid, born: bornAt(pid) };
+  return { pid, born: startTimeOf(pid) };
 }
 
-/** When a process started, as Linux shows it, or `ps` on macOS; else empty. @param {number} pid */
-function bornAt(pid) {
+/** The start time of a process from /proc on Linux or `ps` on macOS; else empty. @param {number} pid */
+function startTimeOf(pid) {
   if (process.platform === 'darwin') {
     const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' };
     return spawnSync('ps', ['-o', 'lstart=', '-p', String(pid)], { env, encoding: 'utf8' }).stdout?.trim() ?? '';

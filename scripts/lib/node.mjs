@@ -1,4 +1,4 @@
-// A Node that wrangler and miniflare accept: this one, or one from npm for machines with an older one.
+// A Node version that wrangler and miniflare support: the current one, or else one from npm.
 
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,20 +11,19 @@ import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 const folder = path.join(TOOLS_DIR, 'node');
 const wanted = NODE_PACKAGES[`${process.platform}-${process.arch}`];
 
-/** Whether the Node that runs this script will do. */
 export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
-/** The Node binary that runs wrangler and the tests; it is there after set-up. */
+/** The Node binary for wrangler and the tests. @throws {UserError} when it is not installed */
 export function nodeBinary() {
   if (ownNodeIsNewEnough) return process.execPath;
   const bin = wanted ? path.join(folder, 'node_modules', wanted.name, 'bin', exe('node')) : '';
   if (!existsSync(bin)) {
-    throw new UserError(`This needs Node ${MIN_NODE} or newer, and set-up has not run yet.`, 'Run: npm run setup');
+    throw new UserError(`Node ${MIN_NODE} or newer is needed, and is not installed.`, 'Install it with: npm run setup');
   }
   return bin;
 }
 
-/** Whether {@link nodeBinary} has its binary in the pinned version. */
+/** Whether the binary of {@link nodeBinary} is installed in the pinned version. */
 export function nodeIsReady() {
   if (ownNodeIsNewEnough) return true;
   if (!wanted) return false;
@@ -32,19 +31,19 @@ export function nodeIsReady() {
   return existsSync(bin) && outputOf(bin, ['--version']) === `v${wanted.version}`;
 }
 
-/** What set-up calls the step. */
-export const nodeTitle = `Node ${wanted?.version ?? MIN_NODE} for wrangler (this machine has ${process.versions.node})`;
+/** The title of the set-up step. */
+export const nodeTitle = `Node ${wanted?.version ?? MIN_NODE}, because ${process.versions.node} is too old for wrangler`;
 
 /** Installs the pinned Node binary into the tools folder. */
 export async function installNode() {
   if (!wanted) {
     throw new UserError(
-      `wrangler needs Node ${MIN_NODE} or newer; this machine has ${process.versions.node}.`,
-      `npm has no Node binary for ${process.platform}-${process.arch}: install a newer Node from https://nodejs.org.`,
+      `wrangler needs Node ${MIN_NODE} or newer, but this is Node ${process.versions.node}.`,
+      `npm has no Node binary for ${process.platform}-${process.arch}. Install a newer Node from https://nodejs.org.`,
     );
   }
   mkdirSync(folder, { recursive: true });
-  // A package of its own keeps npm from looking for one further up, in the project.
+  // With a package.json in this folder, npm does not use that of the project.
   writeFileSync(path.join(folder, 'package.json'), '{"private": true}\n');
   const { name, version } = wanted;
   await npm(
@@ -52,6 +51,6 @@ export async function installNode() {
     { cwd: folder },
   );
   if (!nodeIsReady()) {
-    throw new UserError(`${name}@${version} did not bring a working Node.`, `Install Node ${MIN_NODE} or newer from https://nodejs.org.`);
+    throw new UserError(`The Node binary of ${name}@${version} does not work.`, `Install Node ${MIN_NODE} or newer from https://nodejs.org.`);
   }
 }

@@ -1,4 +1,4 @@
-// npm packages: is node_modules what the lock file says, and `npm ci` when it is not.
+// The npm packages: checks that node_modules matches package-lock.json, and runs `npm ci`.
 
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,19 +12,19 @@ import { run } from './run.mjs';
  * @param {{cwd?: string}} [options]
  */
 export function npm(args, { cwd = ROOT } = {}) {
-  // npm tells its scripts where it is; a script that was started without npm finds it on the PATH.
+  // npm sets this variable for its scripts. A script that was not started by npm uses the one on the PATH.
   const cli = process.env.npm_execpath;
   const [command, first] = cli && path.basename(cli) === 'npm-cli.js'
     ? [process.execPath, [cli]]
     : ['npm', []];
-  // What the outer npm says about its own project must not lead this one there.
+  // An outer npm sets the first two for its own project.
   const env = { npm_config_local_prefix: undefined, npm_config_prefix: undefined, npm_config_loglevel: 'error' };
   return run(command, [...first, ...args], { cwd, env });
 }
 
 /**
- * Whether every package of package-lock.json that belongs on this machine is in node_modules, in the
- * locked version. npm itself records what it installed in node_modules/.package-lock.json.
+ * Whether node_modules has every package of package-lock.json for this platform in the locked version. npm records the
+ * installed packages in node_modules/.package-lock.json.
  */
 export function packagesMatchLock() {
   const installed = readLock(inProject('node_modules', '.package-lock.json'));
@@ -33,22 +33,22 @@ export function packagesMatchLock() {
   return Object.entries(locked).every(([place, want]) => {
     if (!place.includes('node_modules/')) return true;
     const have = installed[place];
-    if (!have) return want.optional === true && !belongsHere(want);
+    if (!have) return want.optional === true && !isForThisPlatform(want);
     return have.version === want.version && have.integrity === want.integrity && existsSync(inProject(place));
   });
 }
 
-/** Installs exactly what package-lock.json says. */
+/** Installs the packages of package-lock.json. */
 export async function installPackages() {
   try {
     await npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund']);
   } catch (error) {
-    // npm's own report of this case is two screens of usage.
+    // In this case npm prints two screens of usage.
     if (!(error instanceof CommandFailed) || !error.output.includes('EUSAGE')) throw error;
     const missing = [...error.output.matchAll(/npm error ((?:Missing|Invalid): .*)/g)].map((match) => `  ${match[1]}`);
     throw new UserError(
-      ['package.json and package-lock.json do not agree.', ...new Set(missing)].join('\n'),
-      'Bring the lock file up to date with: npm install',
+      ['package-lock.json does not match package.json.', ...new Set(missing)].join('\n'),
+      'Update the lock file with: npm install',
     );
   }
 }
@@ -63,10 +63,10 @@ function readLock(file) {
 }
 
 /**
- * Whether npm would install an optional package here. Those that also ask for a libc are left to npm:
- * nothing that the scripts start depends on one.
+ * Whether npm installs an optional package on this platform. Packages for a specific libc are not checked: the scripts use
+ * none of them.
  * @param {{os?: string[], cpu?: string[], libc?: string[]}} entry
  */
-function belongsHere({ os = [], cpu = [], libc }) {
+function isForThisPlatform({ os = [], cpu = [], libc }) {
   return os.includes(process.platform) && cpu.includes(process.arch) && !libc;
 }

@@ -1,4 +1,5 @@
-// Headings, elapsed times, and how far the steps are that run.
+// Terminal output: colours, durations, and the progress of running steps. A terminal has one progress line for all running
+// steps; other outputs get a line per step at intervals.
 
 const tty = process.stdout.isTTY === true;
 const colour = tty && !process.env.NO_COLOR;
@@ -10,14 +11,14 @@ export const red = paint(31);
 export const green = paint(32);
 export const yellow = paint(33);
 
-/** Without a terminal a step first says how far it is after this many milliseconds, and then at longer intervals. */
+/** Without a terminal, the time until the first report of a step, and between reports. */
 const FIRST_REPORT_MS = 5_000;
-const REPORT_EVERY_MS = 15_000;
+const REPORT_INTERVAL_MS = 15_000;
 
-/** How often the line of running steps is drawn, in milliseconds. */
-const DRAW_EVERY_MS = 250;
+/** How often the progress line of a terminal is redrawn. */
+const DRAW_INTERVAL_MS = 250;
 
-/** @param {number} ms */
+/** A duration for the user. @param {number} ms */
 export function elapsed(ms) {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -27,68 +28,88 @@ export function elapsed(ms) {
 }
 
 /**
- * A step that runs.
- * @typedef {object} Running
+ * A running step.
+ * @typedef {object} Step
  * @property {string} title
  * @property {number} started
- * @property {number} reportAt
+ * @property {number} reportAt time of its next report
  * @property {string} state what it is doing now
  */
 
-/** @type {Set<Running>} */
+/** @type {Set<Step>} */
 const running = new Set();
 let timer;
 
-/** @param {Running} step */
-function progressOf({ title, started, state }) {
-  return `${title}, ${elapsed(Date.now() - started)}${state ? `: ${state}` : ''}`;
+/** @param {string} text @param {number} width */
+const truncate = (text, width) => (text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`);
+
+/**
+ * The progress of steps in one line. If the line is too long for several steps, their states are left out and their titles
+ * truncated.
+ * @param {{title: string, ms: number, state: string}[]} steps
+ * @param {number} width
+ */
+export function progressLine(steps, width) {
+  const indent = '  … ';
+  const separator = ' · ';
+  const full = indent + steps.map(({ title, ms, state }) => `${title} ${elapsed(ms)}${state ? `: ${state}` : ''}`).join(separator);
+  if (full.length <= width || steps.length === 1) return truncate(full, width);
+  const free = width - indent.length - separator.length * (steps.length - 1);
+  const share = Math.floor(free / steps.length);
+  const parts = steps.map(({ title, ms }) => {
+    const time = ` ${elapsed(ms)}`;
+    return `${truncate(title, share - time.length)}${time}`;
+  });
+  return truncate(`${indent}${parts.join(separator)}`, width);
 }
 
-/** A terminal has one line for all steps that run; elsewhere each of them reports on a line of its own. */
+/** @param {Step} step */
+const withDuration = ({ title, started, state }) => ({ title, ms: Date.now() - started, state });
+
 function draw() {
   if (tty) {
-    const line = `  … ${[...running].map(progressOf).join(' · ')}`;
-    process.stdout.write(`\r\x1b[2K${dim(line.slice(0, (process.stdout.columns || 80) - 1))}`);
+    const line = progressLine([...running].map(withDuration), (process.stdout.columns || 80) - 1);
+    process.stdout.write(`\r\x1b[2K${dim(line)}`);
     return;
   }
-  for (const runningStep of running) {
-    if (Date.now() < runningStep.reportAt) continue;
-    runningStep.reportAt = Date.now() + REPORT_EVERY_MS;
-    console.log(`  … ${progressOf(runningStep)}`);
+  for (const step of running) {
+    if (Date.now() < step.reportAt) continue;
+    step.reportAt = Date.now() + REPORT_INTERVAL_MS;
+    console.log(progressLine([withDuration(step)], 80));
   }
 }
 
-/** Prints a line above that of the running steps. @param {string} text */
+/** Prints a line above the progress line. @param {string} text */
 export function printAbove(text) {
   console.log(`${tty && running.size > 0 ? '\r\x1b[2K' : ''}${text}`);
 }
 
 /**
- * Runs a step that says how far it is. Steps may run side by side.
+ * Runs a step and shows its progress. Several steps can run at the same time.
  * @template T
  * @param {string} title
- * @param {(update: (state: string) => void) => Promise<T>} work `update` tells what it is doing now
+ * @param {(update: (state: string) => void) => Promise<T>} work `update` sets the state that is shown
  * @param {object} [options]
- * @param {string} [options.note] printed once at the start, such as how long it will take
+ * @param {string} [options.note] printed at the start, such as how long the step takes
  * @returns {Promise<T>}
  */
-export async function step(title, work, { note } = {}) {
+export async function runStep(title, work, { note } = {}) {
   const started = Date.now();
-  const runningStep = { title, started, reportAt: started + FIRST_REPORT_MS, state: '' };
+  const step = { title, started, reportAt: started + FIRST_REPORT_MS, state: '' };
   if (note) printAbove(`  ${title}: ${note}`);
-  running.add(runningStep);
-  timer ??= setInterval(draw, tty ? DRAW_EVERY_MS : 1000);
+  running.add(step);
+  timer ??= setInterval(draw, tty ? DRAW_INTERVAL_MS : 1000);
   if (tty) draw();
   const finish = (mark) => {
     printAbove(`  ${mark} ${title} ${dim(elapsed(Date.now() - started))}`);
-    running.delete(runningStep);
+    running.delete(step);
     if (running.size > 0) return;
     clearInterval(timer);
     timer = undefined;
   };
   try {
     const result = await work((text) => {
-      runningStep.state = text;
+      step.state = text;
     });
     finish(green('✓'));
     return result;
@@ -99,9 +120,9 @@ export async function step(title, work, { note } = {}) {
 }
 
 /**
- * Turns cargo's progress into a state line. Give cargo {@link CARGO_PROGRESS} in its environment.
+ * Parses cargo's progress output. Set {@link CARGO_PROGRESS} in cargo's environment.
  * @param {(state: string) => void} update
- * @returns {(line: string) => boolean} for `run`'s `onLine`; swallows the progress, keeps the rest
+ * @returns {(line: string) => boolean} for `onLine` of `run`; true for progress lines
  */
 export function cargoProgress(update) {
   return (line) => {
@@ -110,14 +131,14 @@ export function cargoProgress(update) {
       update(`${bar[2]} of ${bar[3]} crates${bar[4] ? `, ${bar[4].trim()}` : ''}`);
       return true;
     }
-    const passing = line.match(/^\s*(Updating|Downloading|Downloaded|Locking|Adding|Blocking)\b(.*)/);
-    if (passing) {
-      update(`${passing[1].toLowerCase()}${passing[2]}`);
-      return passing[1] !== 'Blocking';
+    const status = line.match(/^\s*(Updating|Downloading|Downloaded|Locking|Adding|Blocking)\b(.*)/);
+    if (status) {
+      update(`${status[1].toLowerCase()}${status[2]}`);
+      return status[1] !== 'Blocking';
     }
     return /^\s*(Compiling|Checking|Fresh|Finished|Installing)\b/.test(line) || line.trim() === '';
   };
 }
 
-/** Makes cargo print its progress bar although nobody gave it a terminal. */
+/** Makes cargo print its progress bar without a terminal. */
 export const CARGO_PROGRESS = { CARGO_TERM_PROGRESS_WHEN: 'always', CARGO_TERM_PROGRESS_WIDTH: '100' };

@@ -1,104 +1,105 @@
-// Waiting for a hub that has just been started, and finding out which token opens it.
+// Waits until a hub that was just started serves requests, and finds the token that it accepts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from './errors.mjs';
 
-const ASK_AGAIN_MS = 100;
+const POLL_MS = 100;
 
-/** How long one answer may take. */
-const ANSWER_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 5_000;
 
-/** What the hub itself says is wrong with it, and will be until somebody changes something. */
-export class HubRefuses extends UserError {}
+/** The hub reports a permanent problem, such as an invalid configuration. */
+export class HubRefusedError extends UserError {}
 
 /**
  * Waits until the hub serves requests.
  * @param {string} address of the hub
  * @param {object} options
- * @param {string[]} options.tokens access tokens, of which one should open it
+ * @param {string[]} options.tokens access tokens to try
  * @param {number} options.timeoutMs
- * @param {() => void} options.check called before each try; throws when there is nothing to wait for any more
- * @param {(variable: string) => string} options.fileOf the file in which a variable is set
- * @returns {Promise<string>} the first of the tokens that opens it
- * @throws {HubRefuses} at once when waiting does not help
- * @throws {UserError} when it did not serve in time
+ * @param {() => void} options.check called before each attempt; throws to stop waiting
+ * @param {(variable: string) => string} options.fileOf returns the file in which a variable is set
+ * @returns {Promise<string>} the first token that the hub accepts
+ * @throws {HubRefusedError} at once for a permanent problem
+ * @throws {UserError} on timeout
  */
 export async function waitUntilReady(address, { tokens, timeoutMs, check, fileOf }) {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     check();
-    const { token, instead } = await open(address, tokens, fileOf);
+    const { token, problem } = await attempt(address, tokens, fileOf);
     if (token !== undefined) return token;
     if (Date.now() >= deadline) {
       throw new UserError(
-        `The hub did not serve ${address} within ${timeoutMs / 1000} s: ${instead}.`,
-        'See everything that happens with: npm run dev -- --verbose',
+        `The hub did not serve ${address} within ${timeoutMs / 1000} s: ${problem}.`,
+        'Show the output of the runtime with: npm run dev -- --verbose',
       );
     }
-    await sleep(ASK_AGAIN_MS);
+    await sleep(POLL_MS);
   }
 }
 
 /**
- * Whether a hub that has served before serves again.
+ * Whether the hub responds to a request within a time limit.
  * @param {string} address of the hub
  * @param {number} timeoutMs
- * @returns {Promise<boolean>} false when it does not within this time
+ * @returns {Promise<boolean>}
  */
-export async function servesAgain(address, timeoutMs) {
+export async function respondsWithin(address, timeoutMs) {
   const deadline = Date.now() + timeoutMs;
   while (Date.now() < deadline) {
-    const { status } = await ask(`${address}/health`);
+    const { status } = await request(`${address}/health`);
     if (status !== undefined) return true;
-    await sleep(ASK_AGAIN_MS);
+    await sleep(POLL_MS);
   }
   return false;
 }
 
 /**
- * One try.
  * @param {string} address
  * @param {string[]} tokens
  * @param {(variable: string) => string} fileOf
- * @returns {Promise<{token: string, instead?: undefined} | {token?: undefined, instead: string}>} `instead`: what came
- *   that may pass
+ * @returns {Promise<{token: string, problem?: undefined} | {token?: undefined, problem: string}>} `problem`: a transient
+ *   problem
  */
-async function open(address, tokens, fileOf) {
-  const health = await ask(`${address}/health`);
-  // Health needs nothing but a configuration: when the hub cannot even tell that, no waiting makes it better.
-  if (health.status === 503 && health.sentence) throw refusal(health.sentence, fileOf);
-  if (health.status !== 200) return { instead: health.summary };
+async function attempt(address, tokens, fileOf) {
+  const health = await request(`${address}/health`);
+  // /health fails only if the configuration is invalid, which waiting does not change.
+  if (health.status === 503 && health.hubError) throw refusal(health.hubError, fileOf);
+  if (health.status !== 200) return { problem: health.summary };
   for (const token of tokens) {
-    const answer = await ask(`${address}/api/sessions`, { authorization: `Bearer ${token}` });
-    if (answer.status === 200) return { token };
-    if (answer.status === 401) continue;
-    const lasting = answer.status === 503 && answer.sentence && !answer.sentence.includes('Try again');
-    if (lasting) throw refusal(answer.sentence, fileOf);
-    return { instead: answer.summary };
+    const response = await request(`${address}/api/sessions`, { authorization: `Bearer ${token}` });
+    if (response.status === 200) return { token };
+    if (response.status === 401) continue;
+    const isPermanent = response.status === 503 && response.hubError && !response.hubError.includes('Try again');
+    if (isPermanent) throw refusal(response.hubError, fileOf);
+    return { problem: response.summary };
   }
-  throw new HubRefuses(
-    'The hub does not take the access token of .dev.vars.',
-    'Write CLI_API_TOKEN there as one word of letters and digits: `#`, quotes and line breaks do not mean themselves.',
+  throw new HubRefusedError(
+    'The hub does not accept the access token of .dev.vars.',
+    'Set CLI_API_TOKEN there to letters and digits only: `#`, quotes and line breaks have a special meaning.',
   );
 }
 
 /**
  * @param {string} url
  * @param {Record<string, string>} [headers]
- * @returns {Promise<{status?: number, sentence?: string, summary: string}>} `sentence`: the hub's own, when it refuses
+ * @returns {Promise<{status?: number, hubError?: string, summary: string}>} `hubError`: the error message of the hub
  */
-async function ask(url, headers = {}) {
+async function request(url, headers = {}) {
   try {
-    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(ANSWER_MS) });
-    const text = await answer.text();
-    return { status: answer.status, sentence: sentenceOf(text), summary: `status ${answer.status}, ${text.slice(0, 500)}` };
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
+    const text = await response.text();
+    return { status: response.status, hubError: parseHubError(text), summary: `status ${response.status}, ${text.slice(0, 500)}` };
   } catch (error) {
     return { summary: error.cause?.message || error.message };
   }
 }
 
-/** The hub's errors are objects with `error` and `code`; wrangler, which also answers 503, writes others. @param {string} text */
-function sentenceOf(text) {
+/**
+ * The message of a hub's error, which is an object with `error` and `code`. Errors of wrangler have another form.
+ * @param {string} text
+ */
+function parseHubError(text) {
   try {
     const { error, code } = JSON.parse(text);
     return typeof code === 'string' ? error : undefined;
@@ -108,11 +109,11 @@ function sentenceOf(text) {
 }
 
 /**
- * @param {string} sentence
+ * @param {string} message
  * @param {(variable: string) => string} fileOf
  */
-function refusal(sentence, fileOf) {
-  const variable = sentence.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
-  const what = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
-  return new HubRefuses(`The hub cannot serve: ${sentence}`, `${what} again with: npm run dev`);
+function refusal(message, fileOf) {
+  const variable = message.match(/\b(?:[A-Z]+(?:_[A-Z]+)+|[A-Z]{5,})\b/)?.[0];
+  const advice = variable ? `${variable} is set in ${fileOf(variable)}: change it there, and start` : 'Then start';
+  return new HubRefusedError(`The hub cannot serve: ${message}`, `${advice} again with: npm run dev`);
 }

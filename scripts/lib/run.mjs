@@ -16,7 +16,7 @@ import { onStop } from './signals.mjs';
 const running = new Set();
 
 /**
- * The tasks of one call of {@link together}.
+ * One call of {@link runParallel}.
  * @typedef {object} Scope
  * @property {Set<import('node:child_process').ChildProcess>} running
  * @property {boolean} hasFailed
@@ -26,18 +26,18 @@ const running = new Set();
 /** @type {AsyncLocalStorage<Scope>} */
 const scopes = new AsyncLocalStorage();
 
-/** The scope of the caller and those around it. @returns {Scope[]} */
+/** The scope of the caller and the enclosing ones. @returns {Scope[]} */
 function currentScopes() {
   const found = [];
   for (let scope = scopes.getStore(); scope !== undefined; scope = scope.outer) found.push(scope);
   return found;
 }
 
-/** How long programs that are told to end may take, in milliseconds. */
-const END_MS = 5_000;
+/** Time limit for programs to exit after SIGTERM. */
+const END_TIMEOUT_MS = 5_000;
 
-/** The last of a quiet program's output is kept for the report of its failure. */
-const KEPT_OUTPUT = 64 * 1024;
+/** Limit on the output that an error contains, in characters. */
+const MAX_ERROR_OUTPUT = 64 * 1024;
 
 /**
  * Runs a program to its end.
@@ -46,60 +46,60 @@ const KEPT_OUTPUT = 64 * 1024;
  * @param {string[]} args
  * @param {object} [options]
  * @param {string} [options.cwd] the project's root by default
- * @param {Record<string, string | undefined>} [options.env] added to the environment; `undefined` takes out
- * @param {boolean} [options.show] let it write to this terminal, instead of keeping its output for an error
- * @param {(line: string) => boolean | void} [options.onLine] hears every line (without colours, also those
- *   that a carriage return ends); `true` keeps the line out of an error's output
- * @param {number} [options.priority] of `os.constants.priority`, for it and what it starts
- * @returns {Promise<string>} its standard output (empty when shown)
+ * @param {Record<string, string | undefined>} [options.env] added to the environment; `undefined` removes a variable
+ * @param {boolean} [options.show] connect it to this terminal instead of collecting its output
+ * @param {(line: string) => boolean | void} [options.onLine] called for each line without colours, also for lines that end
+ *   with a carriage return; returns true to leave the line out of an error's output
+ * @param {number} [options.priority] one of `os.constants.priority`; its child processes inherit it
+ * @returns {Promise<string>} its standard output; empty with `show`
  * @throws {CommandFailed} when its exit code is not 0
- * @throws {UserError} when there is no such program
+ * @throws {UserError} when the program is not found
  */
 export async function run(command, args, { cwd = ROOT, env = {}, show = false, onLine, priority } = {}) {
-  const within = currentScopes();
-  if (within.some(({ hasFailed }) => hasFailed)) throw new UserError(`\`${command}\` is not started, because another step failed.`);
+  const enclosing = currentScopes();
+  if (enclosing.some(({ hasFailed }) => hasFailed)) throw new UserError(`\`${command}\` was not started, because another step failed.`);
   if (running.size === 0) onStop(stopAll);
-  const options = { cwd, env: environment(env), windowsHide: true };
-  // What shares this terminal stays in its process group, so that the terminal's keys reach it.
+  const options = { cwd, env: environmentWith(env), windowsHide: true };
+  // With `show`, the program stays in this process group, so that it receives the terminal's Ctrl-C.
   const { child, release } = show
     ? { child: spawn(command, args, { ...options, stdio: 'inherit' }) }
-    : startOwned(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  // Node would send a signal for a program that could not be started to its own process group.
-  const sets = child.pid === undefined ? [] : [running, ...within.map((scope) => scope.running)];
+    : startWithLocks(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  // Without a process id, `kill` would signal this process's group.
+  const sets = child.pid === undefined ? [] : [running, ...enclosing.map((scope) => scope.running)];
   sets.forEach((set) => set.add(child));
   if (priority !== undefined && child.pid !== undefined) setPriority(child.pid, priority);
 
   let stdout = '';
-  let kept = '';
-  const keep = (line) => {
+  let errorOutput = '';
+  const handleLine = (line) => {
     if (onLine?.(stripVTControlCharacters(line)) === true) return;
-    kept = `${kept}${line}\n`.slice(-KEPT_OUTPUT);
+    errorOutput = `${errorOutput}${line}\n`.slice(-MAX_ERROR_OUTPUT);
   };
   if (!show) {
     child.stdout.setEncoding('utf8').on('data', (chunk) => {
       stdout += chunk;
     });
-    readLines(child.stdout, keep);
-    readLines(child.stderr, keep);
+    readLines(child.stdout, handleLine);
+    readLines(child.stderr, handleLine);
   }
 
   const { code, signal } = await new Promise((resolve, reject) => {
-    child.once('error', (error) => reject(notStarted(command, error)));
+    child.once('error', (error) => reject(startError(command, error)));
     child.once('close', (exitCode, exitSignal) => resolve({ code: exitCode, signal: exitSignal }));
   }).finally(() => {
     sets.forEach((set) => set.delete(child));
     release?.();
   });
 
-  if (code !== 0) throw new CommandFailed([command, ...args].join(' '), code, signal, kept);
+  if (code !== 0) throw new CommandFailed([command, ...args].join(' '), code, signal, errorOutput);
   return stdout;
 }
 
 /**
- * Runs a program that speaks to the person itself: on this terminal, and nothing is added to what it says of a failure.
+ * Runs a program on this terminal. A failure prints nothing more, as the program has printed its error.
  * @param {string} command
  * @param {string[]} args
- * @param {{env?: Record<string, string | undefined>}} [options] as of {@link run}
+ * @param {{env?: Record<string, string | undefined>}} [options] of {@link run}
  * @returns {Promise<number>} its exit code
  */
 export async function runOnTerminal(command, args, options = {}) {
@@ -113,25 +113,25 @@ export async function runOnTerminal(command, args, options = {}) {
 }
 
 /**
- * What a short program prints.
+ * Runs a program synchronously.
  * @param {string} command
  * @param {string[]} args
- * @returns {string | undefined} its trimmed standard output; nothing when it is missing or fails
+ * @returns {string | undefined} its trimmed standard output; undefined when it is missing or fails
  */
 export function outputOf(command, args) {
-  const answer = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', windowsHide: true });
-  return answer.status === 0 ? answer.stdout.trim() : undefined;
+  const { status, stdout } = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', windowsHide: true });
+  return status === 0 ? stdout.trim() : undefined;
 }
 
-/** @param {Record<string, string | undefined>} added */
-export function environment(added) {
+/** This process's environment with changes. @param {Record<string, string | undefined>} added `undefined` removes */
+export function environmentWith(added) {
   const env = { ...process.env, ...added };
   for (const [name, value] of Object.entries(env)) if (value === undefined) delete env[name];
   return env;
 }
 
 /**
- * Calls `onLine` for every line of a stream, and for every state of a line that is rewritten in place.
+ * Calls `onLine` for each line of a stream. A carriage return ends a line, too: progress bars use it.
  * @param {import('node:stream').Readable} stream
  * @param {(line: string) => void} onLine
  */
@@ -152,33 +152,33 @@ export function readLines(stream, onLine) {
  * @param {string} command
  * @param {NodeJS.ErrnoException} error
  */
-function notStarted(command, error) {
+function startError(command, error) {
   if (error.code !== 'ENOENT') return error;
   const hint = ['cargo', 'rustup', 'rustc'].includes(command)
-    ? 'Install Rust with rustup (https://rustup.rs), open a new terminal and start this again.'
+    ? 'Install Rust with rustup (https://rustup.rs), open a new terminal and try again.'
     : undefined;
   return new UserError(`The program \`${command}\` was not found.`, hint);
 }
 
 /**
- * Starts a program as a process group that ends with this process. It also holds this process's locks.
+ * Starts a program as a process group that ends with this process, and adds it to this process's locks.
  * @param {string} command
  * @param {string[]} args
  * @param {import('node:child_process').SpawnOptions} options
  */
-function startOwned(command, args, options) {
+function startWithLocks(command, args, options) {
   const group = startGroup(command, args, options);
   holdLocksFor(group.pids);
   return group;
 }
 
 /**
- * Runs tasks side by side. When one fails, the programs of the others are ended, and its error is thrown.
+ * Runs tasks in parallel. When one fails, ends the programs of the others and throws its error.
  * @template T
  * @param {(() => Promise<T>)[]} tasks
  * @returns {Promise<T[]>}
  */
-export async function together(...tasks) {
+export async function runParallel(...tasks) {
   const scope = { running: new Set(), hasFailed: false, outer: scopes.getStore() };
   const started = scopes.run(scope, () => tasks.map((task) => task()));
   try {
@@ -192,18 +192,18 @@ export async function together(...tasks) {
 }
 
 /**
- * Ends programs, and waits until they are gone.
+ * Ends programs and waits until they have exited.
  * @param {Set<import('node:child_process').ChildProcess>} programs
  */
 async function end(programs) {
-  const gone = [...programs].map((child) => {
+  const exited = [...programs].map((child) => {
     child.kill('SIGTERM');
     return once(child, 'exit');
   });
-  await Promise.race([Promise.all(gone), sleep(END_MS, undefined, { ref: false })]);
+  await Promise.race([Promise.all(exited), sleep(END_TIMEOUT_MS, undefined, { ref: false })]);
 }
 
 async function stopAll() {
-  console.log('\nStopped. What was finished is kept.');
+  console.log('\nStopped. Finished steps are kept.');
   await end(running);
 }

@@ -1,4 +1,4 @@
-// Rust: the toolchain of rust-toolchain.toml with its wasm target, and the host programs of the build and of the fuzzer.
+// Installs Rust: the toolchain of rust-toolchain.toml with its wasm target, the bindings program, and the fuzzer.
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { outputOf, run } from './run.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** The channel, components and targets that the build requires. */
+/** The channel, components and targets of rust-toolchain.toml. */
 function wantedToolchain() {
   const text = readFileSync(inProject('rust-toolchain.toml'), 'utf8');
   const list = (key) => {
@@ -19,12 +19,12 @@ function wantedToolchain() {
     return found ? [...found[1].matchAll(/"([^"]+)"/g)].map((match) => match[1]) : [];
   };
   const channel = process.env.RUSTUP_TOOLCHAIN || text.match(/^channel\s*=\s*"([^"]+)"/m)?.[1];
-  if (!channel) throw new UserError('rust-toolchain.toml names no channel.');
+  if (!channel) throw new UserError('rust-toolchain.toml has no channel.', 'Restore the file with: git checkout rust-toolchain.toml');
   return { channel, components: list('components'), targets: list('targets') };
 }
 
-/** What set-up calls the step. */
-export const toolchainTitle = () => `Rust ${wantedToolchain().channel} with clippy, rustfmt and the wasm target`;
+/** The title of the set-up step. */
+export const toolchainTitle = () => `Rust ${wantedToolchain().channel} and its wasm target`;
 
 /** Whether cargo, clippy, rustfmt and the wasm target of the wanted toolchain are installed. */
 export function toolchainIsReady() {
@@ -38,14 +38,13 @@ export function toolchainIsReady() {
   );
 }
 
-/** A distribution's Rust has no rustup; it will do when it has the wasm target. */
+/** The sysroot of a Rust that was installed without rustup, such as a package of the distribution. */
 function sysrootWithoutRustup() {
   return outputOf('rustup', ['--version']) === undefined ? outputOf('rustc', ['--print', 'sysroot']) : undefined;
 }
 
 /**
- * Installs what is missing. rustup is called by name: with RUSTUP_AUTO_INSTALL=0 the toolchain file alone
- * fetches nothing.
+ * Installs the toolchain explicitly: with RUSTUP_AUTO_INSTALL=0, rustup does not install it by itself.
  * @param {(state: string) => void} update
  */
 export async function installToolchain(update) {
@@ -53,11 +52,11 @@ export async function installToolchain(update) {
     if (outputOf('cargo', ['--version']) === undefined) {
       throw new UserError(
         'Rust is not installed: neither rustup nor cargo is on the PATH.',
-        'Install it with rustup (https://rustup.rs), open a new terminal and start this again.',
+        'Install it with rustup (https://rustup.rs), open a new terminal and try again.',
       );
     }
     throw new UserError(
-      `This Rust lacks clippy, rustfmt or the standard library for ${WASM}, and there is no rustup to add them.`,
+      `The installed Rust has no clippy, rustfmt or standard library for ${WASM}, and there is no rustup to add them.`,
       'Install Rust with rustup (https://rustup.rs), or add them with your package manager.',
     );
   }
@@ -70,22 +69,18 @@ export async function installToolchain(update) {
   await run('rustup', ['toolchain', 'install', channel, '--profile', 'minimal', '--no-self-update', ...wanted], { onLine });
 }
 
-/** The sources of the program that makes the JavaScript bindings of the wasm. */
+/** The sources of the program that generates the JavaScript bindings of the wasm. */
 const BIND_SOURCES = ['tools/bind/Cargo.toml', 'tools/bind/Cargo.lock', 'tools/bind/src'];
 
-/** The path of the program. Its name contains a hash of its sources. */
+/** The path of the compiled bindings program. Its name has a hash of its sources. */
 export function bindTool() {
   const sources = addFiles(createHash('sha256'), BIND_SOURCES).digest('hex').slice(0, 16);
   return path.join(TOOLS_DIR, 'bin', exe(`session-gateway-bind-${sources}`));
 }
 
-/** Whether the program is compiled. */
 export const bindToolIsReady = () => existsSync(bindTool());
 
-/**
- * Compiles the program.
- * @param {(state: string) => void} update
- */
+/** @param {(state: string) => void} update */
 export async function installBindTool(update) {
   const target = path.join(TOOLS_DIR, 'bind');
   const manifest = inProject('tools', 'bind', 'Cargo.toml');
@@ -95,11 +90,11 @@ export async function installBindTool(update) {
   });
   mkdirSync(path.dirname(bindTool()), { recursive: true });
   renameSync(path.join(target, 'release', exe('session-gateway-bind')), bindTool());
-  // The compiled crates are not needed again.
+  // Only the program is needed, not the compiled crates.
   rmSync(target, { recursive: true, force: true });
 }
 
-/** The environment for compiling host programs, without the caller's cargo settings for the hub. */
+/** The environment for compiling programs of the host, without the caller's cargo settings for the hub. */
 function hostToolEnv() {
   return {
     ...CARGO_PROGRESS,
@@ -109,20 +104,18 @@ function hostToolEnv() {
   };
 }
 
-/** The toolchain of the fuzzer alone: its instrumentation is not in a stable one. */
+/** The toolchain of the fuzzer, whose instrumentation is not in the stable toolchain. */
 export const NIGHTLY = 'nightly';
 
-/** Whether there is a nightly toolchain. */
 export const nightlyIsReady = () => outputOf('rustup', ['run', NIGHTLY, 'rustc', '--version']) !== undefined;
 
-/** Installs the nightly toolchain. */
 export function installNightly() {
   return run('rustup', ['toolchain', 'install', NIGHTLY, '--profile', 'minimal', '--no-self-update']);
 }
 
 const FUZZ_TOOL = { crate: 'cargo-fuzz', version: '0.13.2' };
 
-/** Where cargo-fuzz is in the wanted version, on the PATH or in the tools folder; else `undefined`. */
+/** The path of cargo-fuzz in the pinned version, on the PATH or in the tools folder; undefined if there is none. */
 export function fuzzTool() {
   const { crate, version } = FUZZ_TOOL;
   return [crate, path.join(TOOLS_DIR, 'bin', exe(crate))].find((candidate) => {
@@ -136,7 +129,7 @@ export async function installFuzzTool(update) {
   const target = path.join(TOOLS_DIR, 'target');
   mkdirSync(TOOLS_DIR, { recursive: true });
   await run('cargo', ['install', crate, '--version', version, '--locked', '--force', '--root', TOOLS_DIR], {
-    // Away from the project, whose own cargo configuration is not the tool's business.
+    // Outside the project, because its cargo configuration is for the hub.
     cwd: TOOLS_DIR,
     env: { ...hostToolEnv(), CARGO_TARGET_DIR: target },
     onLine: cargoProgress(update),

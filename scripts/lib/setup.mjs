@@ -1,5 +1,5 @@
-// Set-up: everything between a fresh clone and a build. Each part is installed once, when something first needs it and it is
-// missing; parts that do not depend on each other are installed side by side.
+// Set-up: installs what the commands need after a fresh clone. Each part has an `ensure` function, which installs it if it is
+// missing. Independent parts are installed in parallel.
 
 import path from 'node:path';
 import { createDevVars, devVarsExist } from './dev-vars.mjs';
@@ -7,41 +7,42 @@ import { withLock } from './lock.mjs';
 import { installNode, nodeIsReady, nodeTitle } from './node.mjs';
 import { installPackages, packagesMatchLock } from './npm.mjs';
 import { inProject, TOOLS_DIR } from './paths.mjs';
-import { step } from './progress.mjs';
-import { together } from './run.mjs';
+import { runStep } from './progress.mjs';
+import { runParallel } from './run.mjs';
 import { bindToolIsReady, installBindTool, installToolchain, toolchainIsReady, toolchainTitle } from './rust.mjs';
 
-/** The locks of what is installed into the project itself. */
+/** The folder of the locks for parts that are installed in the project. */
 const PROJECT_LOCKS = inProject('.wrangler');
 
 /**
  * @typedef {object} Part
  * @property {() => string} title
- * @property {(() => Promise<void>)[]} [after] the parts that must be installed before this one
- * @property {() => boolean} isReady quick, and asked again before `install`
+ * @property {(() => Promise<void>)[]} [after] the `ensure` functions of its dependencies
+ * @property {() => boolean} isReady
  * @property {(update: (state: string) => void) => unknown} install
- * @property {string} [folder] of its lock; the tools' own by default
- * @property {string} [note] said before it starts
+ * @property {string} [folder] of its lock; the tools folder by default
+ * @property {string} [note] printed before the installation
  */
 
 /**
  * @param {string} name of its lock
  * @param {Part} part
- * @returns {() => Promise<void>} installs the part unless it is ready; called again, it waits for the same work
+ * @returns {() => Promise<void>} the part's `ensure` function; all calls share one installation
  */
-function part(name, { title, folder = TOOLS_DIR, after = [], isReady, install, note }) {
+function definePart(name, { title, folder = TOOLS_DIR, after = [], isReady, install, note }) {
   const prepare = async () => {
-    await Promise.all(after.map((need) => need()));
+    await Promise.all(after.map((ensure) => ensure()));
     if (isReady()) return;
-    await withLock(path.join(folder, `${name}.lock`), `set-up (${title()})`, async () => {
-      if (!isReady()) await step(title(), async (update) => install(update), { note });
+    await withLock(path.join(folder, `${name}.lock`), `installation of ${title()}`, async () => {
+      // Another process may have installed it while this one waited for the lock.
+      if (!isReady()) await runStep(title(), async (update) => install(update), { note });
     });
   };
   let prepared;
   return () => (prepared ??= prepare());
 }
 
-export const needPackages = part('packages', {
+export const ensurePackages = definePart('packages', {
   title: () => 'npm packages',
   folder: PROJECT_LOCKS,
   isReady: packagesMatchLock,
@@ -49,27 +50,27 @@ export const needPackages = part('packages', {
 });
 
 /** The Node that runs wrangler and the tests. */
-export const needNode = part('node', { title: () => nodeTitle, isReady: nodeIsReady, install: installNode });
+export const ensureNode = definePart('node', { title: () => nodeTitle, isReady: nodeIsReady, install: installNode });
 
-export const needToolchain = part('toolchain', { title: toolchainTitle, isReady: toolchainIsReady, install: installToolchain });
+export const ensureToolchain = definePart('toolchain', { title: toolchainTitle, isReady: toolchainIsReady, install: installToolchain });
 
-/** The program that makes the JavaScript bindings of the wasm. */
-export const needBindTool = part('bind', {
+/** The program that generates the JavaScript bindings of the wasm. */
+export const ensureBindTool = definePart('bind', {
   title: () => 'wasm-bindgen',
-  after: [needToolchain],
+  after: [ensureToolchain],
   isReady: bindToolIsReady,
   install: installBindTool,
-  note: 'is compiled once, which takes about two minutes on two cores.',
+  note: 'compiled once, about two minutes on two cores.',
 });
 
-export const needDevVars = part('dev-vars', {
+export const ensureDevVars = definePart('dev-vars', {
   title: () => '.dev.vars with a random access token',
   folder: PROJECT_LOCKS,
   isReady: devVarsExist,
   install: createDevVars,
 });
 
-/** Installs whatever is missing and says so; silent when nothing is. */
+/** Installs all missing parts. Prints nothing if there are none. */
 export async function setup() {
-  await together(needPackages, needNode, needBindTool, needDevVars);
+  await runParallel(ensurePackages, ensureNode, ensureBindTool, ensureDevVars);
 }

@@ -1,4 +1,4 @@
-// Handles SIGINT, SIGTERM and SIGHUP: ends the started programs, then the script.
+// Handles SIGINT, SIGTERM and SIGHUP: runs the script's stop handler, then exits.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -8,18 +8,18 @@ const EXIT_CODES = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 /** @type {(() => Promise<number | void>) | undefined} */
 let handler;
 let installed = false;
-let underWay = false;
-let since = 0;
+let isEnding = false;
+let endingSince = 0;
 
-/** npm passes on a Ctrl-C that the terminal has sent already: what comes so soon is the same key. */
-const SAME_KEY_MS = 1000;
+/** On Ctrl-C, this process gets one signal from the terminal and a second one from npm, at most this much later. */
+const DUPLICATE_SIGNAL_MS = 1000;
 
-/** Whether a signal is ending this script: failures that follow from it are no news. */
-export const isStopping = () => underWay;
+/** Whether a signal is ending this script. Errors are then its consequence, and need no report. */
+export const isStopping = () => isEnding;
 
 /**
- * Sets what a signal does before the script ends. The last one set counts; a second signal does not wait for it.
- * @param {() => Promise<number | void>} stop may answer the exit code; by default it is the signal's own
+ * Sets the stop handler, replacing an earlier one. A second signal exits without waiting for it.
+ * @param {() => Promise<number | void>} stop returns the exit code; the default is that of the signal
  */
 export function onStop(stop) {
   handler = stop;
@@ -30,10 +30,10 @@ export function onStop(stop) {
 
 /** @param {number} code */
 async function end(code) {
-  if (underWay && Date.now() - since < SAME_KEY_MS) return;
-  if (underWay) process.exit(code);
-  underWay = true;
-  since = Date.now();
+  if (isEnding && Date.now() - endingSince < DUPLICATE_SIGNAL_MS) return;
+  if (isEnding) process.exit(code);
+  isEnding = true;
+  endingSince = Date.now();
   try {
     process.exit((await handler?.()) ?? code);
   } catch (error) {
@@ -42,12 +42,11 @@ async function end(code) {
   }
 }
 
-/** The interval of the check that npm is alive, in milliseconds. */
-const LOOK_AT_NPM_MS = 500;
+const NPM_CHECK_MS = 500;
 
 /**
- * Ends this script with the npm that started it. npm starts a script through a shell: a signal ends that shell alone, and a
- * killed npm ends neither.
+ * Ends this script when the npm that started it ends. npm starts a script through a shell. A signal to npm ends only that
+ * shell, and a killed npm ends neither.
  */
 export function endWithNpm() {
   const npm = npmProcess();
@@ -57,13 +56,13 @@ export function endWithNpm() {
     if (process.ppid === shell && isRunning(npm)) return;
     clearInterval(timer);
     end(EXIT_CODES.SIGTERM);
-  }, LOOK_AT_NPM_MS);
+  }, NPM_CHECK_MS);
   timer.unref();
 }
 
 /**
- * The process of the npm that started this script, if one did: the parent of the shell in between, or this one's own parent
- * where the shell replaced itself with the script (exec).
+ * The process id of the npm that started this script: the parent of the shell in between, or of this process if the shell
+ * replaced itself with the script (exec). Undefined if npm did not start it.
  * @returns {number | undefined}
  */
 export function npmProcess() {
@@ -75,7 +74,7 @@ export function npmProcess() {
 
 /**
  * @param {number} pid
- * @returns {string[]} the id of its parent, and the name of its program; empty where that is not known
+ * @returns {string[]} the id of its parent and the name of its program; empty if not available
  */
 function parentAndName(pid) {
   if (process.platform !== 'linux') {

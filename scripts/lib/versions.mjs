@@ -1,11 +1,11 @@
-// The versions of the tools that no lock file pins, and how versions compare.
+// The versions of the tools that no lock file pins, and the comparison of versions.
 
-/** wrangler and miniflare refuse one older than 22.12; from 22.18 on Node runs the console's tests, which are TypeScript. */
+/** wrangler and miniflare need 22.12. The console's tests are TypeScript, which Node runs from 22.18 on. */
 export const MIN_NODE = '22.18.0';
 
 /**
- * npm packages that hold nothing but a Node binary, for machines whose own Node is older than
- * {@link MIN_NODE}. Each is the newest one of a supported line that its platform has.
+ * npm packages with a Node binary, for computers whose Node is older than {@link MIN_NODE}. Each is the newest supported
+ * release that npm has for the platform.
  * @type {Record<string, {name: string, version: string}>}
  */
 export const NODE_PACKAGES = {
@@ -17,6 +17,7 @@ export const NODE_PACKAGES = {
 };
 
 /**
+ * Whether a version is at least another one.
  * @param {string} version such as `22.12.0` or `v22.12.0`
  * @param {string} minimum
  */

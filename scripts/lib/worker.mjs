@@ -1,5 +1,5 @@
-// The worker's build: cargo compiles the wasm, tools/bind makes its JavaScript bindings, esbuild bundles both with the
-// module's entry (src/platform/entry.js), and for a release wasm-opt optimises what came out.
+// The build of the worker: cargo compiles the wasm, tools/bind generates its JavaScript bindings, wasm-opt optimises the wasm
+// of a release build, and esbuild bundles the bindings with the entry module (src/platform/entry.js).
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,14 +12,14 @@ import { bindTool } from './rust.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
-/** The crate's library, as cargo names its file. */
+/** The file name of the compiled crate. */
 const LIBRARY = 'session_gateway_hub.wasm';
 
-/** The cargo profiles of Cargo.toml: the first is small and fast, the second is quick to compile again. */
+/** Profiles of Cargo.toml: the release is small and fast, the development build compiles quickly. */
 const PROFILES = { release: 'release', dev: 'dev-wasm' };
 
-// What rustc's wasm32-unknown-unknown uses by itself, and the exceptions of wasm-bindgen's catch wrappers. Named one
-// by one, so that a newer binaryen does not emit features that the runtime lacks.
+// The features that rustc uses for wasm32-unknown-unknown, and exceptions, which wasm-bindgen uses. They are listed, so that
+// a newer binaryen does not use features that the runtime does not support.
 const WASM_FEATURES = [
   'mutable-globals',
   'sign-ext',
@@ -47,9 +47,9 @@ export async function compile(optimize, update) {
 }
 
 /**
- * Makes `index.js` and `index_bg.wasm` of a compiled crate.
+ * Creates `index.js` and `index_bg.wasm` from a compiled crate.
  * @param {string} wasm
- * @param {string} folder where they go
+ * @param {string} folder for the two files
  * @param {boolean} optimize
  */
 export async function bundle(wasm, folder, optimize) {
@@ -57,29 +57,29 @@ export async function bundle(wasm, folder, optimize) {
   rmSync(bound, { recursive: true, force: true });
   await run(bindTool(), [wasm, bound]);
   const bindings = path.join(bound, 'index.js');
-  writeFileSync(bindings, forRuntime(readFileSync(bindings, 'utf8')));
-  const made = path.join(bound, 'index_bg.wasm');
-  if (optimize) await shrink(made);
+  writeFileSync(bindings, adaptBindings(readFileSync(bindings, 'utf8')));
+  const boundWasm = path.join(bound, 'index_bg.wasm');
+  if (optimize) await optimizeWasm(boundWasm);
   await bundleScript(bindings, path.join(bound, 'bundle.js'), optimize);
   // Moved last, so that a failed step keeps the previous build.
-  renameSync(made, path.join(folder, 'index_bg.wasm'));
+  renameSync(boundWasm, path.join(folder, 'index_bg.wasm'));
   renameSync(path.join(bound, 'bundle.js'), path.join(folder, 'index.js'));
   rmSync(bound, { recursive: true, force: true });
 }
 
 /**
- * The bindings as the runtime reads them: it imports a wasm module without the keyword `source`, and wrangler's bundler
- * warns of an object literal that repeats a key, as wasm-bindgen's does for each function of a snippet file.
+ * Adapts the bindings to the runtime. The runtime imports a wasm module without the keyword `source`. wasm-bindgen repeats a
+ * key in an object literal for each function of a snippet file, of which wrangler's bundler warns.
  * @param {string} script
  */
-export function forRuntime(script) {
+export function adaptBindings(script) {
   if (!script.includes('import source ')) {
-    throw new UserError('The bindings of wasm-bindgen import their wasm module in another way than scripts/lib/worker.mjs expects.');
+    throw new UserError('The bindings have no `import source`. Adapt `adaptBindings` in scripts/lib/worker.mjs to this wasm-bindgen.');
   }
-  const named = new Set();
+  const files = new Set();
   return script.replace('import source ', 'import ').replace(/^\s*"(\.\/snippets\/[^"]+)": \w+,\n/gm, (entry, file) => {
-    if (named.has(file)) return '';
-    named.add(file);
+    if (files.has(file)) return '';
+    files.add(file);
     return entry;
   });
 }
@@ -90,7 +90,7 @@ export function forRuntime(script) {
  * @param {boolean} minify
  */
 async function bundleScript(bindings, outfile, minify) {
-  // Loaded late: the packages may be installed by this very process.
+  // Imported dynamically, because this process may have installed the packages just now.
   const { default: esbuild } = await import(pathToFileURL(inProject('node_modules', 'esbuild', 'lib', 'main.js')).href);
   await esbuild.build({
     absWorkingDir: ROOT,
@@ -106,12 +106,12 @@ async function bundleScript(bindings, outfile, minify) {
 }
 
 /**
- * Optimises the wasm in place, and drops the names of its functions: a quarter of its size.
+ * Optimises the wasm in place. This also removes the names of its functions, a quarter of its size.
  * @param {string} wasm
  */
-async function shrink(wasm) {
-  const smaller = `${wasm}.smaller`;
+async function optimizeWasm(wasm) {
+  const optimized = `${wasm}.optimized`;
   const features = WASM_FEATURES.map((name) => `--enable-${name}`);
-  await run(process.execPath, [inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'), wasm, '-o', smaller, '-O3', '--low-memory-unused', ...features]);
-  renameSync(smaller, wasm);
+  await run(process.execPath, [inProject('node_modules', 'binaryen', 'bin', 'wasm-opt'), wasm, '-o', optimized, '-O3', '--low-memory-unused', ...features]);
+  renameSync(optimized, wasm);
 }

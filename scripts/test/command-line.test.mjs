@@ -1,19 +1,23 @@
-// The command line of every command: help is help, and a mistake is told before any work begins.
+// The command lines of the scripts: help, and invalid options, which fail before any work starts.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { parseCommandLine } from '../lib/command-line.mjs';
-import { UserError } from '../lib/errors.mjs';
+import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 
-const COMMANDS = ['bench', 'build', 'dev', 'fuzz', 'kills', 'setup', 'simulate', 'test'];
+/** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
+const COMMANDS = ['audit', 'bench', 'build', 'dev', 'dev-times', 'fuzz', 'idle', 'kills', 'load', 'setup', 'simulate', 'test'];
+
+const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 
 const call = (command, ...args) =>
-  spawnSync(process.execPath, [inProject('scripts', `${command}.mjs`), ...args], { cwd: ROOT, encoding: 'utf8' });
+  spawnSync(process.execPath, [...scripts[command].split(' ').slice(1), ...args], { cwd: ROOT, encoding: 'utf8' });
 
 for (const command of COMMANDS) {
-  test(`${command} prints its usage for --help, and for nothing else`, () => {
+  test(`${command} prints its usage for --help, and with an error for invalid options`, () => {
     const usage = command === 'test' ? 'Usage: npm test' : `Usage: npm run ${command}`;
     for (const option of ['--help', '-h']) {
       const help = call(command, option);
@@ -21,37 +25,37 @@ for (const command of COMMANDS) {
       assert.ok(help.stdout.startsWith(usage), help.stdout);
       assert.match(help.stdout, /--help/);
     }
-    for (const mistake of ['--nonsense', 'stray']) {
-      const refused = call(command, mistake);
-      assert.deepEqual([refused.status, refused.stdout], [1, '']);
-      assert.ok(refused.stderr.includes(mistake) && refused.stderr.includes(usage), refused.stderr);
+    for (const invalid of ['--nonsense', 'stray']) {
+      const refused = call(command, invalid);
+      assert.deepEqual([refused.status, refused.stdout], [2, '']);
+      assert.ok(refused.stderr.includes(invalid) && refused.stderr.includes(usage), refused.stderr);
     }
   });
 }
 
-test('token prints its usage for --help, and a token for nothing but a namespace', () => {
+test('token prints its usage for --help, and a token only for a valid namespace', () => {
   const token = (...args) => {
     const env = { ...process.env, CLI_API_TOKEN: 'a-secret-of-tests' };
     return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
   };
   for (const option of ['--help', '-h']) assert.match(token(option).stdout, /^Usage: npm run token -- NAMESPACE/);
-  for (const mistake of [['--nope'], ['-x'], ['team-a', '--nope'], [], [''], ['team-a', 'team-b'], ['team a']]) {
-    const refused = token(...mistake);
-    assert.deepEqual([refused.status, refused.stdout], [1, ''], mistake.join(' '));
+  for (const invalid of [['--nope'], ['-x'], ['team-a', '--nope'], [], [''], ['team-a', 'team-b'], ['team a']]) {
+    const refused = token(...invalid);
+    assert.deepEqual([refused.status, refused.stdout], [2, ''], invalid.join(' '));
     assert.match(refused.stderr, /npm run token -- /);
   }
-  for (const good of [['team-a'], ['--', '-odd']]) assert.match(token(...good).stdout, /^\S+:(team-a|-odd)\n$/);
+  for (const valid of [['team-a'], ['--', '-odd']]) assert.match(token(...valid).stdout, /^\S+:(team-a|-odd)\n$/);
 });
 
-test('an option that npm took for its own is not passed over', () => {
+test('an option that npm did not pass on is an error', () => {
   // `npm run dev --port 9000`
   const env = { ...process.env, npm_config_port: '9000' };
   const refused = spawnSync(process.execPath, [inProject('scripts', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
-  assert.deepEqual([refused.status, refused.stdout], [1, '']);
-  assert.match(refused.stderr, /npm took --port for an option of its own\.\nTwo dashes .*\nUsage: npm run dev -- \[options\]/);
+  assert.deepEqual([refused.status, refused.stdout], [2, '']);
+  assert.match(refused.stderr, /npm did not pass --port on\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
 });
 
-test('an option without its value is refused, and so is a value that is none', () => {
+test('a missing or invalid value is refused', () => {
   for (const [command, ...args] of [
     ['dev', '--port'],
     ['dev', '--port', '0'],
@@ -68,18 +72,31 @@ test('an option without its value is refused, and so is a value that is none', (
     ['kills', '--seed', ''],
   ]) {
     const refused = call(command, ...args);
-    assert.deepEqual([refused.status, refused.stdout], [1, ''], args.join(' '));
+    assert.deepEqual([refused.status, refused.stdout], [2, ''], args.join(' '));
     assert.match(refused.stderr, /^\n?.*\.\nUsage: npm /, args.join(' '));
   }
 });
 
-test('options are read, with their defaults', () => {
+test('an unknown test file is refused with the similar ones', () => {
+  for (const [name, hint] of [
+    ['tests/e2e/pusch.test.mjs', /^Did you mean tests\/e2e\/(console\/)?push\.test\.mjs or /],
+    ['nonsense', /^Test files are in .*tests\/e2e.*\. Example: /],
+  ]) {
+    const refused = call('test', '--file', name);
+    assert.deepEqual([refused.status, refused.stdout], [2, '']);
+    const [, message, ...rest] = refused.stderr.split('\n');
+    assert.equal(message, `--file: there is no test file ${name}.`);
+    assert.match(rest.join('\n'), hint);
+  }
+});
+
+test('options are parsed, with their defaults', () => {
   const known = { port: { type: 'string', default: '1' }, only: { type: 'string', multiple: true, default: [] } };
   assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);
   assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'], help: false });
   assert.throws(() => parseCommandLine(['--prot', '2'], 'usage', known), (error) => {
-    assert.ok(error instanceof UserError);
+    assert.ok(error instanceof UsageError);
     assert.deepEqual([error.message, error.hint], ["Unknown option '--prot'.", 'usage']);
     return true;
   });

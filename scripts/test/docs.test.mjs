@@ -1,4 +1,4 @@
-// The documentation names folders and files of the project: they exist.
+// The files and folders that the documentation names exist.
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Checks side by side: what runs when, and what a failure stops.
+// Parallel lanes: the order of the checks, and the effect of a failure.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -7,14 +7,14 @@ import { runChecks } from '../lib/lanes.mjs';
 
 const OPTIONS = { keepGoing: false, verbose: false };
 
-/** Checks that note when they begin and end, and the promise that each waits for. */
-function recorded() {
+/** Creates checks that record when they begin and end. `until`: a promise that the check waits for. */
+function recorder() {
   const order = [];
-  const check = (title, lane, { after, until, fails = false, leftOut } = {}) => ({
+  const check = (title, lane, { after, until, fails = false, skipReason } = {}) => ({
     title,
     lane,
     after,
-    leftOut,
+    skipReason,
     run: async () => {
       order.push(`${title} begins`);
       await until;
@@ -27,8 +27,8 @@ function recorded() {
 
 const states = (results) => Object.fromEntries([...results].map(([title, { state }]) => [title, state]));
 
-test('lanes run side by side, and the checks of one lane one after another', async () => {
-  const { order, check } = recorded();
+test('lanes run in parallel, and the checks of a lane in order', async () => {
+  const { order, check } = recorder();
   let release;
   const until = new Promise((resolve) => {
     release = resolve;
@@ -41,8 +41,8 @@ test('lanes run side by side, and the checks of one lane one after another', asy
   assert.deepEqual(order.slice(3), ['a ends', 'b begins', 'b ends']);
 });
 
-test('a check waits for the one it needs in another lane, and does not run when that one failed', async () => {
-  const { order, check } = recorded();
+test('a check waits for its dependency in another lane, and does not run if that failed', async () => {
+  const { order, check } = recorder();
   const results = await runChecks(
     [check('build', 'one', { fails: true }), check('use', 'two', { after: ['build'] }), check('other', 'two')],
     { ...OPTIONS, keepGoing: true },
@@ -51,15 +51,15 @@ test('a check waits for the one it needs in another lane, and does not run when 
   assert.ok(!order.includes('use begins'));
 });
 
-test('after a failure nothing more starts', async () => {
-  const { check } = recorded();
+test('after a failure no further check starts', async () => {
+  const { check } = recorder();
   const results = await runChecks([check('a', 'one', { fails: true }), check('b', 'one')], OPTIONS);
   assert.deepEqual(states(results), { a: 'failed', b: 'not run' });
 });
 
-test('a check that this machine cannot run is left out with its reason', async () => {
-  const { order, check } = recorded();
-  const results = await runChecks([check('a', 'one', { leftOut: () => 'there is no browser.' }), check('b', 'one')], OPTIONS);
-  assert.deepEqual([states(results), results.get('a').why], [{ a: 'left out', b: 'passed' }, 'there is no browser.']);
+test('a check that cannot run on this computer is skipped with the reason', async () => {
+  const { order, check } = recorder();
+  const results = await runChecks([check('a', 'one', { skipReason: () => 'there is no browser.' }), check('b', 'one')], OPTIONS);
+  assert.deepEqual([states(results), results.get('a').reason], [{ a: 'skipped', b: 'passed' }, 'there is no browser.']);
   assert.deepEqual(order, ['b begins', 'b ends']);
 });

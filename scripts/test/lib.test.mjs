@@ -1,4 +1,4 @@
-// The parts of the scripts that decide something.
+// Tests of the scripts' modules.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -9,15 +9,16 @@ import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
 import { findBrowser } from '../lib/browser.mjs';
+import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken, parseDevVars } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
-import { cargoProgress, elapsed } from '../lib/progress.mjs';
-import { readLines, run, together } from '../lib/run.mjs';
+import { cargoProgress, elapsed, progressLine } from '../lib/progress.mjs';
+import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
-import { forRuntime } from '../lib/worker.mjs';
-import { isOwnWarning } from '../lib/wrangler.mjs';
+import { adaptBindings } from '../lib/worker.mjs';
+import { isProjectWarning } from '../lib/wrangler.mjs';
 
-test('versions compare by number, not by text', () => {
+test('versions are compared by number', () => {
   assert.equal(atLeast('22.12.0', '22.12.0'), true);
   assert.equal(atLeast('v24.0.0', '22.12.0'), true);
   assert.equal(atLeast('22.9.1', '22.12.0'), false);
@@ -25,7 +26,7 @@ test('versions compare by number, not by text', () => {
   assert.equal(atLeast('23.0.0-nightly', '22.12.0'), true);
 });
 
-test('the program that binds the wasm has the version of the crate whose wasm it binds', () => {
+test('the bindings program has the same version of wasm-bindgen as the crate', () => {
   const locked = (file, crate) => {
     const lock = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
     return lock.match(new RegExp(`name = "${crate}"\nversion = "([^"]+)"`))[1];
@@ -33,24 +34,45 @@ test('the program that binds the wasm has the version of the crate whose wasm it
   assert.equal(locked('tools/bind/Cargo.lock', 'wasm-bindgen-cli-support'), locked('Cargo.lock', 'wasm-bindgen'));
 });
 
-test('times are told in the unit a person would use', () => {
+test('durations are in seconds, or minutes and seconds', () => {
   assert.equal(elapsed(1234), '1.2 s');
   assert.equal(elapsed(12_345), '12 s');
   assert.equal(elapsed(59_700), '60 s');
   assert.equal(elapsed(61_000), '1 min 01 s');
 });
 
+test('a progress line shows the state of one step, and fits several into the width', () => {
+  const steps = ['Native tests', 'Wasm build and size', 'Web console build and size', 'End-to-end tests with timers'].map((title) => ({
+    title,
+    ms: 65_000,
+    state: '80 of 287 crates, syn',
+  }));
+  assert.equal(progressLine(steps.slice(0, 1), 79), '  … Native tests 1 min 05 s: 80 of 287 crates, syn');
+  assert.equal(progressLine(steps.slice(0, 1), 30), '  … Native tests 1 min 05 s: …');
+  assert.equal(progressLine(steps.slice(0, 2), 79), '  … Native tests 1 min 05 s · Wasm build and size 1 min 05 s');
+  const line = progressLine(steps, 79);
+  assert.ok(line.length <= 79, line);
+  assert.equal(line.split(' · ').length, 4);
+});
+
+test('names similar to a mistyped one are found, most similar first', () => {
+  const files = ['tests/e2e/push.test.mjs', 'tests/e2e/panic.test.mjs', 'scripts/test/lock.test.mjs'];
+  assert.deepEqual(closeMatches('tests/e2e/pusch.test.mjs', files), ['tests/e2e/push.test.mjs']);
+  assert.deepEqual(closeMatches('lock', files), ['scripts/test/lock.test.mjs']);
+  assert.deepEqual(closeMatches('nonsense', files), []);
+});
+
 test("cargo's progress becomes a state, and its errors are kept", () => {
   const states = [];
-  const swallow = cargoProgress((state) => states.push(state));
-  assert.equal(swallow('    Building [=====>           ] 80/287: syn, zstd-sys(build)'), true);
-  assert.equal(swallow('   Compiling syn v2.0.1'), true);
-  assert.equal(swallow('error[E0425]: cannot find value `x` in this scope'), false);
-  assert.equal(swallow('warning: unused variable: `Building`'), false);
+  const isProgress = cargoProgress((state) => states.push(state));
+  assert.equal(isProgress('    Building [=====>           ] 80/287: syn, zstd-sys(build)'), true);
+  assert.equal(isProgress('   Compiling syn v2.0.1'), true);
+  assert.equal(isProgress('error[E0425]: cannot find value `x` in this scope'), false);
+  assert.equal(isProgress('warning: unused variable: `Building`'), false);
   assert.deepEqual(states, ['80 of 287 crates, syn']);
 });
 
-test('lines arrive whole, however the stream is cut, and so do lines rewritten in place', async () => {
+test('lines are split at line breaks and carriage returns, independent of the chunks', async () => {
   const stream = new PassThrough();
   const lines = [];
   readLines(stream, (line) => lines.push(line));
@@ -60,7 +82,7 @@ test('lines arrive whole, however the stream is cut, and so do lines rewritten i
   assert.deepEqual(lines, ['one', 'two', '10 %', '20 %', 'last']);
 });
 
-test('a program that fails says how, with its output', async () => {
+test('the error of a failed program has its exit code and output', async () => {
   const failing = run(process.execPath, ['-e', 'console.error("no such thing"); process.exit(3)']);
   await assert.rejects(failing, (error) => {
     assert.ok(error instanceof CommandFailed);
@@ -71,8 +93,8 @@ test('a program that fails says how, with its output', async () => {
   });
 });
 
-test('a fault of the machine comes with what to do about it', async () => {
-  const faults = {
+test('a problem of the computer has a hint what to do', async () => {
+  const problems = {
     network: [
       'npm error code ENOTFOUND',
       'npm error FetchError: request to https://registry.example/x failed, reason: connect ECONNREFUSED 127.0.0.1:9',
@@ -89,7 +111,7 @@ test('a fault of the machine comes with what to do about it', async () => {
     ],
     'may not write': ["npm error EACCES: permission denied, mkdir '/srv/hub/node_modules'"],
   };
-  for (const [hint, outputs] of Object.entries(faults)) {
+  for (const [hint, outputs] of Object.entries(problems)) {
     for (const output of outputs) {
       const failing = run(process.execPath, ['-e', 'console.error(process.argv[1]); process.exit(1)', output]);
       await assert.rejects(failing, (error) => new RegExp(hint).test(error.hint), output);
@@ -97,30 +119,30 @@ test('a fault of the machine comes with what to do about it', async () => {
   }
 });
 
-test('when one of several tasks fails, the programs of the others end and its error is the one that counts', async () => {
+test('when one of several parallel tasks fails, the programs of the others are ended and its error is thrown', async () => {
   let endless;
   const forever = () => (endless = run(process.execPath, ['-e', 'setInterval(() => {}, 1e6)']));
   const failing = () => run(process.execPath, ['-e', 'process.exit(3)']);
-  const bystander = run(process.execPath, ['-e', 'setTimeout(() => {}, 500)']);
-  await assert.rejects(together(forever, () => together(failing)), (error) => error.code === 3);
+  const unrelated = run(process.execPath, ['-e', 'setTimeout(() => {}, 500)']);
+  await assert.rejects(runParallel(forever, () => runParallel(failing)), (error) => error.code === 3);
   await assert.rejects(endless, (error) => error.signal === 'SIGTERM');
-  await bystander;
+  await unrelated;
 });
 
-test('when several programs are missing the error names one of them', async () => {
+test('when several programs are missing, the error names one of them', async () => {
   const missing = (name) => () => run(name, []);
-  await assert.rejects(together(missing('nobody-has-this'), missing('nor-this')), /`nobody-has-this` was not found/);
+  await assert.rejects(runParallel(missing('missing-one'), missing('missing-two')), /`missing-one` was not found/);
 });
 
-test('a program that is missing is an error that a person understands', async () => {
-  await assert.rejects(run('a-program-that-nobody-has', []), (error) => {
+test('a missing program is a user error', async () => {
+  await assert.rejects(run('missing-program', []), (error) => {
     assert.ok(error instanceof UserError);
-    assert.match(error.message, /a-program-that-nobody-has.*not found/);
+    assert.match(error.message, /missing-program.*not found/);
     return true;
   });
 });
 
-test('.dev.vars is read as wrangler reads it', (t) => {
+test('.dev.vars is parsed as wrangler does', (t) => {
   const text = [
     '# a comment',
     'CLI_API_TOKEN=first',
@@ -154,32 +176,32 @@ test('.dev.vars is read as wrangler reads it', (t) => {
   assert.equal(parseDevVars(text.join('\n')).SINGLE, 'with # and spaces ');
 });
 
-test('the bindings name a snippet file once, and import the wasm as the runtime does', () => {
+test('adapted bindings name each snippet file once, and import the wasm without `source`', () => {
   const entry = (file, name) => `        "./snippets/hub/${file}": ${name},\n`;
   const script = (entries) => `    return {\n        "./index_bg.js": import0,\n${entries}    };\n`;
   const given = script(entry('a.js', 'import1') + entry('b.js', 'import2') + entry('a.js', 'import3'));
   const bindings = (imported) => `import ${imported} from "./index_bg.wasm";\n`;
   assert.equal(
-    forRuntime(bindings('source wasmModule') + given),
+    adaptBindings(bindings('source wasmModule') + given),
     bindings('wasmModule') + script(entry('a.js', 'import1') + entry('b.js', 'import2')),
   );
-  assert.throws(() => forRuntime(bindings('wasmModule') + given), UserError);
+  assert.throws(() => adaptBindings(bindings('wasmModule') + given), UserError);
 });
 
-test('a warning of wrangler counts when it is about the project', () => {
-  assert.equal(isOwnWarning('▲ [WARNING] Duplicate key "./snippets/hub/glue.js" in object literal [duplicate-object-key]'), true);
-  assert.equal(isOwnWarning('▲ [WARNING] Processing wrangler.toml configuration:'), true);
-  assert.equal(isOwnWarning("▲ [WARNING] Proxy environment variables detected. We'll use your proxy for fetch requests."), false);
-  assert.equal(isOwnWarning('Total Upload: 1696.30 KiB / gzip: 647.91 KiB'), false);
+test('warnings of wrangler about the project are detected', () => {
+  assert.equal(isProjectWarning('▲ [WARNING] Duplicate key "./snippets/hub/glue.js" in object literal [duplicate-object-key]'), true);
+  assert.equal(isProjectWarning('▲ [WARNING] Processing wrangler.toml configuration:'), true);
+  assert.equal(isProjectWarning("▲ [WARNING] Proxy environment variables detected. We'll use your proxy for fetch requests."), false);
+  assert.equal(isProjectWarning('Total Upload: 1696.30 KiB / gzip: 647.91 KiB'), false);
 });
 
-test('the token of a namespace follows from the secret as docs/PROTOCOL.md says', () => {
+test('the token of a namespace is derived from the secret as docs/PROTOCOL.md defines', () => {
   // echo -n namespace:team-a | openssl dgst -sha256 -hmac secret -binary | basenc --base64url, without the padding
   assert.equal(namespaceToken('secret', 'team-a'), 'KGbYcyBMT0WEjhBKxiIaSRMyFZ5dLjQOR-o9l8_PBXI:team-a');
   assert.notEqual(namespaceToken('secret', 'team-b'), namespaceToken('secret', 'team-a'));
 });
 
-test('a browser that is named is taken, and no other in its place', () => {
+test('a configured browser replaces the default ones', () => {
   assert.equal(findBrowser(process.execPath), process.execPath);
   assert.equal(findBrowser(path.join(process.execPath, 'nothing')), undefined);
 });

@@ -1,4 +1,4 @@
-// Locks: held by one at a time, and by nobody who is gone.
+// Locks: one holder at a time, and the removal of stale locks.
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -18,36 +18,36 @@ function temporaryFolder(t) {
   return folder;
 }
 
-/** A lock file as a process leaves it that is killed. @param {string} file */
-function leaveBehind(file) {
+/** Writes the lock file of a process that no longer runs. @param {string} file */
+function writeStaleLock(file) {
   const { pid } = spawnSync(process.execPath, ['-e', '']);
-  writeFileSync(file, JSON.stringify({ id: 'left behind', processes: [{ pid, born: '' }], details: {} }));
+  writeFileSync(file, JSON.stringify({ id: 'stale', processes: [{ pid, born: '' }], details: {} }));
 }
 
-/** What stands in a file; false when it is gone. @param {string} file */
-function contentOf(file) {
+/** The content of a file; undefined if it does not exist. @param {string} file */
+function readIfExists(file) {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    if (error.code === 'ENOENT') return false;
+    if (error.code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
 /**
- * A Node process that runs `code`, in which `lock.mjs` is imported as `lock` and `file` is the lock file.
+ * Starts a Node process that runs `code`, in which `lock` is the module and `file` the lock file.
  * @param {import('node:test').TestContext} t
  * @param {string} file
  * @param {string} code
  */
-function another(t, file, code) {
+function startProcess(t, file, code) {
   const text = `const lock = await import(${LOCK_MODULE}); const file = ${JSON.stringify(file)}; ${code}`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', text], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   return child;
 }
 
-test('a lock is held by one at a time and given back', async (t) => {
+test('a lock has one holder at a time and is released', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
   const order = [];
   const gate = new EventEmitter();
@@ -65,19 +65,19 @@ test('a lock is held by one at a time and given back', async (t) => {
   assert.equal(existsSync(file), false);
 });
 
-test('a lock is given back when the work fails', async (t) => {
+test('a lock is released when the work fails', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
   await assert.rejects(withLock(file, 'work', async () => Promise.reject(new Error('broken'))), /broken/);
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 
-test('the lock of a process that is gone is taken over', async (t) => {
+test('the lock of a process that no longer runs is removed', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  leaveBehind(file);
+  writeStaleLock(file);
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 
-test('a lock file without a holder, as a power cut leaves it, is taken over', async (t) => {
+test('a damaged lock file, such as after a power cut, is removed', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
   for (const text of ['', '{"id":', 'null', '{"processes":"1"}', '{"processes":[null]}']) {
     writeFileSync(file, text);
@@ -85,13 +85,13 @@ test('a lock file without a holder, as a power cut leaves it, is taken over', as
   }
 });
 
-test('who finds a lock held hears at once by whom', async (t) => {
+test('tryLock returns the holder of a held lock', async (t) => {
   const folder = temporaryFolder(t);
   const file = path.join(folder, 'lock');
   const code = `await lock.tryLock(file, { address: 'http://127.0.0.1:8787' }); console.log('held'); process.stdin.resume();`;
-  const holder = another(t, file, code);
+  const holder = startProcess(t, file, code);
   await once(holder.stdout, 'data');
-  assert.deepEqual(await tryLock(file), { pid: holder.pid, details: { address: 'http://127.0.0.1:8787' }, ownerIsGone: false });
+  assert.deepEqual(await tryLock(file), { pid: holder.pid, details: { address: 'http://127.0.0.1:8787' }, ownerHasExited: false });
 
   holder.stdin.end();
   await once(holder, 'exit');
@@ -100,65 +100,65 @@ test('who finds a lock held hears at once by whom', async (t) => {
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('a lock holds on for what its holder has started and left behind', async (t) => {
+test('a lock stays held while a process that its owner added runs', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  const holder = another(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`);
+  const holder = startProcess(t, file, `const { lock: held } = await lock.tryLock(file); held.addProcesses([${process.pid}]); process.kill(process.pid, 'SIGKILL');`);
   await once(holder, 'exit');
-  const { pid, ownerIsGone } = await tryLock(file);
-  assert.deepEqual([pid, ownerIsGone], [process.pid, true]);
+  const { pid, ownerHasExited } = await tryLock(file);
+  assert.deepEqual([pid, ownerHasExited], [process.pid, true]);
 });
 
-test('a lock whose process id has gone to another process since is taken over', { skip: process.platform === 'win32' }, async (t) => {
+test('a lock whose process id was reused is removed', { skip: process.platform === 'win32' }, async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
   writeFileSync(file, JSON.stringify({ id: 'before a restart', processes: [{ pid: process.pid, born: 'long ago' }], details: {} }));
   assert.equal(await withLock(file, 'work', async () => 'done'), 'done');
 });
 
-test('a lock that was deleted by hand and taken by another is left to that one', async (t) => {
+test('releasing a lock that was deleted and acquired again does not release the new one', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  const { lock: mine } = await tryLock(file);
+  const { lock: first } = await tryLock(file);
   rmSync(file);
-  const { lock: theirs } = await tryLock(file);
-  mine.release();
+  const { lock: second } = await tryLock(file);
+  first.release();
   assert.equal(existsSync(file), true);
-  theirs.release();
+  second.release();
   assert.equal(existsSync(file), false);
 });
 
-test('a lock says whose it is from the moment it is there', async (t) => {
+test('a lock file always has its content', async (t) => {
   const file = path.join(temporaryFolder(t), 'lock');
-  const holder = another(t, file, `for (let turn = 0; turn < 2000; turn += 1) (await lock.tryLock(file)).lock.release();`);
+  const holder = startProcess(t, file, `for (let i = 0; i < 2000; i += 1) (await lock.tryLock(file)).lock.release();`);
   const ended = once(holder, 'exit');
   while (holder.exitCode === null && holder.signalCode === null) {
-    for (let look = 0; look < 100; look += 1) {
-      const text = contentOf(file);
-      if (text !== false) assert.deepEqual(JSON.parse(text).processes.map(({ pid }) => pid), [holder.pid]);
+    for (let i = 0; i < 100; i += 1) {
+      const text = readIfExists(file);
+      if (text !== undefined) assert.deepEqual(JSON.parse(text).processes.map(({ pid }) => pid), [holder.pid]);
     }
     await new Promise(setImmediate);
   }
   assert.deepEqual(await ended, [0, null]);
 });
 
-test('of many that rush for the lock of a process that is gone one has it at a time', async (t) => {
+test('of several processes that find a stale lock, one at a time acquires it', async (t) => {
   const folder = temporaryFolder(t);
   const file = path.join(folder, 'lock');
   const trace = path.join(folder, 'trace');
   writeFileSync(trace, '');
-  leaveBehind(file);
-  // Each holder leaves the lock as if it had been killed, so that every turn begins with clearing it away.
+  writeStaleLock(file);
+  // Each holder leaves a stale lock, so that each acquisition starts with its removal.
   const contender = `
     import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
-    for (let turn = 0; turn < 300; ) {
+    for (let rounds = 0; rounds < 300; ) {
       const { lock: held } = await lock.tryLock(file);
       if (!held) continue;
       appendFileSync(${JSON.stringify(trace)}, 'in ' + process.pid + '\\n');
       await new Promise(setImmediate);
       appendFileSync(${JSON.stringify(trace)}, 'out ' + process.pid + '\\n');
-      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + turn, processes: [], details: {} }));
+      writeFileSync(file, JSON.stringify({ id: process.pid + ' ' + rounds, processes: [], details: {} }));
       held.release();
-      turn += 1;
+      rounds += 1;
     }`;
-  const contenders = [1, 2, 3].map(() => another(t, file, contender));
+  const contenders = [1, 2, 3].map(() => startProcess(t, file, contender));
   for (const [code] of await Promise.all(contenders.map((child) => once(child, 'exit')))) assert.equal(code, 0);
   const lines = readFileSync(trace, 'utf8').trim().split('\n');
   assert.equal(lines.length, 3 * 300 * 2);

@@ -1,22 +1,22 @@
-// Waiting for a hub: what is waited for, and what is told at once.
+// Waiting for a hub: transient problems are retried, permanent ones are errors at once.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import http from 'node:http';
 import test from 'node:test';
 import { UserError } from '../lib/errors.mjs';
-import { HubRefuses, waitUntilReady } from '../lib/ready.mjs';
+import { HubRefusedError, waitUntilReady } from '../lib/ready.mjs';
 
 const OK = { status: 200, body: { status: 'ok' } };
 const unavailable = (error) => ({ status: 503, body: { error, code: 'hub_unavailable' } });
 
 /**
- * A server that answers as told.
+ * Starts a server with a given handler.
  * @param {import('node:test').TestContext} t
  * @param {(path: string, token: string | undefined) => {status: number, body: unknown}} answer
  * @returns {Promise<{address: string, asked: string[]}>}
  */
-async function server(t, answer) {
+async function startServer(t, answer) {
   const asked = [];
   const listening = http.createServer((request, response) => {
     asked.push(request.url);
@@ -35,19 +35,19 @@ async function server(t, answer) {
 const wait = (address, options = {}) =>
   waitUntilReady(address, { tokens: ['shared', 'own'], timeoutMs: 60_000, check: () => {}, fileOf: () => '.dev.vars', ...options });
 
-test('a hub that serves is ready, with the token that opens it', async (t) => {
-  for (const good of ['shared', 'own']) {
-    const { address } = await server(t, (path, token) => (path === '/health' || token === good ? OK : { status: 401, body: {} }));
-    assert.equal(await wait(address), good);
+test('waiting returns the token that the hub accepts', async (t) => {
+  for (const valid of ['shared', 'own']) {
+    const { address } = await startServer(t, (path, token) => (path === '/health' || token === valid ? OK : { status: 401, body: {} }));
+    assert.equal(await wait(address), valid);
   }
 });
 
-test('a configuration that the hub complains about is told at once, with the file to change', async (t) => {
+test('an invalid configuration is an error at once, which names the file to change', async (t) => {
   const sentence = 'NAMESPACE_ROUTING must be `token`, `host` or `single:<namespace>`, but is `nonsense`.';
-  const { address, asked } = await server(t, () => unavailable(sentence));
+  const { address, asked } = await startServer(t, () => unavailable(sentence));
   const fileOf = (variable) => (variable === 'NAMESPACE_ROUTING' ? 'wrangler.toml' : 'elsewhere');
   await assert.rejects(wait(address, { fileOf }), (error) => {
-    assert.ok(error instanceof HubRefuses);
+    assert.ok(error instanceof HubRefusedError);
     assert.ok(error.message.includes(sentence), error.message);
     assert.match(error.hint, /NAMESPACE_ROUTING is set in wrangler\.toml: .* npm run dev/);
     return true;
@@ -55,37 +55,37 @@ test('a configuration that the hub complains about is told at once, with the fil
   assert.deepEqual(asked, ['/health']);
 });
 
-test('a database without a schema is told at once', async (t) => {
+test('a database without a schema is an error at once', async (t) => {
   const sentence = 'The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local`.';
-  const { address } = await server(t, (path) => (path === '/health' ? OK : unavailable(sentence)));
-  await assert.rejects(wait(address), (error) => error instanceof HubRefuses && error.message.includes(sentence));
+  const { address } = await startServer(t, (path) => (path === '/health' ? OK : unavailable(sentence)));
+  await assert.rejects(wait(address), (error) => error instanceof HubRefusedError && error.message.includes(sentence));
 });
 
-test('a token that the hub does not take is told at once', async (t) => {
-  const { address } = await server(t, (path) => (path === '/health' ? OK : { status: 401, body: {} }));
-  await assert.rejects(wait(address), (error) => error instanceof HubRefuses && /access token of \.dev\.vars/.test(error.message));
+test('a refused token is an error at once', async (t) => {
+  const { address } = await startServer(t, (path) => (path === '/health' ? OK : { status: 401, body: {} }));
+  await assert.rejects(wait(address), (error) => error instanceof HubRefusedError && /access token of \.dev\.vars/.test(error.message));
 });
 
-test('what passes is waited for: nobody listens yet, the runtime restarts, the database is away', async (t) => {
+test('transient errors are retried: the runtime restarts, the database is unreachable', async (t) => {
   const restarting = { status: 503, body: 'Your worker restarted mid-request.' };
-  const away = unavailable('The database is unreachable for the moment. Try again in a few seconds.');
-  const answers = [restarting, { status: 500, body: 'no' }, OK, away, OK, OK];
-  const { address } = await server(t, () => answers.shift());
+  const unreachable = unavailable('The database is unreachable for the moment. Try again in a few seconds.');
+  const answers = [restarting, { status: 500, body: 'no' }, OK, unreachable, OK, OK];
+  const { address } = await startServer(t, () => answers.shift());
   assert.equal(await wait(address), 'shared');
   assert.deepEqual(answers, []);
 });
 
-test('waiting ends with what came last', async (t) => {
-  const { address } = await server(t, () => ({ status: 500, body: 'a broken runtime' }));
+test('the timeout error has the last response', async (t) => {
+  const { address } = await startServer(t, () => ({ status: 500, body: 'a broken runtime' }));
   await assert.rejects(wait(address, { timeoutMs: 0 }), (error) => {
-    assert.ok(error instanceof UserError && !(error instanceof HubRefuses));
+    assert.ok(error instanceof UserError && !(error instanceof HubRefusedError));
     assert.match(error.message, /status 500, a broken runtime/);
     return true;
   });
   await assert.rejects(wait('http://127.0.0.1:9', { timeoutMs: 0 }), /ECONNREFUSED|bad port/);
 });
 
-test('waiting ends when the server does', async () => {
+test('waiting ends when `check` throws', async () => {
   const check = () => {
     throw new UserError('it ended');
   };

@@ -10,7 +10,7 @@ import { cpSync, existsSync, readFileSync, symlinkSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { upToDate } from '../../scripts/build.mjs';
+import { findUpToDateBuild } from '../../scripts/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
 import { eventually, within } from './lib/await.mjs';
 import { freePort, start } from './lib/children.mjs';
@@ -112,7 +112,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   let hub;
 
   before(async () => {
-    assert.ok(upToDate(true), 'build/ is not what these sources give: run `npm run build` first.');
+    assert.ok(findUpToDateBuild(true), 'build/ is not what these sources give: run `npm run build` first.');
     clone = new Clone(suite);
     port = await freePort();
     hub = await clone.running(port);
@@ -162,7 +162,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
 
   test('does not run twice on a folder, and the second one names the first', async () => {
     const second = clone.dev(await freePort());
-    await second.lines.first((line) => line === `A hub is already running on this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the sentence');
+    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the sentence');
     assert.deepEqual(await within(second.exited, 'its end'), [1, null]);
   });
 
@@ -174,7 +174,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
       assert.deepEqual(await within(exited, 'its end'), [1, null]);
       return said;
     };
-    assert.equal(await refused(port), `Port ${port} is in use by a hub, such as that of another folder.`);
+    assert.equal(await refused(port), `Port ${port} is in use by a hub, such as one in another folder.`);
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');
@@ -205,7 +205,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const runtimes = execFileSync('ps', ['-ax', '-o', 'pid=,command='], { encoding: 'utf8' }).split('\n');
     const [runtime] = runtimes.filter((line) => line.includes(`workerd serve`) && line.includes(`:${port} `)).map(Number.parseFloat);
     process.kill(runtime, 'SIGKILL');
-    await hub.lines.next((line) => line.includes('It is started again'), 'the second start', 60_000);
+    await hub.lines.next((line) => line.includes('Restarting it'), 'the restart', 60_000);
     const answer = await eventually(() => hub.web().get('/api/sessions').catch(() => undefined), 'an answer', 60_000);
     assert.deepEqual(answer.body.sessions.map(({ id }) => id), before.map(({ id }) => id));
     hub.wrangler = clone.wrangler;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
-import { HubRefuses, waitUntilReady } from '../../scripts/lib/ready.mjs';
+import { HubRefusedError, waitUntilReady } from '../../scripts/lib/ready.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { SECRET, startHub } from './lib/hub.mjs';
 
@@ -36,7 +36,7 @@ for (const [name, values] of Object.entries(WRONG)) {
         assert.deepEqual([status, body.code], [503, 'not_configured']);
         assert.ok(body.error.includes(name), body.error);
       }
-      await assert.rejects(ready(hub), (error) => error instanceof HubRefuses && error.message.includes(name));
+      await assert.rejects(ready(hub), (error) => error instanceof HubRefusedError && error.message.includes(name));
     });
   }
 }
@@ -62,7 +62,7 @@ test('numbers and truth values may stand in wrangler.toml as such', async (t) =>
 test('`npm run dev` does not wait for a hub whose database has no schema, and says what to run', async (t) => {
   const hub = await startHub({ schema: false });
   t.after(() => hub.stop());
-  await assert.rejects(ready(hub), (error) => error instanceof HubRefuses && /no schema yet.*migrations apply/.test(error.message));
+  await assert.rejects(ready(hub), (error) => error instanceof HubRefusedError && /no schema yet.*migrations apply/.test(error.message));
   await hub.migrate();
   assert.equal(await ready(hub), TOKENS[0]);
 });
