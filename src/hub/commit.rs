@@ -32,7 +32,7 @@ impl Hub {
         Box::pin(async move {
             let committed = {
                 let mut state = self.state();
-                if !state.journal.busy() {
+                if !state.journal.has_pending() {
                     return Ok(());
                 }
                 state.commit_waiter()
@@ -83,8 +83,8 @@ impl Hub {
         let is_started = {
             let mut state = self.state();
             let State { journal, cache, .. } = &mut *state;
-            journal.cut(&self.config.namespace, cache);
-            journal.claim()
+            journal.seal_if_full(&self.config.namespace, cache);
+            journal.start_committing()
         };
         if is_started {
             let hub = Arc::clone(self);
@@ -98,20 +98,20 @@ impl Hub {
             let batch = {
                 let mut state = self.state();
                 let State { journal, cache, .. } = &mut *state;
-                journal.take(&self.config.namespace, cache)
+                journal.take_batch(&self.config.namespace, cache)
             };
             let Some(mut batch) = batch else { return };
             match self.write(&mut batch).await {
                 Ok(event_numbers) => {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
-                    self.run_effects(batch.outcomes, event_numbers);
+                    self.run_effects(batch.effects, event_numbers);
                     if is_large {
                         self.state().evict();
                     }
                 }
                 Err(error) => {
-                    let missed = error.may_have_committed().then(|| self.clis_that_missed(&batch.outcomes));
-                    self.discard_uncommitted(batch.outcomes, &Error::from(error.clone()));
+                    let missed = error.may_have_committed().then(|| self.clis_that_missed(&batch.effects));
+                    self.discard_uncommitted(batch.effects, &Error::from(error.clone()));
                     self.disconnect_to_resync(missed.into_iter().flatten());
                     self.handle_failed_batch(&error).await;
                 }
@@ -121,13 +121,13 @@ impl Hub {
 
     /// Waits for the end of a burst of changes, so that they share a batch. A single change is committed at once.
     async fn await_burst(&self) {
-        let mut queued = self.state().journal.len();
+        let mut queued = self.state().journal.queued_changes();
         for _ in 0..MAX_BURST_TURNS {
             if queued < BURST_CHANGES {
                 return;
             }
             self.rt.sleep(0).await;
-            let now_queued = self.state().journal.len();
+            let now_queued = self.state().journal.queued_changes();
             if now_queued == queued {
                 return;
             }
@@ -137,10 +137,10 @@ impl Hub {
 
     /// Writes a batch with the log of its events, after the parts of its large values. Returns the events' numbers.
     async fn write(&self, batch: &mut Batch<Effect>) -> Result<Range<u64>, DbError> {
-        for statements in batch.ahead(&self.config.namespace) {
+        for statements in batch.part_writes(&self.config.namespace) {
             self.commit(statements).await?;
         }
-        let event_numbers = self.log_events(&mut batch.statements, &batch.outcomes).await?;
+        let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
         self.commit(std::mem::take(&mut batch.statements)).await?;
         Ok(event_numbers)
     }
@@ -169,7 +169,7 @@ impl Hub {
         let queued = {
             let mut state = self.state();
             state.cache.clear();
-            state.journal.abandon()
+            state.journal.discard()
         };
         self.fail_effects(effects.into_iter().chain(queued), error);
     }
@@ -178,7 +178,7 @@ impl Hub {
 impl State {
     /// When a keep-alive is acknowledged. One that changed nothing may repeat a value whose write is still queued.
     pub(super) fn ack_timing(&self, changed: bool) -> AckTiming {
-        if changed || self.journal.busy() { AckTiming::OnCommit } else { AckTiming::Now }
+        if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
 
     /// Returns a receiver that resolves when everything queued so far is durable, or has failed.
@@ -195,6 +195,6 @@ impl State {
 
     /// Refuses a change that would make the queue larger than it may be.
     pub(super) fn check_queue_for(&self, bytes: usize) -> Result<(), Error> {
-        if self.journal.bytes() + bytes > MAX_QUEUED_BYTES { Err(Error::Overloaded) } else { Ok(()) }
+        if self.journal.pending_bytes() + bytes > MAX_QUEUED_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

@@ -77,13 +77,13 @@ impl Hub {
     ) -> (Option<Json>, Option<LargeRef>) {
         let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
         if is_large || old.is_some() {
-            journal.outdated(owner);
+            journal.delete_replaced_values(owner);
         }
         match value {
             Some(value) if is_large => {
                 let value = LargeValue::new(owner, version, self.new_id(), value);
                 let kept = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
-                journal.value(value);
+                journal.queue_value(value);
                 kept
             }
             value => (value, None),
@@ -131,7 +131,7 @@ impl Hub {
 
     /// The whole of a large value that is durable, or noted; none when another one took its place.
     pub(super) async fn durable_whole(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
-        if let Some(value) = self.state().journal.noted_value(large) {
+        if let Some(value) = self.state().journal.find_queued_value(large) {
             return Ok(Some(value));
         }
         let mut text = String::with_capacity(large.bytes);

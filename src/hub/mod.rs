@@ -167,7 +167,7 @@ impl State {
         let Self { cache, connections, liveness, ending, in_flight, activation_waiters, journal, .. } = self;
         let may_evict = |id: &str| {
             let is_ending = ending.contains_key(&Owner::Session(id.to_owned()));
-            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.notes_session(id))
+            !(is_ending || in_flight.has_any(id) || activation_waiters.has_waiter(id) || journal.is_session_queued(id))
         };
         let is_in_use =
             |id: &str| !connections.of_session(id).is_empty() || liveness.is_running(&Owner::Session(id.to_owned()));

@@ -1,10 +1,9 @@
-//! The journal: the one way of writing. Changes are noted in memory, ride together in the next batch (group commit),
-//! and whoever waits for one of them is told only when the batch is durable.
+//! Group commit. Changes are queued in memory and written in batches; an effect runs once the changes queued before it are
+//! durable.
 //!
-//! Memory runs ahead of the database: a session's seq and versions are given when the change is noted, so the next
-//! change already builds on it. [`Journal::take`] writes what memory holds at that moment, each session once however
-//! often it changed. A burst that is too large for one batch is cut into several, each as memory stands when it is cut:
-//! whatever becomes of the later ones, the earlier ones are whole.
+//! The cache runs ahead of the database: seqs and versions are assigned when a change is queued, and the next change builds
+//! on them. Sealing a batch reads sessions and machines from the cache, so each is written once however often it changed. A
+//! burst that is too large for one batch is sealed as several. Each of them is consistent, whatever becomes of later ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,366 +20,350 @@ use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// How much of a session changed.
+/// Which columns of a session a change writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
-    /// Counters and flags: seq, times, activity, modes.
+    /// Seq, times, activity and modes.
     Counters,
-    /// Anything else too.
+    /// All columns.
     Whole,
 }
 
-/// Where the journal finds the present state of what changed.
+/// The cache, from which batches are built.
 pub trait Snapshot {
-    /// The session as memory holds it; `None` when it is gone.
+    /// The cached session; `None` if it was deleted.
     fn session(&self, id: &str) -> Option<&Session>;
-    /// The machine as memory holds it.
+    /// The cached machine; `None` if it was deleted.
     fn machine(&self, id: &str) -> Option<&Machine>;
 }
 
-/// What waits for the changes before it to be durable.
-pub trait Weigh {
-    /// How many bytes of memory it holds.
-    fn bytes(&self) -> usize;
+/// The size of an effect in memory.
+pub trait MemorySize {
+    /// The bytes of its texts.
+    fn text_bytes(&self) -> usize;
 }
 
-/// What a row costs in memory besides its large texts, in bytes; a message's, in the journal and in what is told of it.
+/// The bytes of memory that a queued row takes besides its large texts.
 const ROW_BYTES: usize = 700;
-/// What an outcome costs in memory besides its texts, in bytes.
-const OUTCOME_BYTES: usize = 150;
-/// How many bytes are noted at most before they are cut off as a batch of their own: D1 gives a batch 30 s, and while
-/// its statements cross the border they stand in memory twice.
+/// The bytes of memory that an effect takes besides its texts.
+const EFFECT_BYTES: usize = 150;
+/// A queue that is larger than this is sealed, in bytes: D1 gives a batch 30 s, and its statements are in memory twice while
+/// they are copied to JavaScript.
 pub const BATCH_BYTES: usize = 8_000_000;
 
-/// Changes that are noted, with what is to happen once they are durable (`O`, the outcomes, in order).
-#[derive(Debug)]
-struct Noted<O> {
-    deleted: BTreeSet<String>,
-    /// Machines that are known no more.
-    forgotten: BTreeSet<String>,
+/// Changes that are not in a batch yet.
+#[derive(Debug, Default)]
+struct Queue {
+    deleted_sessions: BTreeSet<String>,
+    deleted_machines: BTreeSet<String>,
     sessions: BTreeMap<String, Extent>,
     machines: BTreeSet<String>,
+    /// With the ids of their sessions.
     messages: Vec<(String, Message)>,
-    completed: Vec<CompletedRequest>,
-    /// Sessions whose record of completed requests became too large.
-    overfull: BTreeSet<String>,
-    /// Values larger than a row.
+    completed_requests: Vec<CompletedRequest>,
+    /// Sessions whose records of completed requests are too large.
+    trimmed_records: BTreeSet<String>,
     values: Vec<LargeValue>,
-    /// Sessions and machines of which large values come or go.
-    outdated: BTreeSet<String>,
-    outcomes: Vec<O>,
+    /// Sessions and machines that may have unreachable parts of values.
+    replaced_values: BTreeSet<String>,
     bytes: usize,
 }
 
-/// What is written in one transaction, and what happens once it is durable.
+/// Changes that are written in one transaction, and the effects that follow it.
 #[derive(Debug)]
-pub struct Batch<O> {
+pub struct Batch<E> {
     /// The transaction.
     pub statements: Vec<Statement>,
-    /// What happens then, in the order in which it was noted.
-    pub outcomes: Vec<O>,
+    /// The effects in the order in which they were queued.
+    pub effects: Vec<E>,
     bytes: usize,
-    /// Messages larger than a row, with their sessions.
-    large: Vec<(String, Message)>,
-    /// Values larger than a row.
+    large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
 }
 
-impl<O> Batch<O> {
-    /// How many bytes it holds, about.
+impl<E> Batch<E> {
+    /// Its approximate size in memory.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What has to be written before `statements`, in transactions of its own: the parts of messages and values larger
-    /// than a row, few at a time. Nobody sees them until the row itself is written.
-    pub fn ahead<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
-        messages::write_parts(namespace, &self.large).chain(values::write_parts(namespace, &self.values))
+    /// Builds the transactions that must be committed before `statements`: the parts of large messages and values.
+    pub fn part_writes<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
+        messages::write_parts(namespace, &self.large_messages).chain(values::write_parts(namespace, &self.values))
     }
 }
 
-/// Who has the right to write.
+/// Who may write to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writer {
-    Nobody,
-    /// Whoever commits what is noted.
-    Committer,
-    /// Somebody who writes beside the journal.
-    Other,
+enum Lock {
+    Free,
+    /// The task that commits the batches.
+    Committing,
+    /// The caller of [`Journal::lock`].
+    Exclusive,
 }
 
-/// Changes that are not yet durable: noted, cut off as batches, and the one that is on its way.
+/// All changes that are not durable: the queue, sealed batches, and the batch in flight.
 #[derive(Debug)]
-pub struct Journal<O> {
-    noted: Noted<O>,
-    batches: VecDeque<Batch<O>>,
-    /// How many bytes `batches` and the one on its way hold.
-    cut: usize,
-    /// How many bytes of `cut` are on their way.
-    under_way: usize,
-    writer: Writer,
-    /// Somebody who wants to write beside the journal, and gets the right once `batches` are written.
-    holder: Option<oneshot::Sender<()>>,
+pub struct Journal<E> {
+    queue: Queue,
+    /// The effects of the queue.
+    effects: Vec<E>,
+    sealed: VecDeque<Batch<E>>,
+    /// The bytes of `sealed` and of the batch in flight.
+    sealed_bytes: usize,
+    in_flight_bytes: usize,
+    lock: Lock,
+    /// Waits for an exclusive lock until `sealed` is written.
+    waiter: Option<oneshot::Sender<()>>,
 }
 
-impl<O> Default for Noted<O> {
+impl<E> Default for Journal<E> {
     fn default() -> Self {
         Self {
-            deleted: BTreeSet::new(),
-            forgotten: BTreeSet::new(),
-            sessions: BTreeMap::new(),
-            machines: BTreeSet::new(),
-            messages: Vec::new(),
-            completed: Vec::new(),
-            overfull: BTreeSet::new(),
-            values: Vec::new(),
-            outdated: BTreeSet::new(),
-            outcomes: Vec::new(),
-            bytes: 0,
+            queue: Queue::default(),
+            effects: Vec::new(),
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+            in_flight_bytes: 0,
+            lock: Lock::Free,
+            waiter: None,
         }
     }
 }
 
-impl<O> Default for Journal<O> {
-    fn default() -> Self {
-        let (noted, batches) = (Noted::default(), VecDeque::new());
-        Self { noted, batches, cut: 0, under_way: 0, writer: Writer::Nobody, holder: None }
-    }
-}
-
-impl<O: Weigh> Journal<O> {
-    /// Notes that a session changed.
-    pub fn session(&mut self, id: &str, extent: Extent) {
-        match self.noted.sessions.get_mut(id) {
-            Some(noted) => *noted = extent.max(*noted),
+impl<E: MemorySize> Journal<E> {
+    /// Queues a changed session.
+    pub fn queue_session(&mut self, id: &str, extent: Extent) {
+        match self.queue.sessions.get_mut(id) {
+            Some(queued) => *queued = extent.max(*queued),
             None => {
-                self.noted.sessions.insert(id.to_owned(), extent);
-                self.noted.bytes += ROW_BYTES;
+                self.queue.sessions.insert(id.to_owned(), extent);
+                self.queue.bytes += ROW_BYTES;
             }
         }
     }
 
-    /// Notes a new message of a session. Its content is weighed as what its row copies of it; who tells of the message
-    /// weighs it once more.
-    pub fn message(&mut self, session: &str, message: Message) {
-        self.noted.bytes += ROW_BYTES + message.content.text().len().min(parts::PART_BYTES);
-        self.noted.messages.push((session.to_owned(), message));
-        self.session(session, Extent::Counters);
+    /// Queues a new message and the counters of its session. Only the copy of the content in its row counts here; the content
+    /// itself is shared with an effect, which counts it.
+    pub fn queue_message(&mut self, session: &str, message: Message) {
+        self.queue.bytes += ROW_BYTES + message.content.text().len().min(parts::PART_BYTES);
+        self.queue.messages.push((session.to_owned(), message));
+        self.queue_session(session, Extent::Counters);
     }
 
-    /// Notes a completed permission request of a session that is noted too.
-    pub fn completed(&mut self, request: CompletedRequest) {
-        self.noted.bytes += ROW_BYTES + request.value.text().len();
-        self.noted.completed.push(request);
+    /// Queues a completed request. Its session must be queued too.
+    pub fn queue_completed_request(&mut self, request: CompletedRequest) {
+        self.queue.bytes += ROW_BYTES + request.value.text().len();
+        self.queue.completed_requests.push(request);
     }
 
-    /// Notes that the oldest completed requests of a session go; with the next change at the latest.
-    pub fn trim_completed(&mut self, session: &str) {
-        self.noted.overfull.insert(session.to_owned());
+    /// Trims the completed requests of a session with the next batch. This change alone does not cause one.
+    pub fn trim_completed_requests(&mut self, session: &str) {
+        self.queue.trimmed_records.insert(session.to_owned());
     }
 
-    /// Notes a value larger than a row, of a session or machine that is noted too.
-    pub fn value(&mut self, value: LargeValue) {
-        self.noted.bytes += ROW_BYTES + value.large.bytes;
-        self.noted.values.push(value);
+    /// Queues the parts of a large value. Its session or machine must be queued too.
+    pub fn queue_value(&mut self, value: LargeValue) {
+        self.queue.bytes += ROW_BYTES + value.large.bytes;
+        self.queue.values.push(value);
     }
 
-    /// Notes that a large value comes, or goes, of a session or machine that is noted too: parts of others may be left.
-    pub fn outdated(&mut self, owner: &str) {
-        self.noted.outdated.insert(owner.to_owned());
+    /// Deletes the unreachable parts of values of a session or machine, which must be queued too.
+    pub fn delete_replaced_values(&mut self, owner: &str) {
+        self.queue.replaced_values.insert(owner.to_owned());
     }
 
-    /// A large value that is noted and on its way nowhere yet.
-    pub fn noted_value(&self, large: &LargeRef) -> Option<Json> {
-        let cut = self.batches.iter().flat_map(|batch| &batch.values);
-        let mut values = self.noted.values.iter().chain(cut);
+    /// Finds a large value that is queued or sealed, but not in flight.
+    pub fn find_queued_value(&self, large: &LargeRef) -> Option<Json> {
+        let sealed = self.sealed.iter().flat_map(|batch| &batch.values);
+        let mut values = self.queue.values.iter().chain(sealed);
         values.find(|value| value.large == *large).map(|value| value.value.clone())
     }
 
-    /// Notes that a session is deleted, and forgets what was noted of it before.
+    /// Deletes a session, and drops its queued changes.
     pub fn delete_session(&mut self, id: &str) {
-        self.noted.sessions.remove(id);
-        self.noted.messages.retain(|(session, _)| session != id);
-        self.noted.completed.retain(|request| request.session_id != id);
-        self.noted.overfull.remove(id);
-        self.noted.values.retain(|value| value.owner != id);
-        self.noted.deleted.insert(id.to_owned());
+        self.queue.sessions.remove(id);
+        self.queue.messages.retain(|(session, _)| session != id);
+        self.queue.completed_requests.retain(|request| request.session_id != id);
+        self.queue.trimmed_records.remove(id);
+        self.queue.values.retain(|value| value.owner != id);
+        self.queue.deleted_sessions.insert(id.to_owned());
     }
 
-    /// Notes that a machine changed.
-    pub fn machine(&mut self, id: &str) {
-        if self.noted.machines.insert(id.to_owned()) {
-            self.noted.bytes += ROW_BYTES;
+    /// Queues a changed machine.
+    pub fn queue_machine(&mut self, id: &str) {
+        if self.queue.machines.insert(id.to_owned()) {
+            self.queue.bytes += ROW_BYTES;
         }
     }
 
-    /// Notes that a machine is known no more, and forgets what was noted of it before.
-    pub fn forget_machine(&mut self, id: &str) {
-        self.noted.machines.remove(id);
-        self.noted.values.retain(|value| value.owner != id);
-        self.noted.forgotten.insert(id.to_owned());
-        self.noted.bytes += ROW_BYTES;
+    /// Deletes a machine, and drops its queued changes.
+    pub fn delete_machine(&mut self, id: &str) {
+        self.queue.machines.remove(id);
+        self.queue.values.retain(|value| value.owner != id);
+        self.queue.deleted_machines.insert(id.to_owned());
+        self.queue.bytes += ROW_BYTES;
     }
 
-    /// Notes what is to happen once everything noted before is durable.
-    pub fn on_commit(&mut self, outcome: O) {
-        self.noted.bytes += OUTCOME_BYTES + outcome.bytes();
-        self.noted.outcomes.push(outcome);
+    /// Queues an effect that runs once everything queued before it is durable.
+    pub fn on_commit(&mut self, effect: E) {
+        self.queue.bytes += EFFECT_BYTES + effect.text_bytes();
+        self.effects.push(effect);
     }
 
-    /// Whether a session is noted: memory must hold it until it is in a batch.
-    pub fn notes_session(&self, id: &str) -> bool {
-        self.noted.sessions.contains_key(id)
+    /// Whether a session is queued. The cache must hold it until its batch is sealed.
+    pub fn is_session_queued(&self, id: &str) -> bool {
+        self.queue.sessions.contains_key(id)
     }
 
-    /// Whether anything waits to become durable.
-    pub fn busy(&self) -> bool {
-        self.writer != Writer::Nobody || !self.is_empty()
+    /// Whether anything is not durable yet.
+    pub fn has_pending(&self) -> bool {
+        self.lock != Lock::Free || !self.sealed.is_empty() || !self.is_queue_empty()
     }
 
-    /// How many bytes wait, what is on its way included.
-    pub fn bytes(&self) -> usize {
-        self.noted.bytes + self.cut
+    /// The bytes of everything that is not durable yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.queue.bytes + self.sealed_bytes
     }
 
-    /// How many messages and outcomes are noted; what a growing burst is told by.
-    pub fn len(&self) -> usize {
-        self.noted.outcomes.len() + self.noted.messages.len()
+    /// The number of queued messages and effects, by which a growing burst is recognized.
+    pub fn queued_changes(&self) -> usize {
+        self.effects.len() + self.queue.messages.len()
     }
 
-    /// Whether nothing is noted, and nothing of what was waits for its turn.
-    pub fn is_empty(&self) -> bool {
-        self.batches.is_empty() && self.noted.is_empty()
+    fn is_queue_empty(&self) -> bool {
+        self.effects.is_empty() && self.queue.is_empty()
     }
 
-    /// Claims the right to write: `true` for one caller at a time, until it finds nothing more to [`take`](Self::take).
-    pub fn claim(&mut self) -> bool {
-        let free = self.writer == Writer::Nobody;
-        if free {
-            self.writer = Writer::Committer;
+    /// Returns `true` if the caller must commit batches until [`take_batch`](Self::take_batch) returns `None`; `false` if
+    /// another task does, or holds the lock.
+    pub fn start_committing(&mut self) -> bool {
+        let is_free = self.lock == Lock::Free;
+        if is_free {
+            self.lock = Lock::Committing;
         }
-        free
+        is_free
     }
 
-    /// Asks for the right to write something else than what is noted; the receiver hears when it is given, and what is
-    /// noted meanwhile waits until it is given back. All that is noted already is written first: whoever asks has to see
-    /// to it that somebody [`claim`](Self::claim)s. `None` when somebody else has the right, or asked for it before.
-    pub fn hold(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<oneshot::Receiver<()>> {
-        if self.writer == Writer::Other || self.is_wanted() {
+    /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so far is
+    /// written, which requires a task that [commits](Self::start_committing). Later changes wait for [`unlock`](Self::unlock).
+    /// Returns `None` if the lock is held or requested already.
+    pub fn lock(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<oneshot::Receiver<()>> {
+        if self.lock == Lock::Exclusive || self.is_lock_requested() {
             return None;
         }
-        if !self.noted.is_empty() {
-            self.cut_off(namespace, memory);
+        if !self.is_queue_empty() {
+            self.seal(namespace, cache);
         }
         let (sender, receiver) = oneshot::channel();
-        self.holder = Some(sender);
-        if self.writer == Writer::Nobody && self.batches.is_empty() {
-            self.hand_over();
+        self.waiter = Some(sender);
+        if self.lock == Lock::Free && self.sealed.is_empty() {
+            self.grant_lock();
         }
         Some(receiver)
     }
 
-    /// Whether somebody waits for the right to write something else.
-    fn is_wanted(&self) -> bool {
-        self.holder.as_ref().is_some_and(|holder| !holder.is_canceled())
+    /// Releases an exclusive lock.
+    pub fn unlock(&mut self) {
+        self.lock = Lock::Free;
     }
 
-    /// Gives the right to write to the one who waits for it, if somebody does.
-    fn hand_over(&mut self) -> bool {
-        let given = self.holder.take().is_some_and(|holder| holder.send(()).is_ok());
-        if given {
-            self.writer = Writer::Other;
+    fn is_lock_requested(&self) -> bool {
+        self.waiter.as_ref().is_some_and(|waiter| !waiter.is_canceled())
+    }
+
+    /// Grants a requested lock. Returns whether there was a request.
+    fn grant_lock(&mut self) -> bool {
+        let granted = self.waiter.take().is_some_and(|waiter| waiter.send(()).is_ok());
+        if granted {
+            self.lock = Lock::Exclusive;
         }
-        given
+        granted
     }
 
-    /// Gives the right to write back.
-    pub fn release(&mut self) {
-        self.cut -= std::mem::take(&mut self.under_way);
-        self.writer = Writer::Nobody;
-    }
-
-    /// Cuts off what is noted as a batch of its own when it has grown too large for one. To be called when a change is
-    /// noted completely. What somebody else writes at the moment may change what the rows have to say.
-    pub fn cut(&mut self, namespace: &Namespace, memory: &impl Snapshot) {
-        if self.noted.bytes > BATCH_BYTES && self.writer != Writer::Other && !self.is_wanted() {
-            self.cut_off(namespace, memory);
+    /// Seals the queue if it is too large for one batch. To be called between changes that must be committed together. While
+    /// the lock is exclusive or requested nothing is sealed, for its holder may change what the rows have to contain.
+    pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
+        if self.queue.bytes > BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
+            self.seal(namespace, cache);
         }
     }
 
-    fn cut_off(&mut self, namespace: &Namespace, memory: &impl Snapshot) {
-        let batch = std::mem::take(&mut self.noted).into_batch(namespace, memory);
-        self.cut += batch.bytes;
-        self.batches.push_back(batch);
+    fn seal(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
+        let (queue, effects) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.effects));
+        self.sealed_bytes += queue.bytes;
+        self.sealed.push_back(queue.into_batch(effects, namespace, cache));
     }
 
-    /// Takes the next batch, after the one taken before has been written; or gives the claim back when there is none, and
-    /// over when somebody waits for it.
-    pub fn take(&mut self, namespace: &Namespace, memory: &impl Snapshot) -> Option<Batch<O>> {
-        self.cut -= std::mem::take(&mut self.under_way);
-        if self.batches.is_empty() {
-            if self.hand_over() {
+    /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its waiter.
+    pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<Batch<E>> {
+        self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
+        if self.sealed.is_empty() {
+            if self.grant_lock() {
                 return None;
             }
-            if self.noted.is_empty() {
-                self.release();
+            if self.is_queue_empty() {
+                self.lock = Lock::Free;
                 return None;
             }
-            self.cut_off(namespace, memory);
+            self.seal(namespace, cache);
         }
-        let batch = self.batches.pop_front()?;
-        self.under_way = batch.bytes;
+        let batch = self.sealed.pop_front()?;
+        self.in_flight_bytes = batch.bytes;
         Some(batch)
     }
 
-    /// Gives up everything noted: what it was built upon could not be written. The outcomes must hear of it.
-    pub fn abandon(&mut self) -> Vec<O> {
-        self.cut = self.under_way;
-        let cut = std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.outcomes);
-        cut.chain(std::mem::take(&mut self.noted).outcomes).collect()
+    /// Drops everything that is not in flight, for it is built on changes that could not be written. Returns the effects, which
+    /// have failed.
+    pub fn discard(&mut self) -> Vec<E> {
+        self.sealed_bytes = self.in_flight_bytes;
+        self.queue = Queue::default();
+        let sealed = std::mem::take(&mut self.sealed).into_iter().flat_map(|batch| batch.effects);
+        sealed.chain(std::mem::take(&mut self.effects)).collect()
     }
 }
 
-impl<O> Noted<O> {
+impl Queue {
     fn is_empty(&self) -> bool {
-        let ids = [&self.machines, &self.deleted, &self.forgotten];
-        self.outcomes.is_empty() && self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
+        let ids = [&self.machines, &self.deleted_sessions, &self.deleted_machines];
+        self.sessions.is_empty() && ids.iter().all(|ids| ids.is_empty())
     }
 
-    /// The changes as statements, each session as memory holds it now.
-    fn into_batch(self, namespace: &Namespace, memory: &impl Snapshot) -> Batch<O> {
-        let statements = self.statements(namespace, memory);
-        let large = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
-        // Of values that followed each other only the last is written.
-        let values = self.values.into_iter().filter(|value| stands(value, memory)).collect();
-        Batch { statements, outcomes: self.outcomes, bytes: self.bytes, large, values }
+    fn into_batch<E>(self, effects: Vec<E>, namespace: &Namespace, cache: &impl Snapshot) -> Batch<E> {
+        let statements = self.statements(namespace, cache);
+        let large_messages = self.messages.into_iter().filter(|(_, m)| messages::is_large(m)).collect();
+        // A value that was replaced in the meantime is not written.
+        let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();
+        Batch { statements, effects, bytes: self.bytes, large_messages, values }
     }
 
-    /// Deletions go first (a tag may be taken anew), then sessions, then the messages that refer to them.
-    fn statements(&self, namespace: &Namespace, memory: &impl Snapshot) -> Vec<Statement> {
-        let changed = |wanted: Extent| {
-            let of_extent = self.sessions.iter().filter(move |(_, extent)| **extent == wanted);
-            of_extent.filter_map(|(id, _)| memory.session(id))
+    /// Deletions come first, for a new session may have the tag of a deleted one; then sessions, and then the messages that
+    /// refer to them.
+    fn statements(&self, namespace: &Namespace, cache: &impl Snapshot) -> Vec<Statement> {
+        let changed_sessions = |extent: Extent| {
+            let changed = self.sessions.iter().filter(move |(_, queued)| **queued == extent);
+            changed.filter_map(|(id, _)| cache.session(id))
         };
-        let changed_machines = self.machines.iter().filter_map(|id| memory.machine(id));
+        let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut writer = BulkWriter::new(namespace);
-        sessions::delete(&mut writer, self.deleted.iter().map(String::as_str));
-        sessions::upsert(&mut writer, changed(Extent::Whole));
-        sessions::update_counters(&mut writer, changed(Extent::Counters));
+        sessions::delete(&mut writer, self.deleted_sessions.iter().map(String::as_str));
+        sessions::upsert(&mut writer, changed_sessions(Extent::Whole));
+        sessions::update_counters(&mut writer, changed_sessions(Extent::Counters));
         messages::insert(&mut writer, self.messages.iter());
-        completed_requests::upsert(&mut writer, self.completed.iter());
-        completed_requests::trim(&mut writer, self.overfull.iter().map(String::as_str));
-        machines::delete(&mut writer, self.forgotten.iter().map(String::as_str));
+        completed_requests::upsert(&mut writer, self.completed_requests.iter());
+        completed_requests::trim(&mut writer, self.trimmed_records.iter().map(String::as_str));
+        machines::delete(&mut writer, self.deleted_machines.iter().map(String::as_str));
         machines::upsert(&mut writer, changed_machines);
-        let owners = self.outdated.iter().chain(&self.deleted).chain(&self.forgotten);
+        let owners = self.replaced_values.iter().chain(&self.deleted_sessions).chain(&self.deleted_machines);
         values::delete_unreachable_parts(&mut writer, owners.map(String::as_str));
         writer.statements
     }
 }
 
-/// Whether a session or machine has this value still.
-fn stands(value: &LargeValue, memory: &impl Snapshot) -> bool {
-    let session = memory.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
-    let machine = memory.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
+/// Whether the session or machine still has this value.
+fn is_current(value: &LargeValue, cache: &impl Snapshot) -> bool {
+    let session = cache.session(&value.owner).map(|s| [&s.metadata_large, &s.agent_state_large]);
+    let machine = cache.machine(&value.owner).map(|m| [&m.metadata_large, &m.runner_state_large]);
     session.into_iter().chain(machine).flatten().flatten().any(|large| *large == value.large)
 }

@@ -346,7 +346,7 @@ impl State {
         let longest = machines.values().filter(away).min_by_key(|m| (m.active_at, &m.id)).map(|m| m.id.clone());
         let id = longest.ok_or(Error::TooManyMachines(MAX_MACHINES))?;
         machines.remove(&id);
-        journal.forget_machine(&id);
+        journal.delete_machine(&id);
         Ok(())
     }
 }
@@ -371,6 +371,6 @@ fn note_change(state: &mut State, id: &str, now: u64) {
         runner_state_version: Some(m.runner_state_version),
     };
     let event = Event::machine_updated(id, &changes);
-    state.journal.machine(id);
+    state.journal.queue_machine(id);
     state.journal.on_commit(Effect::Publish(event));
 }

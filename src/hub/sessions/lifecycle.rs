@@ -50,7 +50,7 @@ impl Hub {
             let entry = state.cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?;
             entry.session.mode = Some(ControlMode::Remote);
             let event = Event::session_updated(id, &Changes::presence(&entry.session));
-            state.journal.session(id, Extent::Counters);
+            state.journal.queue_session(id, Extent::Counters);
             state.journal.on_commit(crate::hub::state::effect::Effect::Publish(event));
             state.commit_waiter()
         };

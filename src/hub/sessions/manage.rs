@@ -116,7 +116,7 @@ impl Hub {
             entry.todos_searched = true;
             let Some(todos) = todos else { return Ok(true) };
             entry.session.todos.get_or_insert(todos);
-            state.journal.session(id, Extent::Whole);
+            state.journal.queue_session(id, Extent::Whole);
         }
         self.flush();
         Ok(true)
@@ -234,7 +234,7 @@ impl Hub {
         (session.agent_state, session.agent_state_large) =
             self.keep(journal, (&id, Field::AgentState), session.agent_state_version, None, agent_state.base);
         session.model_mode.clone_from(&new.model);
-        state.journal.session(&id, Extent::Whole);
+        state.journal.queue_session(&id, Extent::Whole);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
         state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without(&session, larges))));
         state.cache.insert_created(session);

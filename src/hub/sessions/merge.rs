@@ -48,7 +48,7 @@ impl Hub {
                 [old, new].into_iter().all(|id| state.cache.entry(id).is_some())
             };
             let merged = if still_loaded { Some(self.merge_held(old, new).await) } else { None };
-            self.state().journal.release();
+            self.state().journal.unlock();
             match merged {
                 Some(merged) => return merged,
                 // What was to be written before failed, and memory forgot the two with it.
@@ -63,7 +63,7 @@ impl Hub {
             let held = {
                 let mut state = self.state();
                 let State { journal, cache, .. } = &mut *state;
-                journal.hold(&self.config.namespace, cache)
+                journal.lock(&self.config.namespace, cache)
             };
             self.flush();
             match held {
@@ -133,15 +133,15 @@ impl Hub {
         let entry = cache.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
-        journal.trim_completed(new);
+        journal.trim_completed_requests(new);
         entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
         let s = &mut entry.session;
-        let noted = s.metadata_large.as_ref().and_then(|large| journal.noted_value(large));
+        let noted = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
         let now_is = if s.metadata_large.is_some() { noted.or(whole) } else { s.metadata.clone() };
         let metadata = carried_over(&gone, now_is.as_ref());
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
-        state.journal.session(new, Extent::Whole);
+        state.journal.queue_session(new, Extent::Whole);
         state.journal.on_commit(Effect::Publish(event));
         self.set_metadata(&mut state, new, metadata, None)?;
         Ok(())

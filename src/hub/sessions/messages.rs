@@ -149,7 +149,7 @@ impl Hub {
             entry.session.todos = Some(todos);
             let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };
             let event = Event::session_updated(&draft.session, &changes);
-            state.journal.session(&draft.session, Extent::Whole);
+            state.journal.queue_session(&draft.session, Extent::Whole);
             state.journal.on_commit(Effect::Publish(event));
         }
         let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
@@ -157,7 +157,7 @@ impl Hub {
             state.cache.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
         let (session, number) = (draft.session.clone(), state.event_numbers.allocate(now));
         state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), number });
-        state.journal.message(&draft.session, message);
+        state.journal.queue_message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(found)
     }

@@ -73,7 +73,7 @@ impl Hub {
             }
             s.updated_at = self.rt.now();
             let event = Event::session_updated(id, &Changes::presence(s));
-            state.journal.session(id, Extent::Counters);
+            state.journal.queue_session(id, Extent::Counters);
             state.journal.on_commit(Effect::Publish(event));
             state.commit_waiter()
         };

@@ -122,7 +122,7 @@ impl Hub {
             entry.session.permission_mode.clone_from(&answer.mode);
             entry.session.updated_at = self.rt.now();
             let event = Event::session_updated(id, &Changes::presence(&entry.session));
-            state.journal.session(id, Extent::Counters);
+            state.journal.queue_session(id, Extent::Counters);
             state.journal.on_commit(Effect::Publish(event));
         }
         let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;

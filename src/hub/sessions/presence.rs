@@ -49,7 +49,7 @@ impl Hub {
                 entry.presence_published_at = now;
                 let event = Event::session_updated(&alive.sid, &Changes::presence(&entry.session));
                 if changed {
-                    state.journal.session(&alive.sid, Extent::Counters);
+                    state.journal.queue_session(&alive.sid, Extent::Counters);
                 }
                 // It shows counters that may still be on their way to the database: it waits for what is under way.
                 state.journal.on_commit(Effect::Publish(event));
@@ -105,7 +105,7 @@ impl Hub {
                 s.thinking_at = if s.thinking { now } else { s.thinking_at };
                 (s.active, s.thinking, s.updated_at) = (false, false, now);
                 let event = Event::session_updated(id, &Changes::presence(s));
-                state.journal.session(id, Extent::Counters);
+                state.journal.queue_session(id, Extent::Counters);
                 state.journal.on_commit(Effect::Publish(event));
                 state.journal.on_commit(Effect::Ended(owner));
             } else {

@@ -230,7 +230,7 @@ impl Hub {
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(CompletedRequests::loaded(completed.entries));
                     if completed.exceeds_limit {
-                        state.journal.trim_completed(id);
+                        state.journal.trim_completed_requests(id);
                     }
                     state.evict();
                 }
@@ -318,7 +318,7 @@ impl Hub {
     }
 
     fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: FrameParts, event: Event) {
-        state.journal.session(id, Extent::Whole);
+        state.journal.queue_session(id, Extent::Whole);
         state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
         state.journal.on_commit(Effect::Publish(event));
     }
@@ -342,11 +342,11 @@ impl State {
             }
             if record.trim() {
                 completed.retain(|(id, _)| record.contains(id));
-                self.journal.trim_completed(session);
+                self.journal.trim_completed_requests(session);
             }
         }
         for (request_id, value) in &completed {
-            self.journal.completed(CompletedRequest {
+            self.journal.queue_completed_request(CompletedRequest {
                 session_id: session.to_owned(),
                 request_id: request_id.clone(),
                 completed_at: completed_at(value),

@@ -13,7 +13,7 @@ use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::model::owner::Owner;
 use crate::push::payload::Notification;
-use crate::store::journal::Weigh;
+use crate::store::journal::MemorySize;
 
 /// What the hub does once a change is durable.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl Effect {
     }
 }
 
-impl Weigh for Effect {
-    fn bytes(&self) -> usize {
+impl MemorySize for Effect {
+    fn text_bytes(&self) -> usize {
         match self {
             Self::Send { frame, .. } => frame.len(),
             Self::Reply { done, failed, .. } => done.memory_bytes() + failed.len(),

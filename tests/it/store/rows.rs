@@ -64,7 +64,7 @@ async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
         ..session("s", "/code")
     };
     let mut journal = Journal::default();
-    journal.session("s", Extent::Counters);
+    journal.queue_session("s", Extent::Counters);
     commit(&db, journal, &Cache::with(&ahead)).await;
     let before = session("s", "/code");
     assert_eq!(held(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..ahead });
@@ -104,7 +104,7 @@ async fn a_session_of_another_namespace_cannot_be_written_or_deleted() {
     let forged = Session { seq: 99, ..session("s", "/mine") };
     for extent in [Extent::Counters, Extent::Whole] {
         let mut journal = Journal::default();
-        journal.session("s", extent);
+        journal.queue_session("s", extent);
         commit(&db, journal, &Cache::with(&forged)).await;
     }
     let mut journal = Journal::default();
@@ -120,7 +120,7 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
     put(&db, &Session { namespace: other(), ..session("o", "/code") }).await;
     let second = session("t", "/code");
     let mut journal = Journal::default();
-    journal.session("t", Extent::Whole);
+    journal.queue_session("t", Extent::Whole);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "s");
@@ -137,7 +137,7 @@ async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_sam
     }
     let heir = session("u", "/code");
     let mut journal = Journal::default();
-    journal.session("u", Extent::Whole);
+    journal.queue_session("u", Extent::Whole);
     journal.delete_session("s");
     commit(&db, journal, &Cache::with(&heir)).await;
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
@@ -171,10 +171,10 @@ async fn any_number_of_sessions_is_written_in_one_statement() {
     let mut journal = Journal::<Nothing>::default();
     for n in 0..500 {
         let session = session(&format!("s{n}"), &format!("/code/{n}"));
-        journal.session(&session.id, Extent::Whole);
+        journal.queue_session(&session.id, Extent::Whole);
         memory.sessions.insert(session.id.clone(), session);
     }
-    let mut statements = journal.take(&team(), &memory).unwrap().statements;
+    let mut statements = journal.take_batch(&team(), &memory).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
     assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 500);
@@ -196,7 +196,7 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
     let memory = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
     let noted = || {
         let mut journal = Journal::default();
-        journal.machine("m");
+        journal.queue_machine("m");
         journal
     };
     commit(&db, noted(), &memory).await;

@@ -9,7 +9,7 @@ use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
-use session_gateway_hub::store::journal::{Extent, Journal, Snapshot, Weigh};
+use session_gateway_hub::store::journal::{Extent, Journal, MemorySize, Snapshot};
 use session_gateway_hub::store::response_budget::ResponseBudget;
 use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found};
@@ -64,8 +64,8 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
 /// These journals have nobody to tell.
 pub struct Nothing;
 
-impl Weigh for Nothing {
-    fn bytes(&self) -> usize {
+impl MemorySize for Nothing {
+    fn text_bytes(&self) -> usize {
         0
     }
 }
@@ -77,8 +77,8 @@ pub async fn commit_as(
     mut journal: Journal<Nothing>,
     memory: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = journal.take(namespace, memory).expect("something to write");
-    for mut statements in batch.ahead(namespace) {
+    let mut batch = journal.take_batch(namespace, memory).expect("something to write");
+    for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }
     db.batch(&mut batch.statements).await.map(drop)
@@ -90,13 +90,13 @@ pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Cache) {
 
 pub async fn put(db: &Sqlite, session: &Session) {
     let mut journal = Journal::default();
-    journal.session(&session.id, Extent::Whole);
+    journal.queue_session(&session.id, Extent::Whole);
     commit_as(db, &session.namespace, journal, &Cache::with(session)).await.unwrap();
 }
 
 pub fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<Nothing> {
     let mut journal = Journal::default();
-    messages.into_iter().for_each(|message| journal.message(session, message));
+    messages.into_iter().for_each(|message| journal.queue_message(session, message));
     journal
 }
 
