@@ -63,7 +63,7 @@ impl Hub {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The owner is still active in the database: its end is tried again after another timeout.
-                Effect::Ended(owner) => self.record_heartbeat(&mut self.state(), owner, None),
+                Effect::Ended(owner) => self.record_keep_alive(&mut self.state(), owner, None),
                 Effect::Send { conn, frame } => self.send_answer(&mut self.state(), conn, &frame),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }

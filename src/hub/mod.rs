@@ -17,8 +17,8 @@ pub mod commit;
 pub mod effects;
 pub mod error;
 pub mod events;
-pub mod heartbeats;
 pub mod inbound;
+pub mod keep_alive;
 pub mod large;
 pub mod limits;
 pub mod machines;
@@ -47,6 +47,7 @@ use crate::store::fence::Fenced;
 use crate::store::journal::Journal;
 use crate::store::response_budget::{Reservation, ResponseBudget};
 use crate::store::retry::Retrying;
+use error::Error;
 use events::log::EventLog;
 use events::numbering::EventNumbers;
 use peers::connections::Connections;
@@ -108,7 +109,7 @@ struct State {
     upload_slots: UploadSlots,
     reminders: Reminders,
     push: PushState,
-    /// Owners whose heartbeat timeout has passed while their end is being written, with their last heartbeats.
+    /// Owners whose timeout has passed and whose end is being written, with the times of their last keep-alives.
     ending: HashMap<Owner, u64>,
 }
 
@@ -124,8 +125,8 @@ impl Hub {
     }
 
     /// Reserves memory for a large response.
-    pub fn reserve_response(&self, bytes: usize) -> Result<Reservation, error::Error> {
-        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(error::Error::AnswersWait)
+    pub fn reserve_response(&self, bytes: usize) -> Result<Reservation, Error> {
+        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(Error::AnswersWait)
     }
 
     // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
@@ -155,9 +156,9 @@ impl State {
         self.connections.clis().next().is_none() && self.connections.subscriptions().next().is_none()
     }
 
-    /// Returns the owner's last heartbeat in Unix milliseconds, or 0 when only the database knows it. Heartbeats are not
-    /// written to the database, so this may be newer than a row read after a wake.
-    fn last_heartbeat(&self, owner: &Owner) -> u64 {
+    /// Returns the time of the owner's last keep-alive in Unix milliseconds, or 0 when only the database knows it.
+    /// Keep-alives are not written to the database, so this may be newer than a row read after a wake.
+    fn active_at_of(&self, owner: &Owner) -> u64 {
         self.ending.get(owner).copied().unwrap_or_else(|| self.liveness.active_at(owner))
     }
 

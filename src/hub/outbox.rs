@@ -98,15 +98,15 @@ impl Hub {
         self.request_alarm(state, next);
     }
 
-    /// Restarts the heartbeat timeout of an owner that has not ended: its CLI has that time to reconnect.
+    /// Restarts the timeout of an owner that has not ended: its CLI has that time to reconnect.
     fn handle_cli_disconnect(&self, state: &mut State, owner: &Owner, now: u64) {
         if !state.liveness.is_running(owner) {
             return;
         }
         state.cache.set_active_at(owner, now);
         match state.connections.of_owner(owner).last().copied() {
-            // The attachment of another socket of the same owner stores the heartbeat.
-            Some(other) => self.record_heartbeat(state, owner.clone(), Some(other)),
+            // The attachment of another socket of the same owner stores the time.
+            Some(other) => self.record_keep_alive(state, owner.clone(), Some(other)),
             None => {
                 state.liveness.record_disconnect(owner, now);
                 self.rt.kv_put(&alive_key(owner), &now.to_string());

@@ -29,7 +29,7 @@ impl Hub {
         let now = rt.now();
         let mut state = State::restore(&config, &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
-        state.restore_heartbeats(&*rt, now);
+        state.restore_keep_alives(&*rt, now);
         let db = fence(&config, db, &rt, &state, now);
         let timer = Arc::clone(&rt);
         let db = Retrying::new(db, Box::new(move |ms| timer.sleep(ms)));
@@ -109,25 +109,25 @@ impl State {
         }
     }
 
-    fn restore_heartbeats(&mut self, rt: &dyn Runtime, now: u64) {
+    fn restore_keep_alives(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, value) in rt.kv_list(ALIVE) {
             let Some(owner) = alive_owner(&key) else { continue };
-            let heartbeats = self.connections.clis().filter_map(|(_, connection)| match &connection.peer {
+            let keep_alives = self.connections.clis().filter_map(|(_, connection)| match &connection.peer {
                 Peer::Cli(cli) => cli.last_keep_alive_at(&owner),
                 _ => None,
             });
-            // The last heartbeat is in the socket's attachment while it is connected, and in the storage afterwards.
+            // The last keep-alive is in the socket's attachment while it is connected, and in the storage afterwards.
             // With neither, all sockets were lost at once: a reconnecting CLI gets one full timeout, counted from now.
             let disconnected_at = value.parse().ok();
-            let last_heartbeat = heartbeats.max().or(disconnected_at);
-            if last_heartbeat.is_none() {
+            let active_at = keep_alives.max().or(disconnected_at);
+            if active_at.is_none() {
                 rt.kv_put(&key, &now.to_string());
             }
             if self.connections.of_owner(&owner).is_empty() {
                 self.rpc.grace.owner_lost(owner.clone(), disconnected_at, now);
             }
-            let is_stored = disconnected_at.is_some() || last_heartbeat.is_none();
-            self.liveness.restore(owner, last_heartbeat, now, is_stored);
+            let is_stored = disconnected_at.is_some() || active_at.is_none();
+            self.liveness.restore(owner, active_at, now, is_stored);
         }
     }
 }

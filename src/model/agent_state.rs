@@ -133,6 +133,11 @@ pub fn pending_request_sizes(base: Option<&Json>) -> Vec<usize> {
     pending_map(base).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
 }
 
+/// Returns the size of a pending request in bytes, or `None` when it is not pending.
+pub fn pending_request_size(base: Option<&Json>, id: &str) -> Option<usize> {
+    pending_map(base)?.get(id).map(|request| request.get().len())
+}
+
 /// The parts of a pending request that a notification shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingRequest {

@@ -102,7 +102,7 @@ impl Hub {
         };
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(state.last_heartbeat(&owner));
+            machine.active_at = machine.active_at.max(state.active_at_of(&owner));
             self.start_timeout(&mut state, owner);
         }
         state.cache.insert_loaded_machines(machines);
@@ -208,7 +208,7 @@ impl Hub {
         self.load_machine(&alive.machine_id).await?;
         {
             let mut state = self.state();
-            self.record_heartbeat(&mut state, Owner::Machine(alive.machine_id.clone()), Some(from));
+            self.record_keep_alive(&mut state, Owner::Machine(alive.machine_id.clone()), Some(from));
             let machine = machine(&mut state, &alive.machine_id)?;
             machine.active_at = now;
             if std::mem::replace(&mut machine.active, true) {

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{METADATA, without};
 use crate::hub::limits::{MAX_TAG_BYTES, TODO_CANDIDATES};
-use crate::hub::sessions::updates::read_parts;
+use crate::hub::sessions::updates::split_agent_state;
 use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
@@ -85,7 +85,7 @@ impl Hub {
     fn insert_loaded(&self, state: &mut State, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(state.last_heartbeat(&owner));
+            session.active_at = session.active_at.max(state.active_at_of(&owner));
             self.start_timeout(state, owner);
         }
         state.cache.insert_loaded(session);
@@ -153,7 +153,7 @@ impl Hub {
             let mut facts = store::load_summaries(&self.db, &self.config.namespace).await?;
             let mut state = self.state();
             for one in facts.iter_mut().filter(|one| one.active) {
-                one.active_at = one.active_at.max(state.last_heartbeat(&Owner::Session(one.id.clone())));
+                one.active_at = one.active_at.max(state.active_at_of(&Owner::Session(one.id.clone())));
             }
             let lines: Vec<SessionSummary> = facts.into_iter().map(SessionSummary::of).collect();
             let is_active = |line: &&SessionSummary| line.active && state.cache.entry(&line.id).is_none();
@@ -173,7 +173,7 @@ impl Hub {
         }
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         check_metadata(&new.metadata)?;
-        let agent_state = new.agent_state.as_ref().map_or(Ok(AgentState::default()), read_parts)?;
+        let agent_state = new.agent_state.as_ref().map_or(Ok(AgentState::default()), split_agent_state)?;
         self.load_tag(&new.tag).await?;
         let (id, waiter) = {
             let mut state = self.state();
@@ -217,7 +217,7 @@ impl Hub {
 
     /// An archived session comes back to life under its tag: what the CLI says of it now, under the name it had.
     fn revive(&self, state: &mut State, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.session(id)?;
         if entry.session.metadata_fields().is_archived() {
             let metadata = entry.session.metadata_keeping_name(metadata);
             self.set_metadata(state, id, metadata, None)?;
@@ -247,7 +247,7 @@ impl Hub {
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.change(id, &METADATA, |state, metadata| {
             state.check_queue_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
+            let entry = state.cache.session(id)?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {
                 return Err(Error::VersionConflict { expected, found });
@@ -269,7 +269,7 @@ impl Hub {
         self.load_session(id).await?;
         let waiter = {
             let mut state = self.state();
-            if state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?.session.active {
+            if state.cache.session(id)?.session.active {
                 return Err(Error::SessionActive);
             }
             state.cache.remove(id);

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::unreadable;
-use crate::hub::sessions::updates::Changes;
+use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::storage_keys::alive_key;
 use crate::hub::{Hub, State};
@@ -130,7 +130,7 @@ impl Hub {
         }
         state.cache.invalidate(new);
         let State { cache, journal, .. } = &mut *state;
-        let entry = cache.entry_mut(new).ok_or(Error::Missing(Kind::Session))?;
+        let entry = cache.session_mut(new)?;
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         journal.trim_completed_requests(new);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 
-use crate::hub::error::{Error, Kind, check_size};
+use crate::hub::error::{Error, check_size};
 use crate::hub::limits::MAX_LOCAL_IDS;
 use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::hub::ports::ConnId;
-use crate::hub::sessions::updates::Changes;
+use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::local_ids::{LocalIds, Seen};
 use crate::hub::{Hub, State};
@@ -126,7 +126,7 @@ impl Hub {
     fn note(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.rt.now();
         let id = self.new_id();
-        let entry = state.cache.entry_mut(&draft.session).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.session_mut(&draft.session)?;
         let s = &mut entry.session;
         s.seq += 1;
         s.updated_at = now;

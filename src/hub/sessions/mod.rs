@@ -1,5 +1,6 @@
-//! The use cases of sessions.
+//! The use cases of sessions: each loads a session, changes it in memory, and queues the change with its effects.
 
+pub mod changes;
 pub mod lifecycle;
 pub mod manage;
 pub mod merge;

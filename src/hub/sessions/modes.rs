@@ -1,27 +1,22 @@
-//! Permission mode and model of a session. The CLI decides: what it says it applied is persisted.
+//! The permission mode and the model of a session. The CLI decides: only what it says it applied is stored.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
-use crate::hub::error::{Error, Kind};
-use crate::hub::sessions::updates::Changes;
-use crate::hub::state::effect::Effect;
-use crate::model::event::Event;
+use crate::hub::error::Error;
 use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::method::Method;
 use crate::model::mode::{Flavor, PermissionMode};
 use crate::model::owner::Owner;
-use crate::store::journal::Extent;
+use crate::model::session::Session;
 use crate::wire::field_types::{Object, optional_scalar};
 
-/// Which of the two a client changes. The words are kept as the client wrote them.
+/// The setting a client changes, in the client's spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// What the agent may do without asking.
     PermissionMode(String),
-    /// Which model it uses.
     Model(String),
 }
 
@@ -35,7 +30,7 @@ struct SessionConfig<'a> {
     model_mode: Option<&'a str>,
 }
 
-/// What the CLI answers.
+/// The result of RPC `set-session-config`.
 #[derive(Deserialize)]
 struct ConfigResult {
     applied: Option<Object<Applied>>,
@@ -52,34 +47,32 @@ struct Applied {
 }
 
 impl Hub {
-    /// Changes the permission mode or the model of an active session.
+    /// Changes the permission mode or the model of an active session. What the CLI says it applied is stored.
     pub async fn set_mode(self: &Arc<Self>, id: &str, setting: Setting) -> Result<(), Error> {
         self.load_session(id).await?;
-        match &setting {
-            Setting::PermissionMode(mode) => self.check_permission_mode(id, mode)?,
-            Setting::Model(model) => self.check_model(id, model)?,
+        {
+            let state = self.state();
+            let session = &state.cache.session(id)?.session;
+            match &setting {
+                Setting::PermissionMode(mode) => self.check_permission_mode(session, mode)?,
+                Setting::Model(model) => self.check_model(session, model)?,
+            }
+            if !session.active {
+                return Err(Error::SessionInactive);
+            }
         }
-        self.require_active(id).await?;
         let applied = self.apply(id, &setting).await?;
-        self.load_session(id).await?;
-        let waiter = {
-            let mut state = self.state();
-            let s = &mut state.cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
-            if applied.permission_mode.is_some() {
-                s.permission_mode = applied.permission_mode;
-            }
-            if applied.model_mode.is_some() {
-                s.model_mode = applied.model_mode;
-            }
+        self.commit_session(id, |state| {
+            let s = &mut state.cache.session_mut(id)?.session;
+            s.permission_mode = applied.permission_mode.or(s.permission_mode.take());
+            s.model_mode = applied.model_mode.or(s.model_mode.take());
             s.updated_at = self.rt.now();
-            let event = Event::session_updated(id, &Changes::presence(s));
-            state.journal.queue_session(id, Extent::Counters);
-            state.journal.on_commit(Effect::Publish(event));
-            state.commit_waiter()
-        };
-        self.committed(waiter).await
+            state.presence_changed(id)
+        })
+        .await
     }
 
+    /// Calls the CLI. Returns what it applied, which must include the setting.
     async fn apply(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
         let config = match setting {
             Setting::PermissionMode(mode) => SessionConfig { permission_mode: Some(mode), model_mode: None },
@@ -89,33 +82,24 @@ impl Hub {
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
         let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
-        let done = |applied: &Applied| {
-            let asked = match setting {
+        if let Some(reason) = result.error {
+            return Err(Error::NotApplied(reason));
+        }
+        let is_valid = |Object(applied): &Object<Applied>| {
+            let setting = match setting {
                 Setting::PermissionMode(_) => &applied.permission_mode,
                 Setting::Model(_) => &applied.model_mode,
             };
-            let mut named = applied.permission_mode.iter().chain(&applied.model_mode);
-            asked.is_some() && named.all(|word| word.len() <= MAX_KEYWORD_BYTES)
+            let mut keywords = applied.permission_mode.iter().chain(&applied.model_mode);
+            setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES)
         };
-        let failed = result.error.is_some();
-        let reason = result.error.unwrap_or_else(|| "it named nothing that it applied".into());
-        let refused = result.success == Some(false) || failed;
-        result
-            .applied
-            .map(|Object(applied)| applied)
-            .filter(|applied| !refused && done(applied))
-            .ok_or(Error::NotApplied(reason))
+        let applied = result.applied.filter(|applied| result.success != Some(false) && is_valid(applied));
+        applied.map(|Object(applied)| applied).ok_or(Error::NotApplied("it named nothing that it applied".into()))
     }
 
-    fn flavor(&self, id: &str) -> Result<Flavor, Error> {
-        let state = self.state();
-        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
-        Ok(self.config.vocabulary.flavor(entry.session.metadata_fields().flavor().as_deref()))
-    }
-
-    /// Whether the session's agent takes a permission mode; the session must be in memory.
-    pub(in crate::hub) fn check_permission_mode(&self, id: &str, mode: &str) -> Result<(), Error> {
-        let flavor = self.flavor(id)?;
+    /// Refuses a permission mode that the session's agent does not support.
+    pub(in crate::hub) fn check_permission_mode(&self, session: &Session, mode: &str) -> Result<(), Error> {
+        let flavor = self.flavor(session);
         let known = mode.parse::<PermissionMode>().map_err(|e| Error::field("mode", format!("Field `mode`: {e}.")))?;
         if !flavor.accepts_permission_mode(known) {
             let valid: Vec<&str> = flavor.permission_modes().iter().map(|mode| mode.as_str()).collect();
@@ -125,11 +109,15 @@ impl Hub {
         Ok(())
     }
 
-    fn check_model(&self, id: &str, model: &str) -> Result<(), Error> {
+    fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         self.config.vocabulary.model(model).map_err(|e| Error::field("model", format!("Field `model`: {e}.")))?;
-        if !self.flavor(id)?.accepts_model_modes() {
+        if !self.flavor(session).accepts_model_modes() {
             return Err(Error::field("model", "Field `model`: only sessions of flavor alpha take a model mode."));
         }
         Ok(())
+    }
+
+    fn flavor(&self, session: &Session) -> Flavor {
+        self.config.vocabulary.flavor(session.metadata_fields().flavor().as_deref())
     }
 }

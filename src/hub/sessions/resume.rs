@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::Error;
 use crate::hub::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
 use crate::hub::machines::spawn::read_spawned;
 use crate::hub::peers::rpc::RpcError;
@@ -62,7 +62,7 @@ impl Hub {
     /// Which machine is asked for what; `None` when somebody has asked already.
     fn plan_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let mut state = self.state();
-        let s = &state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let s = &state.cache.session(id)?.session;
         let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
         let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
         Ok(state.in_flight.begin_resume(id).then_some((machine, params)))

@@ -1,14 +1,13 @@
-//! The versioned values of a session: metadata and agent state. Each change counts the version up, and CLIs and web
-//! clients hear of it.
+//! Versioned values of a session: metadata and agent state. An update names the version it is based on (optimistic
+//! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use crate::hub::error::{Error, Kind, check_size};
+use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, METADATA, Part};
 use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
+use crate::hub::sessions::changes::Changes;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
@@ -20,95 +19,23 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{Field, MAX_INLINE_BYTES};
 use crate::model::owner::Owner;
-use crate::model::session::{ControlMode, Session, check_metadata};
+use crate::model::session::check_metadata;
 use crate::store::completed_requests;
 use crate::store::journal::Extent;
 use crate::store::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
-/// The parts of a session that changed, for `session-updated`.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Changes<'a> {
-    /// Whether it is active.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active: Option<bool>,
-    /// Its last sign of life, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_at: Option<u64>,
-    /// Whether its agent is at work.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thinking: Option<bool>,
-    /// When that was last told, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thinking_at: Option<u64>,
-    /// Who is in control.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<ControlMode>,
-    /// The permission mode of its agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permission_mode: Option<&'a str>,
-    /// The model of its agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_mode: Option<&'a str>,
-    /// Its metadata.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<&'a Json>,
-    /// How many bytes they have; in the place of a large one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata_bytes: Option<usize>,
-    /// The version of its metadata.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata_version: Option<u64>,
-    /// With the completed requests that changed; a client adds them to those that it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_state: Option<Option<&'a Json>>,
-    /// In the place of a large one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_state_bytes: Option<usize>,
-    /// The version of its agent state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_state_version: Option<u64>,
-    /// Its todo list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub todos: Option<&'a Json>,
-    /// The seq of its newest message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seq: Option<u64>,
-    /// When it last changed, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_at: Option<u64>,
-}
-
-impl<'a> Changes<'a> {
-    /// Activity and times: what a client needs to draw the session's line.
-    pub fn presence(s: &'a Session) -> Self {
-        Self {
-            active: Some(s.active),
-            active_at: Some(s.active_at),
-            thinking: Some(s.thinking),
-            thinking_at: Some(s.thinking_at),
-            mode: s.mode,
-            permission_mode: s.permission_mode.as_deref(),
-            model_mode: s.model_mode.as_deref(),
-            seq: Some(s.seq),
-            updated_at: Some(s.updated_at),
-            ..Self::default()
-        }
-    }
-}
-
-/// One of a session's versioned values, and what a CLI is told of it.
-struct Told {
+/// A versioned value, and how CLIs see it.
+struct Value {
     part: &'static Part,
     text: fn(&Entry, Option<Json>) -> FrameParts,
 }
 
-const TOLD_METADATA: Told = Told { part: &METADATA, text: |_, metadata| FrameParts::value(metadata) };
-const TOLD_STATE: Told = Told { part: &large::AGENT_STATE, text: Entry::recent_state };
+const METADATA_VALUE: Value = Value { part: &METADATA, text: |_, metadata| FrameParts::value(metadata) };
+const AGENT_STATE_VALUE: Value = Value { part: &large::AGENT_STATE, text: Entry::agent_state_text };
 
 impl Hub {
-    /// A CLI's versioned update of a session's metadata. The outcome is told through `reply`.
+    /// Updates a session's metadata for a CLI. `reply` makes the answer.
     pub async fn update_metadata(
         self: &Arc<Self>,
         id: &str,
@@ -120,16 +47,15 @@ impl Hub {
         check_size("metadata", &value, MAX_CONTENT_BYTES)?;
         check_metadata(&value)?;
         self.load_session(id).await?;
-        self.update(id, &TOLD_METADATA, expected, reply, value.text().len(), |state| {
+        self.update(id, &METADATA_VALUE, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
             Ok(Updated::Success { version, value: FrameParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await
     }
 
-    /// A CLI's versioned update of a session's agent state. The outcome is told through `reply`.
-    ///
-    /// Completed requests are an audit record that only grows: those that the update does not name stay.
+    /// Updates a session's agent state for a CLI. `reply` makes the answer. Completed requests that the update does not
+    /// contain are kept: they are an audit log.
     pub async fn update_state(
         self: &Arc<Self>,
         id: &str,
@@ -138,73 +64,76 @@ impl Hub {
         from: ConnId,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
-        let parts = read_parts(&value)?;
-        let said = match is_large_state(parts.base.as_ref()) {
-            true => told_state(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
+        let new = split_agent_state(&value)?;
+        let text = match is_large_state(new.base.as_ref()) {
+            true => agent_state_text(new.base.as_ref(), new.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
             false => FrameParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
-        self.update(id, &TOLD_STATE, expected, reply, value.text().len(), |state| {
-            let version = self.set_agent_state(state, id, parts, Some(from))?;
-            Ok(Updated::Success { version, value: said })
+        self.update(id, &AGENT_STATE_VALUE, expected, reply, value.text().len(), |state| {
+            let version = self.set_agent_state(state, id, new, Some(from))?;
+            Ok(Updated::Success { version, value: text })
         })
         .await
     }
 
-    /// Sets a value of a session in memory when the update names the version that stands, and notes the answer.
+    /// Applies an update if it names the current version, and queues the answer.
     async fn update(
         self: &Arc<Self>,
         id: &str,
-        told: &Told,
+        value: &Value,
         expected: u64,
         reply: Reply<'_>,
         bytes: usize,
-        set: impl FnOnce(&mut State) -> Result<Updated, Error>,
+        apply: impl FnOnce(&mut State) -> Result<Updated, Error>,
     ) -> Result<(), Error> {
-        let stands = {
+        let updated = {
             let mut state = self.state();
-            let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
-            let version = (told.part.version)(&entry.session);
-            let updated = match (told.part.kept)(&entry.session) {
+            let entry = state.cache.session(id)?;
+            let version = (value.part.version)(&entry.session);
+            let updated = match (value.part.kept)(&entry.session) {
                 _ if version == expected => {
                     state.check_queue_for(bytes)?;
-                    Some(set(&mut state)?)
+                    Some(apply(&mut state)?)
                 }
-                (value, None) => {
+                (current, None) => {
                     state.check_queue()?;
-                    Some(Updated::Mismatch { version, value: (told.text)(entry, value.cloned()) })
+                    Some(Updated::Mismatch { version, value: (value.text)(entry, current.cloned()) })
                 }
                 (_, Some(_)) => None,
             };
-            let noted = updated.is_some();
+            updated.iter().filter_map(reply).for_each(|effect| state.journal.on_commit(effect));
             updated
-                .and_then(|updated| reply(&updated))
-                .into_iter()
-                .for_each(|outcome| state.journal.on_commit(outcome));
-            !noted
         };
-        if stands {
-            return self.reply_with_current_value(id, told, reply).await;
+        if updated.is_none() {
+            return self.reply_with_current_value(id, value, reply).await;
         }
         self.flush();
         Ok(())
     }
 
-    /// Answers an update with a large value that stands. It is durable, and told at once: it need not wait in memory.
-    async fn reply_with_current_value(self: &Arc<Self>, id: &str, told: &Told, reply: Reply<'_>) -> Result<(), Error> {
-        let answer = |state: &mut State, whole: Option<Json>| {
-            // Memory may have let go of the completed requests meanwhile.
+    /// Answers an update of another version with the current value, which is large and has to be read first.
+    async fn reply_with_current_value(
+        self: &Arc<Self>,
+        id: &str,
+        value: &Value,
+        reply: Reply<'_>,
+    ) -> Result<(), Error> {
+        let answer = |state: &mut State, current: Option<Json>| {
+            // The completed requests may have been evicted during the read.
             let Some(entry) = state.cache.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
-            let version = (told.part.version)(&entry.session);
-            let is_durable = (told.part.kept)(&entry.session).1.is_some();
-            let answer = reply(&Updated::Mismatch { version, value: (told.text)(entry, whole) });
-            let (now, later) = if is_durable { (answer, None) } else { (None, answer) };
-            later.into_iter().for_each(|answer| state.journal.on_commit(answer));
-            Ok(Some(now))
+            let version = (value.part.version)(&entry.session);
+            let is_durable = (value.part.kept)(&entry.session).1.is_some();
+            let answer = reply(&Updated::Mismatch { version, value: (value.text)(entry, current) });
+            if is_durable {
+                return Ok(Some(answer));
+            }
+            answer.into_iter().for_each(|answer| state.journal.on_commit(answer));
+            Ok(Some(None))
         };
         loop {
             self.load_completed(id).await?;
-            if let Some(answer) = self.change(id, told.part, answer).await? {
+            if let Some(answer) = self.change(id, value.part, answer).await? {
                 self.run_effects(answer.into_iter().collect(), 0..0);
                 self.flush();
                 return Ok(());
@@ -212,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// Sees to it that a session is in memory with its completed requests.
+    /// Loads a session with its completed requests.
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session(id).await?;
@@ -220,13 +149,12 @@ impl Hub {
             if loaded(&self.state()) == Some(true) {
                 return Ok(());
             }
-            // What is noted and not yet durable would be missing in the answer; what is noted later shows by the version.
+            // A read misses what is queued, so the queue is flushed. What is queued later changes the version.
             let version = self.state().cache.entry(id).map(|entry| entry.session.agent_state_version);
             self.flushed().await?;
             let completed = completed_requests::load(&self.db, &self.config.namespace, id).await?;
             let mut state = self.state();
             if let Some(entry) = state.cache.entry_mut_keeping_summary(id) {
-                // A change that came meanwhile sets this load aside: the next one sees it.
                 if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
                     entry.completed = Some(CompletedRequests::loaded(completed.entries));
                     if completed.exceeds_limit {
@@ -238,7 +166,7 @@ impl Hub {
         }
     }
 
-    /// Puts new metadata in place.
+    /// Sets the metadata, and queues the write, the update for CLIs other than `from`, and the event.
     pub(in crate::hub) fn set_metadata(
         &self,
         state: &mut State,
@@ -248,7 +176,7 @@ impl Hub {
     ) -> Result<u64, Error> {
         let now = self.rt.now();
         let State { cache, journal, .. } = state;
-        let s = &mut cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let s = &mut cache.session_mut(id)?.session;
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
@@ -267,7 +195,7 @@ impl Hub {
         let metadata = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(
+        self.queue_update(
             state,
             id,
             from,
@@ -277,7 +205,7 @@ impl Hub {
         Ok(version)
     }
 
-    /// Puts a new agent state in place. Of the completed requests only those that differ are written and told.
+    /// Sets the agent state like [`Hub::set_metadata`]. Only completed requests that are new or changed are written and sent.
     pub(in crate::hub) fn set_agent_state(
         &self,
         state: &mut State,
@@ -288,7 +216,7 @@ impl Hub {
         let now = self.rt.now();
         let changed = state.record_completed(id, parts.completed, now);
         let State { cache, journal, .. } = state;
-        let s = &mut cache.entry_mut(id).ok_or(Error::Missing(Kind::Session))?.session;
+        let s = &mut cache.session_mut(id)?.session;
         s.agent_state_version += 1;
         let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
@@ -296,14 +224,14 @@ impl Hub {
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
         let small =
             (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
-        let told = small.clone().map_or_else(|| told_state(parts.base.as_ref(), entries), FrameParts::value);
-        let small = small.filter(|_| told.text_bytes() <= MAX_INLINE_BYTES);
+        let text = small.clone().map_or_else(|| agent_state_text(parts.base.as_ref(), entries), FrameParts::value);
+        let small = small.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let old = s.agent_state_large.take();
         (s.agent_state, s.agent_state_large) =
             self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
         let changes = Changes {
             agent_state: small.as_ref().map(Option::as_ref),
-            agent_state_bytes: small.is_none().then_some(told.text_bytes()),
+            agent_state_bytes: small.is_none().then_some(text.text_bytes()),
             agent_state_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
@@ -312,12 +240,12 @@ impl Hub {
         let value = Some(Versioned { version, value: None });
         let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.tell(state, id, from, told.insert_into(&frame, VALUE_PLACEHOLDER), event);
+        self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)
     }
 
-    fn tell(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: FrameParts, event: Event) {
+    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: FrameParts, event: Event) {
         state.journal.queue_session(id, Extent::Whole);
         state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
         state.journal.on_commit(Effect::Publish(event));
@@ -325,8 +253,8 @@ impl Hub {
 }
 
 impl State {
-    /// Takes completed requests into the record, in memory and in the journal; answers those that are new or say something
-    /// else than before. One that is too old for a record that is full is as one that went already.
+    /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. One that is
+    /// older than all of a full list is dropped.
     pub(in crate::hub) fn record_completed(
         &mut self,
         session: &str,
@@ -334,7 +262,7 @@ impl State {
         now: u64,
     ) -> Vec<(String, Json)> {
         let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
-        // A record that is not loaded is trimmed when it is: until then whatever comes counts as a change.
+        // A list that is not loaded is trimmed when it is; until then every request counts as changed.
         if let Some(record) = self.cache.entry_mut_keeping_summary(session).and_then(|entry| entry.completed.as_mut()) {
             completed.retain(|(id, value)| record.is_new_or_changed(id, value));
             for (id, value) in &completed {
@@ -357,11 +285,11 @@ impl State {
     }
 }
 
-/// A state taken apart, each part of a size that can be kept.
-pub(in crate::hub) fn read_parts(value: &Json) -> Result<AgentState, Error> {
+/// Splits an agent state, and checks the size of each part.
+pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<AgentState, Error> {
     let parts = agent_state::split(value)?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
-    check_waiting(parts.base.as_ref())?;
+    check_pending(parts.base.as_ref())?;
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
     if bytes > MAX_COMPLETED_AT_ONCE {
@@ -370,8 +298,8 @@ pub(in crate::hub) fn read_parts(value: &Json) -> Result<AgentState, Error> {
     Ok(parts)
 }
 
-/// What waits is completed some time, all at once it may be.
-fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
+/// Checks pending requests: each is completed at some time, possibly all at once, and must fit then.
+fn check_pending(base: Option<&Json>) -> Result<(), Error> {
     if !is_large_state(base) {
         return Ok(());
     }
@@ -385,8 +313,8 @@ fn check_waiting(base: Option<&Json>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A state with completed requests, as CLIs are told of it.
-fn told_state<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> FrameParts {
+/// Returns an agent state with completed requests, as CLIs see it.
+fn agent_state_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> FrameParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
             Some(record) => FrameParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
@@ -401,8 +329,8 @@ fn is_large_state(base: Option<&Json>) -> bool {
 }
 
 impl Entry {
-    /// The agent state with the newest completed requests.
-    fn recent_state(&self, base: Option<Json>) -> FrameParts {
-        told_state(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
+    /// Returns the agent state with the most recent completed requests.
+    fn agent_state_text(&self, base: Option<Json>) -> FrameParts {
+        agent_state_text(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::hub::error::{Error, Kind};
 use crate::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS, MAX_TRACKED_EVICTIONS};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
@@ -113,6 +114,16 @@ impl Cache {
         entry.summary = None;
         self.last_list = None;
         Some(entry)
+    }
+
+    /// Returns a cached session, or the not-found error.
+    pub fn session(&self, id: &str) -> Result<&Entry, Error> {
+        self.entry(id).ok_or(Error::Missing(Kind::Session))
+    }
+
+    /// Returns a cached session to change it, or the not-found error.
+    pub fn session_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
+        self.entry_mut(id).ok_or(Error::Missing(Kind::Session))
     }
 
     /// Returns a cached session for a change that its summary does not show.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
-use crate::hub::error::{Error, Kind};
+use crate::hub::error::Error;
 use crate::hub::peers::rpc::RpcResult;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -76,7 +76,7 @@ impl Hub {
     pub async fn workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let state = self.state();
-        let entry = state.cache.entry(id).ok_or(Error::Missing(Kind::Session))?;
+        let entry = state.cache.session(id)?;
         let facts = entry.session.metadata_fields();
         let path = facts.path().unwrap_or_default();
         Ok(Workspace { session: id.to_owned(), path, flavor: facts.flavor() })

@@ -1,5 +1,5 @@
-//! Heartbeats of sessions and machines. An owner whose CLI sends none in time ends: its session becomes inactive, its
-//! machine offline. A heartbeat writes nothing to the database.
+//! Keep-alives of sessions and machines. An owner whose CLI sends none in time ends: a session becomes inactive, a machine
+//! goes offline. A keep-alive writes nothing to the database.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::{Hub, State};
 use crate::model::owner::Owner;
 
 impl Hub {
-    /// Restarts the timeout of an owner. `from` is the socket that sent the heartbeat, whose attachment stores it;
-    /// without one no heartbeat came, and only the timeout starts.
-    pub(super) fn record_heartbeat(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
+    /// Restarts the timeout of an owner. `from` is the socket that sent the keep-alive, whose attachment stores it; without
+    /// one no keep-alive came, and only the timeout starts.
+    pub(super) fn record_keep_alive(&self, state: &mut State, owner: Owner, from: Option<ConnId>) {
         let now = self.rt.now();
         let needs_entry = match from {
             Some(_) => state.liveness.record_keep_alive(owner.clone(), now),
@@ -40,7 +40,7 @@ impl Hub {
     /// Starts the timeout of an owner that the database says is active, unless it runs or has just passed.
     pub(super) fn start_timeout(&self, state: &mut State, owner: Owner) {
         if !state.liveness.is_running(&owner) && !state.ending.contains_key(&owner) {
-            self.record_heartbeat(state, owner, None);
+            self.record_keep_alive(state, owner, None);
         }
     }
 
@@ -68,14 +68,14 @@ impl Hub {
             };
             let ended = match (&owner, loaded) {
                 (_, Ok(())) if is_alive_again => Ok(()),
-                (Owner::Session(id), Ok(())) => self.session_ended(id).await,
+                (Owner::Session(id), Ok(())) => self.end_session(id).await,
                 (Owner::Machine(id), Ok(())) => self.machine_ended(id).await,
                 (_, Err(error)) => Err(error),
             };
             match ended {
                 Ok(()) => {}
                 Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.kv_delete(&alive_key(&owner)),
-                Err(_) => self.record_heartbeat(&mut self.state(), owner, None),
+                Err(_) => self.record_keep_alive(&mut self.state(), owner, None),
             }
         }
     }
