@@ -1,35 +1,35 @@
 import { createHash } from 'node:crypto';
 import { defineConfig, type Plugin } from 'vite';
 
-/** Tells the service worker the build's files, and a mark of them: it is another worker as soon as any file is. */
-const nameFiles: Plugin = {
-  name: 'name-files',
+/** Inserts the list of the build's files and its hash into the service worker, so that browsers update it with every build. */
+const insertFileList: Plugin = {
+  name: 'insert-file-list',
   // Runs after Vite has added the stylesheet.
   enforce: 'post',
   generateBundle(_, bundle) {
     const files = Object.keys(bundle).filter((name) => name.startsWith('assets/')).sort();
-    const mark = createHash('sha256').update(files.join()).digest('hex').slice(0, 12);
+    const hash = createHash('sha256').update(files.join()).digest('hex').slice(0, 12);
     const worker = bundle['sw.js'];
     if (worker?.type !== 'chunk') return;
-    worker.code = worker.code.replace('__BUILD__', mark).replace('__FILES__', () => JSON.stringify(files.map((name) => `/${name}`)));
+    worker.code = worker.code.replace('__BUILD__', hash).replace('__FILES__', () => JSON.stringify(files.map((name) => `/${name}`)));
   },
 };
 
 export default defineConfig({
-  plugins: [nameFiles],
-  // Where the service worker and the manifest are reached must not change with a build.
+  plugins: [insertFileList],
+  // Holds the files whose paths must not change with a build, such as the manifest.
   publicDir: 'public',
   resolve: {
-    // The virtual list is written for React.
+    // `virtua` is written for React.
     alias: { react: 'preact/compat', 'react-dom': 'preact/compat', 'react/jsx-runtime': 'preact/jsx-runtime' },
   },
   build: {
     outDir: 'dist',
-    // Browsers that know `light-dark()`, which the colours are made of.
+    // The first versions that support `light-dark()`.
     target: ['chrome123', 'edge123', 'firefox120', 'safari17.5'],
-    // An asset as a data: URL would need an exception in the Content-Security-Policy.
+    // An inlined asset is a data: URL, which the Content-Security-Policy allows only for images.
     assetsInlineLimit: 0,
-    // All styles come with the page (7 KB more): a stylesheet of a view that failed to load is never requested again.
+    // One stylesheet (7 KB more on first load): browsers never request a stylesheet again that failed to load with a view.
     cssCodeSplit: false,
     modulePreload: { polyfill: false },
     rollupOptions: {

@@ -1,17 +1,17 @@
-/** The console's entry. */
+/** The console's entry: signs in, renders the views and registers the service worker. */
 
 import './styles/tokens.css';
 import './styles/base.css';
 import './ui/ui.css';
 import { render } from 'preact';
-import { begin } from './hub.ts';
-import { readPush, registerServiceWorker } from './push.ts';
+import { refreshPushStatus, registerServiceWorker } from './state/push.ts';
+import { signInAtLoad } from './state/sign-in.ts';
 import { namespace } from './state/store.ts';
-import { applyTheme } from './state/theme.ts';
+import { applyStoredTheme } from './state/theme.ts';
 import { App } from './views/app.tsx';
 
-applyTheme();
-await begin();
+applyStoredTheme();
+await signInAtLoad();
 const root = document.getElementById('app');
 if (root) render(<App />, root);
-void registerServiceWorker().then(() => (namespace.value === null ? undefined : readPush()));
+void registerServiceWorker().then(() => (namespace.value === null ? undefined : refreshPushStatus()));

@@ -1,36 +1,36 @@
-/** The service worker: shows what the hub pushes, opens the session of a notification, and the console without a network. */
+/**
+ * The service worker: shows push messages as notifications, opens the console when one is clicked, and caches the console's
+ * files so that it opens offline.
+ */
 
 /// <reference lib="webworker" />
 
 declare const self: ServiceWorkerGlobalScope;
 
-/** One a build: `vite.config.ts` puts the build's mark in. */
+/** One cache per build: `vite.config.ts` replaces the placeholder with the build's hash. */
 const CACHE = 'console __BUILD__';
 
-/** The build's files, by their paths: `vite.config.ts` puts them in. */
+/** The paths of the build's files, inserted by `vite.config.ts`. */
 declare const __FILES__: string[];
 
-/** Paths of the hub's interface, which are never answered from the cache. */
-const INTERFACE = /^\/(api|cli|socket\.io|health)(\/|$)/;
+/** Paths of the hub's API, which are never served from the cache. */
+const API_PATH = /^\/(api|cli|socket\.io|health)(\/|$)/;
 
 self.addEventListener('install', (event) => {
-  event.waitUntil(keepFiles().then(() => self.skipWaiting()));
+  event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
 });
 
-/**
- * Keeps the page and every file of it, for views that are opened without a network the first time. What the page itself
- * loads goes first.
- */
-async function keepFiles(): Promise<void> {
+/** Caches the page and all its files, also those of views that were never opened. Low priority: the page's own requests go first. */
+async function cacheFiles(): Promise<void> {
   const cache = await caches.open(CACHE);
   await cache.addAll(['/', ...__FILES__].map((path) => new Request(path, { priority: 'low' })));
 }
 
 self.addEventListener('activate', (event) => {
-  event.waitUntil(dropOldCaches().then(() => self.clients.claim()));
+  event.waitUntil(deleteOldCaches().then(() => self.clients.claim()));
 });
 
-async function dropOldCaches(): Promise<void> {
+async function deleteOldCaches(): Promise<void> {
   const names = await caches.keys();
   await Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name)));
 }
@@ -38,39 +38,39 @@ async function dropOldCaches(): Promise<void> {
 self.addEventListener('fetch', (event) => {
   const { request } = event;
   const url = new URL(request.url);
-  if (request.method !== 'GET' || url.origin !== self.location.origin || INTERFACE.test(url.pathname)) return;
-  if (request.mode === 'navigate') event.respondWith(page(request));
-  else if (url.pathname.startsWith('/assets/')) event.respondWith(asset(request));
+  if (request.method !== 'GET' || url.origin !== self.location.origin || API_PATH.test(url.pathname)) return;
+  if (request.mode === 'navigate') event.respondWith(respondWithPage(request));
+  else if (url.pathname.startsWith('/assets/')) event.respondWith(respondWithAsset(request));
 });
 
-/** Whether this is HTML: every address of the console is the same page, and a file that is opened by itself is none. */
-const isPage = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
+/** Tells the page from a file that is opened directly, such as `/icon.svg`, which must not replace it in the cache. */
+const isHtml = ({ headers }: Response) => headers.get('content-type')?.startsWith('text/html') ?? false;
 
-/** The page from the hub, and the last one that was seen when there is no network. */
-async function page(request: Request): Promise<Response> {
+/** Responds with the page from the hub, or offline with the cached one. All addresses of the console are the same page. */
+async function respondWithPage(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
   try {
     const response = await fetch(request);
-    if (response.ok && isPage(response)) await cache.put('/', response.clone());
+    if (response.ok && isHtml(response)) await cache.put('/', response.clone());
     return response;
   } catch (error) {
-    const kept = await cache.match('/');
-    if (kept) return kept;
+    const cached = await cache.match('/');
+    if (cached) return cached;
     throw error;
   }
 }
 
-/** A built file: its name changes with its content, so what is kept is good. */
-async function asset(request: Request): Promise<Response> {
+/** Responds from the cache first: a built file's name contains the hash of its content. */
+async function respondWithAsset(request: Request): Promise<Response> {
   const cache = await caches.open(CACHE);
-  const kept = await cache.match(request);
-  if (kept) return kept;
+  const cached = await cache.match(request);
+  if (cached) return cached;
   const response = await fetch(request);
   if (response.ok) await cache.put(request, response.clone());
   return response;
 }
 
-interface Pushed {
+interface PushPayload {
   title: string;
   body: string;
   tag?: string;
@@ -78,26 +78,26 @@ interface Pushed {
 }
 
 self.addEventListener('push', (event) => {
-  // A browser takes the permission away from who shows nothing.
-  const { title, body, tag, data } = (event.data?.json() ?? { title: 'Session gateway', body: 'Something happened.' }) as Pushed;
+  // Every push must show a notification: browsers revoke the permission otherwise.
+  const { title, body, tag, data } = (event.data?.json() ?? { title: 'Session gateway', body: 'Open the console to see what changed.' }) as PushPayload;
   event.waitUntil(self.registration.showNotification(title, { body, data, icon: '/icon-192.png', ...(tag === undefined ? {} : { tag }) }));
 });
 
 self.addEventListener('notificationclick', (event) => {
   event.notification.close();
   const { url = '/' } = (event.notification.data ?? {}) as { url?: string };
-  event.waitUntil(show(new URL(url, self.location.origin).href));
+  event.waitUntil(openUrl(new URL(url, self.location.origin).href));
 });
 
-/** Shows an address in a window that is open, or in a new one. */
-async function show(url: string): Promise<void> {
-  const [open] = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
-  if (!open) {
+/** Opens a URL in an open window of the console, or in a new one. */
+async function openUrl(url: string): Promise<void> {
+  const [client] = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  if (!client) {
     await self.clients.openWindow(url);
     return;
   }
-  open.postMessage({ type: 'open', url });
-  await open.focus();
+  client.postMessage({ type: 'open', url });
+  await client.focus();
 }
 
 export {};

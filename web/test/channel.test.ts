@@ -1,19 +1,19 @@
-// The event channel: what it does when a connection opens, ends, or is silent.
+// The event channel: connecting, resuming, timeouts and reconnects.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
-import { Channel, type ConnectionState, type Missed } from '../src/api/channel.ts';
+import { Channel, type ConnectionState, type Gap } from '../src/api/channel.ts';
 import type { HubEvent } from '../src/api/types.ts';
 
-/** Lets promises that are settled be noticed. */
-const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Runs the callbacks of settled promises. */
+const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** A connection that the test speaks through. */
-class Wire {
-  static all: Wire[] = [];
-  static get last(): Wire {
-    const last = Wire.all.at(-1);
-    assert.ok(last, 'nothing was opened');
+/** A WebSocket or EventSource whose events the test triggers. */
+class FakeConnection {
+  static all: FakeConnection[] = [];
+  static get last(): FakeConnection {
+    const last = FakeConnection.all.at(-1);
+    assert.ok(last, 'no connection was opened');
     return last;
   }
   url: URL;
@@ -26,7 +26,7 @@ class Wire {
 
   constructor(url: string) {
     this.url = new URL(url);
-    Wire.all.push(this);
+    FakeConnection.all.push(this);
   }
   send(text: string) {
     this.sent.push(text);
@@ -34,247 +34,248 @@ class Wire {
   close() {
     this.isClosed = true;
   }
-  /** The hub says something. */
-  says(event: object, id?: string) {
+  /** Delivers an event from the hub. */
+  deliver(event: object, id?: string) {
     this.onmessage?.(id === undefined ? { data: JSON.stringify(event) } : { data: JSON.stringify({ ...event, eventId: id }), lastEventId: id });
   }
-  greets(resume: 'ok' | 'gap' = 'ok', id = 'e1') {
+  /** Opens the connection and delivers the first event. */
+  accept(resume: 'ok' | 'gap' = 'ok', id = 'e1') {
     this.onopen?.();
-    this.says({ type: 'connection-changed', data: { status: 'connected', subscriptionId: `s${Wire.all.length}`, resume } }, id);
+    this.deliver({ type: 'connection-changed', data: { status: 'connected', subscriptionId: `s${FakeConnection.all.length}`, resume } }, id);
   }
 }
-class Socket extends Wire {}
-class Stream extends Wire {}
+class FakeSocket extends FakeConnection {}
+class FakeStream extends FakeConnection {}
 
-function place() {
+function setup() {
   const states: ConnectionState[] = [];
   const events: HubEvent[] = [];
-  const connected: [string, Missed][] = [];
-  const refused: (string | null)[] = [];
-  const world = { isOnline: true, forgotten: 0, tokens: 0 };
+  const connected: [string, Gap][] = [];
+  const failedConnects: (string | null)[] = [];
+  const browser = { isOnline: true, invalidated: 0, tokens: 0 };
   const channel = new Channel({
-    token: async () => `jwt${(world.tokens += 1)}`,
-    forgetToken: () => void (world.forgotten += 1),
+    token: async () => `jwt${(browser.tokens += 1)}`,
+    invalidateToken: () => void (browser.invalidated += 1),
     onEvent: (event) => events.push(event),
-    onConnected: (id, missed) => connected.push([id, missed]),
+    onConnected: (id, gap) => connected.push([id, gap]),
     onState: (state) => states.push(state),
-    onRefused: (id) => refused.push(id),
-    isOnline: () => world.isOnline,
+    onConnectFailed: (id) => failedConnects.push(id),
+    isOnline: () => browser.isOnline,
     visibility: () => 'visible',
-    WebSocket: Socket as unknown as typeof WebSocket,
-    EventSource: Stream as unknown as typeof EventSource,
+    WebSocket: FakeSocket as unknown as typeof WebSocket,
+    EventSource: FakeStream as unknown as typeof EventSource,
     origin: 'http://hub.test',
   });
-  return { channel, states, events, connected, refused, world };
+  return { channel, states, events, connected, failedConnects, browser };
 }
 
-/** Lets the wait before the next try pass. */
-async function pass(ms: number) {
+/** Advances the timers, such as the backoff before a reconnect. */
+async function advance(ms: number) {
   mock.timers.tick(ms);
-  await settle();
+  await flushPromises();
 }
 
 beforeEach(() => {
-  Wire.all = [];
+  FakeConnection.all = [];
   mock.timers.enable({ apis: ['setTimeout'] });
 });
 afterEach(() => mock.timers.reset());
 
-test('it opens a WebSocket with a JWT, hears events and answers heartbeats', async () => {
-  const { channel, states, events, connected } = place();
+test('opens a WebSocket with a JWT, delivers events and answers heartbeats', async () => {
+  const { channel, states, events, connected } = setup();
   channel.start();
-  await settle();
-  const wire = Wire.last;
-  assert.equal(wire.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&token=jwt1');
-  wire.greets();
-  wire.says({ type: 'heartbeat' }, 'e2');
-  assert.deepEqual([states, connected, events.map(({ type }) => type), wire.sent], [['connecting', 'live'], [['s1', 'anything']], ['heartbeat'], ['read']]);
+  await flushPromises();
+  const connection = FakeConnection.last;
+  assert.equal(connection.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&token=jwt1');
+  connection.accept();
+  connection.deliver({ type: 'heartbeat' }, 'e2');
+  assert.deepEqual([states, connected, events.map(({ type }) => type), connection.sent], [['connecting', 'live'], [['s1', 'all']], ['heartbeat'], ['read']]);
   channel.stop();
 });
 
-test('after a break it comes back with the last event, and tells whether anything was missed', async () => {
-  const { channel, states, connected } = place();
+test('reconnects with the last event id and reports the gap', async () => {
+  const { channel, states, connected } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets('ok', 'e1');
-  Wire.last.says({ type: 'heartbeat' }, 'e7');
-  Wire.last.onclose?.({ code: 1006 });
-  await pass(1000);
-  assert.equal(Wire.last.url.searchParams.get('lastEventId'), 'e7');
-  Wire.last.greets('ok', 'e8');
-  Wire.last.onclose?.({ code: 1006 });
-  await pass(1000);
-  Wire.last.greets('gap', 'e1');
-  assert.deepEqual(connected.map(([, missed]) => missed), ['anything', 'nothing', 'anything']);
+  await flushPromises();
+  FakeConnection.last.accept('ok', 'e1');
+  FakeConnection.last.deliver({ type: 'heartbeat' }, 'e7');
+  FakeConnection.last.onclose?.({ code: 1006 });
+  await advance(1000);
+  assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e7');
+  FakeConnection.last.accept('ok', 'e8');
+  FakeConnection.last.onclose?.({ code: 1006 });
+  await advance(1000);
+  FakeConnection.last.accept('gap', 'e1');
+  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'none', 'all']);
   assert.deepEqual(states, ['connecting', 'live', 'reconnecting', 'live', 'reconnecting', 'live']);
   channel.stop();
 });
 
-test('a session that is followed later may have said something before', async () => {
-  const { channel, connected } = place();
+test('following a session reports a gap in its messages', async () => {
+  const { channel, connected } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets();
-  const before = Wire.last;
+  await flushPromises();
+  FakeConnection.last.accept();
+  const before = FakeConnection.last;
   channel.follow('abc');
-  await settle();
-  assert.deepEqual([before.isClosed, Wire.last.url.searchParams.get('sessionId'), Wire.last.url.searchParams.get('lastEventId')], [true, 'abc', 'e1']);
-  Wire.last.greets('ok', 'e2');
+  await flushPromises();
+  assert.deepEqual([before.isClosed, FakeConnection.last.url.searchParams.get('sessionId'), FakeConnection.last.url.searchParams.get('lastEventId')], [true, 'abc', 'e1']);
+  FakeConnection.last.accept('ok', 'e2');
   channel.follow('abc');
-  await settle();
-  assert.equal(Wire.all.length, 2);
-  assert.deepEqual(connected.map(([, missed]) => missed), ['anything', 'messages']);
+  await flushPromises();
+  assert.equal(FakeConnection.all.length, 2);
+  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'messages']);
   channel.stop();
 });
 
-test('a session that is gone does not keep the others from being heard', async () => {
-  const { channel, refused } = place();
+test('unfollowing a deleted session lets the channel reconnect', async () => {
+  const { channel, failedConnects } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets();
+  await flushPromises();
+  FakeConnection.last.accept();
   channel.follow('gone');
-  await settle();
-  Wire.last.onclose?.({ code: 1006 });
-  assert.deepEqual(refused, ['gone']);
+  await flushPromises();
+  FakeConnection.last.onclose?.({ code: 1006 });
+  assert.deepEqual(failedConnects, ['gone']);
   channel.unfollow('another');
   channel.unfollow('gone');
-  await pass(1000);
-  assert.equal(Wire.last.url.searchParams.get('sessionId'), null);
-  Wire.last.greets();
-  Wire.last.onclose?.({ code: 1006 });
-  assert.deepEqual(refused, ['gone']);
+  await advance(1000);
+  assert.equal(FakeConnection.last.url.searchParams.get('sessionId'), null);
+  FakeConnection.last.accept();
+  FakeConnection.last.onclose?.({ code: 1006 });
+  assert.deepEqual(failedConnects, ['gone']);
   channel.stop();
 });
 
-test('a JWT that has run out is replaced at once', async () => {
-  const { channel, world } = place();
+test('replaces an expired JWT and reconnects at once', async () => {
+  const { channel, browser } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets();
-  Wire.last.onclose?.({ code: 4401 });
-  await pass(1);
-  assert.deepEqual([Wire.all.length, world.forgotten, Wire.last.url.searchParams.get('token')], [2, 1, 'jwt2']);
+  await flushPromises();
+  FakeConnection.last.accept();
+  FakeConnection.last.onclose?.({ code: 4401 });
+  await advance(1);
+  assert.deepEqual([FakeConnection.all.length, browser.invalidated, FakeConnection.last.url.searchParams.get('token')], [2, 1, 'jwt2']);
   channel.stop();
 });
 
-test('a JWT that may be why no connection begins is replaced after the second that did not', async () => {
-  const { channel, world } = place();
+test('replaces the JWT after two failed connects', async () => {
+  const { channel, browser } = setup();
   channel.start();
-  await settle();
-  const forgotten: number[] = [];
+  await flushPromises();
+  const invalidated: number[] = [];
   for (let time = 0; time < 5; time += 1) {
-    const { last } = Wire;
-    if (last instanceof Stream) last.onerror?.();
+    const { last } = FakeConnection;
+    if (last instanceof FakeStream) last.onerror?.();
     else last.onclose?.({ code: 1006 });
-    forgotten.push(world.forgotten);
-    await pass(20_000);
+    invalidated.push(browser.invalidated);
+    await advance(20_000);
   }
-  assert.deepEqual(forgotten, [0, 1, 1, 2, 2]);
-  Wire.last.greets();
-  // One that had begun says nothing of the JWT.
+  assert.deepEqual(invalidated, [0, 1, 1, 2, 2]);
+  FakeConnection.last.accept();
+  // The loss of an established connection does not count.
   for (let time = 0; time < 3; time += 1) {
-    Wire.last.onclose?.({ code: 1006 });
-    await pass(20_000);
-    Wire.last.greets();
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(20_000);
+    FakeConnection.last.accept();
   }
-  assert.equal(world.forgotten, 2);
+  assert.equal(browser.invalidated, 2);
   channel.stop();
 });
 
-test('where no WebSocket gets through it takes a stream, and later tries a WebSocket again', async () => {
-  const { channel, events, states } = place();
+test('falls back to server-sent events, and later tries a WebSocket again', async () => {
+  const { channel, events, states } = setup();
   channel.start();
-  await settle();
+  await flushPromises();
   for (const _ of [1, 2]) {
-    assert.ok(Wire.last instanceof Socket);
-    Wire.last.onclose?.({ code: 1006 });
-    await pass(5000);
+    assert.ok(FakeConnection.last instanceof FakeSocket);
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(5000);
   }
-  const stream = Wire.last;
-  assert.ok(stream instanceof Stream);
+  const stream = FakeConnection.last;
+  assert.ok(stream instanceof FakeStream);
   assert.equal(stream.url.protocol, 'http:');
-  stream.greets('ok', 'e1');
-  stream.says({ type: 'heartbeat' }, 'e5');
+  stream.accept('ok', 'e1');
+  stream.deliver({ type: 'heartbeat' }, 'e5');
   assert.deepEqual([events.length, states.at(-1)], [1, 'live']);
   stream.onerror?.();
-  await pass(5000);
-  assert.ok(Wire.last instanceof Socket);
-  assert.deepEqual([stream.isClosed, Wire.last.url.searchParams.get('lastEventId')], [true, 'e5']);
+  await advance(5000);
+  assert.ok(FakeConnection.last instanceof FakeSocket);
+  assert.deepEqual([stream.isClosed, FakeConnection.last.url.searchParams.get('lastEventId')], [true, 'e5']);
   channel.stop();
 });
 
-test('silence is taken for a broken connection', async () => {
-  const { channel, states } = place();
+test('reconnects after the idle timeout', async () => {
+  const { channel, states } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets();
-  await pass(60_000);
-  Wire.last.says({ type: 'heartbeat' }, 'e2');
-  await pass(60_000);
+  await flushPromises();
+  FakeConnection.last.accept();
+  await advance(60_000);
+  FakeConnection.last.deliver({ type: 'heartbeat' }, 'e2');
+  await advance(60_000);
   assert.equal(states.at(-1), 'live');
-  await pass(20_000);
+  await advance(20_000);
   assert.equal(states.at(-1), 'reconnecting');
   channel.stop();
 });
 
-test('without a network it waits for one', async () => {
-  const { channel, states, world } = place();
+test('waits for the network while offline', async () => {
+  const { channel, states, browser } = setup();
   channel.start();
-  await settle();
-  Wire.last.greets();
-  world.isOnline = false;
-  channel.networkLost();
-  await pass(600_000);
-  assert.deepEqual([states.at(-1), Wire.all.length], ['offline', 1]);
-  world.isOnline = true;
-  channel.wake();
-  await settle();
-  assert.equal(Wire.all.length, 2);
-  Wire.last.greets();
+  await flushPromises();
+  FakeConnection.last.accept();
+  browser.isOnline = false;
+  channel.handleOffline();
+  await advance(600_000);
+  assert.deepEqual([states.at(-1), FakeConnection.all.length], ['offline', 1]);
+  browser.isOnline = true;
+  channel.reconnectNow();
+  await flushPromises();
+  assert.equal(FakeConnection.all.length, 2);
+  FakeConnection.last.accept();
   assert.equal(states.at(-1), 'live');
-  channel.wake();
-  await settle();
-  assert.equal(Wire.all.length, 2);
+  channel.reconnectNow();
+  await flushPromises();
+  assert.equal(FakeConnection.all.length, 2);
   channel.stop();
 });
 
-test('tries grow further apart, and a stopped channel tries no more', async () => {
-  const { channel } = place();
+test('backs off between attempts, and stops when it is stopped', async () => {
+  const { channel } = setup();
   channel.start();
-  await settle();
-  const tries: number[] = [];
+  await flushPromises();
+  const attempts: number[] = [];
   for (let second = 0; second < 60; second += 1) {
-    const before = Wire.all.length;
-    const wire = Wire.last;
-    wire.onclose?.({ code: 1006 });
-    wire.onerror?.();
-    wire.onclose = wire.onerror = null;
-    await pass(1000);
-    if (Wire.all.length > before) tries.push(second);
+    const before = FakeConnection.all.length;
+    const connection = FakeConnection.last;
+    connection.onclose?.({ code: 1006 });
+    connection.onerror?.();
+    connection.onclose = connection.onerror = null;
+    await advance(1000);
+    if (FakeConnection.all.length > before) attempts.push(second);
   }
-  assert.ok(tries.length >= 5 && tries.length <= 12, `${tries}`);
+  assert.ok(attempts.length >= 5 && attempts.length <= 12, `${attempts}`);
   channel.stop();
-  const count = Wire.all.length;
-  await pass(600_000);
-  assert.equal(Wire.all.length, count);
+  const count = FakeConnection.all.length;
+  await advance(600_000);
+  assert.equal(FakeConnection.all.length, count);
 });
 
-test('a channel that was stopped begins again with nothing of the one before', async () => {
-  const { channel, connected } = place();
+test('a restart after a stop keeps no state', async () => {
+  const { channel, connected } = setup();
   channel.start();
   channel.follow('abc');
-  await settle();
-  Wire.last.greets('ok', 'e1');
+  await flushPromises();
+  FakeConnection.last.accept('ok', 'e1');
   for (const _ of [1, 2]) {
-    Wire.last.onclose?.({ code: 1006 });
-    await pass(20_000);
+    FakeConnection.last.onclose?.({ code: 1006 });
+    await advance(20_000);
   }
   channel.stop();
   channel.start();
-  await settle();
-  assert.ok(Wire.last instanceof Socket);
-  assert.deepEqual(['sessionId', 'lastEventId'].map((name) => Wire.last.url.searchParams.get(name)), [null, null]);
-  Wire.last.greets('ok', 'e1');
-  assert.deepEqual(connected.map(([, missed]) => missed), ['anything', 'anything']);
+  await flushPromises();
+  assert.ok(FakeConnection.last instanceof FakeSocket);
+  assert.deepEqual(['sessionId', 'lastEventId'].map((name) => FakeConnection.last.url.searchParams.get(name)), [null, null]);
+  FakeConnection.last.accept('ok', 'e1');
+  assert.deepEqual(connected.map(([, gap]) => gap), ['all', 'all']);
   channel.stop();
 });

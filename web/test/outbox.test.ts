@@ -1,65 +1,65 @@
-// Messages on their way out.
+// The outbox.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
-import { unreachable } from '../src/api/errors.ts';
+import { unreachableError } from '../src/api/errors.ts';
 import { Outbox } from '../src/state/outbox.ts';
-import { conversationOf, state } from '../src/state/store.ts';
-import { EMPTY, EMPTY_CONVERSATION } from '../src/state/types.ts';
+import { getConversation, state } from '../src/state/store.ts';
+import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
 
 const STORED = { data: { ok: true, message: { seq: 7 } }, response: new Response() };
 
 type Sent = { localId: string; text?: string; attachments?: unknown[] };
 
-/** An outbox before a hub that answers as the test says. */
-function place() {
+/** An outbox with a fake hub whose responses the test sets. */
+function setup() {
   const sent: Sent[] = [];
-  const hub: { answer: () => Promise<{ data?: unknown; error?: unknown; response: Response }> } = { answer: async () => STORED };
+  const hub: { respond: () => Promise<{ data?: unknown; error?: unknown; response: Response }> } = { respond: async () => STORED };
   const POST = (_path: string, { body }: { body: Sent }) => {
     sent.push(body);
-    return hub.answer();
+    return hub.respond();
   };
   let next = 0;
-  const kept = new Map<string, string>();
-  const shelf = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
-  const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, shelf, () => 5, () => `l${(next += 1)}`);
-  return { outbox: open(), reloaded: open, hub, sent, shelf };
+  const stored = new Map<string, string>();
+  const storage = { getItem: (key: string) => stored.get(key) ?? null, setItem: (key: string, value: string) => void stored.set(key, value) };
+  const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, storage, () => 5, () => `l${(next += 1)}`);
+  return { outbox: open(), reloaded: open, hub, sent, storage };
 }
-const outgoing = () => conversationOf('a').outgoing;
-/** Lets promises that are settled be noticed. */
-const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
-const states = () => outgoing().map(({ localId, state: one }) => [localId, one]);
+const outgoing = () => getConversation('a').outgoing;
+/** Runs the callbacks of settled promises. */
+const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
+const states = () => outgoing().map(({ localId, status }) => [localId, status]);
 
-const refused = (status: number, code: string) => async () => ({ error: { error: 'Not now.', code }, response: new Response(null, { status }) });
+const reject = (status: number, code: string) => async () => ({ error: { error: 'Not now.', code }, response: new Response(null, { status }) });
 
 beforeEach(() => {
-  state.value = EMPTY;
+  state.value = EMPTY_STATE;
   mock.timers.enable({ apis: ['setTimeout'] });
 });
 afterEach(() => mock.timers.reset());
 
-test('a message is shown while it is sent, and afterwards until it comes back', async () => {
-  const { outbox, sent } = place();
+test('shows a message while it is sent, and after that until its event arrives', async () => {
+  const { outbox, sent } = setup();
   const sending = outbox.send('a', 'hello', []);
   assert.deepEqual(states(), [['l1', 'sending']]);
   await sending;
   assert.deepEqual([states(), sent], [[['l1', 'sent']], [{ localId: 'l1', text: 'hello' }]]);
 });
 
-test('a message of files alone has no text', async () => {
-  const { outbox, sent } = place();
+test('omits the text of a message with only files', async () => {
+  const { outbox, sent } = setup();
   const file = { id: 'f', filename: 'f', mimeType: 't', size: 1, path: '/f' };
   await outbox.send('a', '', [file]);
   assert.deepEqual(sent, [{ localId: 'l1', attachments: [file] }]);
 });
 
-test('what the hub refuses stays, with the reason, to be sent again under the same id or given up', async () => {
-  const { outbox, hub, sent } = place();
-  hub.answer = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
+test('keeps a rejected message with its error, to be retried with the same id or discarded', async () => {
+  const { outbox, hub, sent } = setup();
+  hub.respond = async () => ({ error: { error: 'The session is not active.', code: 'session_inactive' }, response: new Response(null, { status: 409 }) });
   await outbox.send('a', 'hello', []);
   assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'The session is not active.']);
-  hub.answer = async () => STORED;
+  hub.respond = async () => STORED;
   const [failed] = outgoing();
   assert.ok(failed);
   await outbox.retry('a', failed);
@@ -69,13 +69,13 @@ test('what the hub refuses stays, with the reason, to be sent again under the sa
   assert.deepEqual(outgoing(), []);
 });
 
-test('what cannot be sent waits for the hub, and goes out in the order in which it was written', async () => {
-  const { outbox, hub, sent } = place();
-  hub.answer = async () => Promise.reject(unreachable());
+test('keeps messages while the hub is unreachable, and sends them in order', async () => {
+  const { outbox, hub, sent } = setup();
+  hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
   await outbox.send('a', 'two', []);
   assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
-  hub.answer = async () => STORED;
+  hub.respond = async () => STORED;
   sent.length = 0;
   await outbox.flush();
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
@@ -83,14 +83,14 @@ test('what cannot be sent waits for the hub, and goes out in the order in which 
   assert.equal(sent.length, 2);
 });
 
-test('what waits is not overtaken, neither by the others that wait nor by what is written later', async () => {
-  const { outbox, hub, sent } = place();
-  hub.answer = async () => Promise.reject(unreachable());
+test('a waiting message blocks later ones of its session', async () => {
+  const { outbox, hub, sent } = setup();
+  hub.respond = async () => Promise.reject(unreachableError());
   for (const text of ['one', 'two']) await outbox.send('a', text, []);
   sent.length = 0;
-  // The hub is away for the first of them only.
-  hub.answer = async () => {
-    if (sent.length === 1) throw unreachable();
+  // Only the first request fails.
+  hub.respond = async () => {
+    if (sent.length === 1) throw unreachableError();
     return STORED;
   };
   await outbox.flush();
@@ -99,39 +99,39 @@ test('what waits is not overtaken, neither by the others that wait nor by what i
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent'], ['l3', 'sent']], ['one', 'one', 'two', 'three']]);
 });
 
-test('what the hub has no time for waits as well, in its order, and is tried again by itself ever less often', async () => {
-  for (const answer of [refused(503, 'hub_unavailable'), refused(503, 'overloaded'), refused(429, 'too_many_requests')]) {
-    state.value = EMPTY;
-    const { outbox, hub, sent } = place();
-    hub.answer = answer;
+test('retries with backoff while the hub is overloaded', async () => {
+  for (const response of [reject(503, 'hub_unavailable'), reject(503, 'overloaded'), reject(429, 'too_many_requests')]) {
+    state.value = EMPTY_STATE;
+    const { outbox, hub, sent } = setup();
+    hub.respond = response;
     await outbox.send('a', 'one', []);
     await outbox.send('a', 'two', []);
     assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
-    for (const [wait, tries] of [[1999, 2], [1, 3], [3999, 3], [1, 4]] as const) {
-      mock.timers.tick(wait);
-      await settle();
-      assert.deepEqual(sent.map(({ text }) => text), Array(tries).fill('one'));
+    for (const [ms, attempts] of [[1999, 2], [1, 3], [3999, 3], [1, 4]] as const) {
+      mock.timers.tick(ms);
+      await flushPromises();
+      assert.deepEqual(sent.map(({ text }) => text), Array(attempts).fill('one'));
     }
-    hub.answer = async () => STORED;
+    hub.respond = async () => STORED;
     mock.timers.tick(8000);
-    await settle();
+    await flushPromises();
     assert.deepEqual([states(), sent.slice(4).map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
     mock.timers.tick(100_000);
-    await settle();
+    await flushPromises();
     assert.equal(sent.length, 6);
   }
 });
 
-test('a browser that has no room for what is not sent yet sends it all the same', async (t) => {
-  const { outbox, hub, sent, shelf } = place();
+test('sends messages also when the storage is full', async (t) => {
+  const { outbox, hub, sent, storage } = setup();
   const warned = t.mock.method(console, 'warn', () => {});
-  shelf.setItem = () => {
+  storage.setItem = () => {
     throw new DOMException('Full.', 'QuotaExceededError');
   };
-  hub.answer = async () => Promise.reject(unreachable());
+  hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
   assert.deepEqual(states(), [['l1', 'waiting']]);
-  hub.answer = async () => STORED;
+  hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'one', 'two']]);
   outbox.discard('a', 'l1');
@@ -139,55 +139,55 @@ test('a browser that has no room for what is not sent yet sends it all the same'
   assert.ok(warned.mock.callCount() > 0);
 });
 
-test('messages that are written quickly go out one after another', async () => {
-  const { outbox, hub, sent } = place();
+test('sends the messages of a session one at a time', async () => {
+  const { outbox, hub, sent } = setup();
   const answers: (() => void)[] = [];
-  hub.answer = () => new Promise((resolve) => answers.push(() => resolve(STORED)));
+  hub.respond = () => new Promise((resolve) => answers.push(() => resolve(STORED)));
   const both = [outbox.send('a', 'one', []), outbox.send('a', 'two', [])];
-  const elsewhere = outbox.send('b', 'three', []);
+  const otherSession = outbox.send('b', 'three', []);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sending'], ['l2', 'sending']], ['one', 'three']]);
   while (answers.length > 0) {
     for (const answer of answers.splice(0)) answer();
-    await settle();
+    await flushPromises();
   }
-  await Promise.all([...both, elsewhere]);
+  await Promise.all([...both, otherSession]);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'three', 'two']]);
 });
 
-test('what the hub refused holds nothing up, and a reload does not send it again by itself', async () => {
-  const { outbox, reloaded, hub, sent } = place();
-  hub.answer = async () => ({ error: { error: 'Too long.', code: 'invalid_field' }, response: new Response(null, { status: 400 }) });
+test('a rejected message does not block later ones, and is not sent again after a reload', async () => {
+  const { outbox, reloaded, hub, sent } = setup();
+  hub.respond = async () => ({ error: { error: 'Too long.', code: 'invalid_field' }, response: new Response(null, { status: 400 }) });
   await outbox.send('a', 'one', []);
-  hub.answer = async () => STORED;
+  hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
   assert.deepEqual(states(), [['l1', 'failed'], ['l2', 'sent']]);
-  state.value = EMPTY;
+  state.value = EMPTY_STATE;
   const second = reloaded();
   second.restore();
   await second.flush();
   assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
 });
 
-test('what was not sent survives a reload, and goes out once under its id', async () => {
-  const { outbox, reloaded, hub, sent } = place();
-  hub.answer = async () => Promise.reject(unreachable());
+test('sends unsent messages after a reload with the same id', async () => {
+  const { outbox, reloaded, hub, sent } = setup();
+  hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
-  state.value = EMPTY;
+  state.value = EMPTY_STATE;
   const second = reloaded();
   second.restore();
   assert.deepEqual(states(), [['l1', 'waiting']]);
-  hub.answer = async () => STORED;
+  hub.respond = async () => STORED;
   await second.flush();
   assert.deepEqual([states(), sent.map(({ localId }) => localId)], [[['l1', 'sent']], ['l1', 'l1']]);
-  state.value = EMPTY;
+  state.value = EMPTY_STATE;
   reloaded().restore();
   assert.deepEqual(states(), []);
 });
 
-test('one that was stored long ago is not shown as new', async () => {
-  const { outbox } = place();
+test('drops a message that the hub had stored before', async () => {
+  const { outbox } = setup();
   const later = { id: 'm9', seq: 9, localId: null, content: 'x', createdAt: 0 };
-  state.value = { ...EMPTY, conversations: { a: { ...EMPTY_CONVERSATION, reading: { status: 'ready' }, messages: [later] } } };
+  state.value = { ...EMPTY_STATE, conversations: { a: { ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: [later] } } };
   await outbox.send('a', 'one', []);
   assert.deepEqual(states(), []);
 });

@@ -1,34 +1,34 @@
-// What became of an agent's request.
+// Texts about completed permission requests.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answersOf, askedOf, decisionOf } from '../src/content/permissions.ts';
+import { answeredQuestions, describeDecision, summarizeRequest } from '../src/content/permissions.ts';
 
-test('a decision is told by its status first, then by what was decided', () => {
-  const words = (request: Parameters<typeof decisionOf>[0]) => decisionOf(request).words;
-  assert.equal(words({ status: 'approved', decision: 'approved' }), 'Approved');
-  assert.equal(words({ status: 'approved', decision: 'approved_for_session' }), 'Approved for the session');
-  assert.equal(words({ status: 'approved', arguments: { questions: [{ question: 'Go?' }] } }), 'Answered');
-  assert.equal(words({ status: 'denied' }), 'Denied');
-  assert.equal(words({ status: 'denied', decision: 'abort' }), 'Denied and stopped');
-  assert.equal(words({ status: 'canceled', decision: 'approved' }), 'Not answered');
-  assert.equal(words({}), 'Not answered');
+test('describes a decision by its status first', () => {
+  const describe = (request: Parameters<typeof describeDecision>[0]) => describeDecision(request).label;
+  assert.equal(describe({ status: 'approved', decision: 'approved' }), 'Approved');
+  assert.equal(describe({ status: 'approved', decision: 'approved_for_session' }), 'Approved for the session');
+  assert.equal(describe({ status: 'approved', arguments: { questions: [{ question: 'Go?' }] } }), 'Answered');
+  assert.equal(describe({ status: 'denied' }), 'Denied');
+  assert.equal(describe({ status: 'denied', decision: 'abort' }), 'Denied and stopped');
+  assert.equal(describe({ status: 'canceled', decision: 'approved' }), 'Not answered');
+  assert.equal(describe({}), 'Not answered');
 });
 
-test('what was asked is a question, or a tool with what it would do', () => {
-  assert.equal(askedOf({ tool: 'Bash', arguments: { command: 'ls' } }), 'Bash ls');
-  assert.equal(askedOf({ arguments: null }), 'A tool');
-  assert.equal(askedOf({ tool: 'Ask', arguments: { questions: [{ question: 'Go on?' }] } }), 'Go on?');
+test('summarizes a request as its question, or as the tool with its input', () => {
+  assert.equal(summarizeRequest({ tool: 'Bash', arguments: { command: 'ls' } }), 'Bash ls');
+  assert.equal(summarizeRequest({ arguments: null }), 'A tool');
+  assert.equal(summarizeRequest({ tool: 'Ask', arguments: { questions: [{ question: 'Go on?' }] } }), 'Go on?');
 });
 
-test('answers stand with their questions, in both shapes', () => {
+test('matches answers with their questions, in both formats', () => {
   const questions = [{ id: 'shape', question: 'Which shape?' }, { question: 'Name?' }];
   const answers = { shape: ['Round', 'Flat'], 'Name?': { answers: ['Tile'] }, gone: ['x'], constructor: ['y'] };
-  assert.deepEqual(answersOf({ arguments: { questions }, answers } as Parameters<typeof answersOf>[0]), [
+  assert.deepEqual(answeredQuestions({ arguments: { questions }, answers } as Parameters<typeof answeredQuestions>[0]), [
     { question: 'Which shape?', answers: ['Round', 'Flat'] },
     { question: 'Name?', answers: ['Tile'] },
     { question: 'gone', answers: ['x'] },
     { question: 'constructor', answers: ['y'] },
   ]);
-  assert.deepEqual(answersOf({ tool: 'Bash' }), []);
+  assert.deepEqual(answeredQuestions({ tool: 'Bash' }), []);
 });

@@ -1,111 +1,110 @@
-// What the hub is told of who looks at the page.
+// Reports of the page's visibility.
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
-import { HubError, unreachable } from '../src/api/errors.ts';
+import { HubError, unreachableError } from '../src/api/errors.ts';
 import { Presence, type Visibility } from '../src/api/presence.ts';
 
-/** Lets promises that are settled be noticed. */
-const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+/** Runs the callbacks of settled promises. */
+const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** Lets time pass. */
-async function pass(ms: number) {
+async function advance(ms: number) {
   mock.timers.tick(ms);
-  await settle();
+  await flushPromises();
 }
 
-function place() {
-  const world = { isVisible: true, answer: async () => {} };
-  const told: [string, Visibility][] = [];
-  const tell = (id: string, visibility: Visibility) => {
-    told.push([id, visibility]);
-    return world.answer();
+function setup() {
+  const page = { isVisible: true, respond: async () => {} };
+  const reports: [string, Visibility][] = [];
+  const report = (id: string, visibility: Visibility) => {
+    reports.push([id, visibility]);
+    return page.respond();
   };
-  return { presence: new Presence({ isVisible: () => world.isVisible, tell }), world, told };
+  return { presence: new Presence({ isVisible: () => page.isVisible, report }), page, reports };
 }
 
 beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 afterEach(() => mock.timers.reset());
 
-test('a subscription says it at its beginning, and again only what has changed since', async () => {
-  const { presence, world, told } = place();
-  assert.equal(presence.atBeginning(), 'visible');
-  presence.changed();
-  presence.connected('s1');
-  assert.deepEqual(told, []);
-  assert.equal(presence.atBeginning(), 'visible');
-  world.isVisible = false;
-  presence.connected('s2');
-  assert.deepEqual(told, [['s2', 'hidden']]);
+test('starts a subscription with the current visibility and reports only later changes', async () => {
+  const { presence, page, reports } = setup();
+  assert.equal(presence.prepareSubscription(), 'visible');
+  presence.handleVisibilityChange();
+  presence.handleConnected('s1');
+  assert.deepEqual(reports, []);
+  assert.equal(presence.prepareSubscription(), 'visible');
+  page.isVisible = false;
+  presence.handleConnected('s2');
+  assert.deepEqual(reports, [['s2', 'hidden']]);
   presence.stop();
 });
 
-test('who looks says so once a minute, and who does not says it once', async () => {
-  const { presence, world, told } = place();
-  presence.atBeginning();
-  presence.connected('s');
-  for (const _ of [1, 2]) await pass(60_000);
-  world.isVisible = false;
-  presence.changed();
-  await settle();
-  await pass(600_000);
-  assert.deepEqual(told.map(([, visibility]) => visibility), ['visible', 'visible', 'hidden']);
-  world.isVisible = true;
-  presence.changed();
-  await settle();
-  assert.equal(told.length, 4);
+test('repeats a visible report every minute, and sends a hidden one once', async () => {
+  const { presence, page, reports } = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s');
+  for (const _ of [1, 2]) await advance(60_000);
+  page.isVisible = false;
+  presence.handleVisibilityChange();
+  await flushPromises();
+  await advance(600_000);
+  assert.deepEqual(reports.map(([, visibility]) => visibility), ['visible', 'visible', 'hidden']);
+  page.isVisible = true;
+  presence.handleVisibilityChange();
+  await flushPromises();
+  assert.equal(reports.length, 4);
   presence.stop();
-  await pass(600_000);
-  assert.equal(told.length, 4);
+  await advance(600_000);
+  assert.equal(reports.length, 4);
 });
 
-test('what the hub did not hear is said again until it does', async () => {
-  const { presence, world, told } = place();
-  presence.atBeginning();
-  presence.connected('s');
-  world.isVisible = false;
-  world.answer = async () => Promise.reject(unreachable());
-  presence.changed();
-  await settle();
-  await pass(1000);
-  await pass(1999);
-  assert.equal(told.length, 2);
-  world.answer = async () => {};
-  await pass(1);
-  await pass(600_000);
-  assert.deepEqual(told, Array(3).fill(['s', 'hidden']));
+test('retries a failed report', async () => {
+  const { presence, page, reports } = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s');
+  page.isVisible = false;
+  page.respond = async () => Promise.reject(unreachableError());
+  presence.handleVisibilityChange();
+  await flushPromises();
+  await advance(1000);
+  await advance(1999);
+  assert.equal(reports.length, 2);
+  page.respond = async () => {};
+  await advance(1);
+  await advance(600_000);
+  assert.deepEqual(reports, Array(3).fill(['s', 'hidden']));
 });
 
-test('a subscription that is gone is told nothing more, and its successor is', async () => {
-  const { presence, world, told } = place();
-  presence.atBeginning();
-  presence.connected('s1');
-  world.answer = async () => Promise.reject(new HubError(404, 'subscription_not_found', 'There is no such subscription.'));
-  await pass(60_000);
-  await pass(600_000);
-  assert.equal(told.length, 1);
-  world.answer = async () => {};
-  presence.atBeginning();
-  presence.connected('s2');
-  await pass(60_000);
-  assert.deepEqual(told.at(-1), ['s2', 'visible']);
+test('stops reporting for a subscription that has ended', async () => {
+  const { presence, page, reports } = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s1');
+  page.respond = async () => Promise.reject(new HubError(404, 'subscription_not_found', 'There is no such subscription.'));
+  await advance(60_000);
+  await advance(600_000);
+  assert.equal(reports.length, 1);
+  page.respond = async () => {};
+  presence.prepareSubscription();
+  presence.handleConnected('s2');
+  await advance(60_000);
+  assert.deepEqual(reports.at(-1), ['s2', 'visible']);
   presence.stop();
 });
 
-test('of two words that overlap the later one counts', async () => {
-  const { presence, world, told } = place();
-  presence.atBeginning();
-  presence.connected('s');
+test('ignores the outcome of an older report', async () => {
+  const { presence, page, reports } = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s');
   let fail = () => {};
-  world.answer = () => new Promise((_, reject) => (fail = () => reject(unreachable())));
-  world.isVisible = false;
-  presence.changed();
-  world.answer = async () => {};
-  world.isVisible = true;
-  presence.changed();
+  page.respond = () => new Promise((_, reject) => (fail = () => reject(unreachableError())));
+  page.isVisible = false;
+  presence.handleVisibilityChange();
+  page.respond = async () => {};
+  page.isVisible = true;
+  presence.handleVisibilityChange();
   fail();
-  await settle();
-  await pass(1000);
-  assert.deepEqual(told.map(([, visibility]) => visibility), ['hidden', 'visible']);
+  await flushPromises();
+  await advance(1000);
+  assert.deepEqual(reports.map(([, visibility]) => visibility), ['hidden', 'visible']);
   presence.stop();
 });

@@ -1,27 +1,27 @@
-// Reading from the hub.
+// Fetching from the hub, and events during a fetch.
 
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import type { Api } from '../src/api/client.ts';
 import type { HubEvent } from '../src/api/types.ts';
-import { unsentOf } from '../src/state/conversation.ts';
-import { changeConversation, conversationOf, openSession, show, state } from '../src/state/store.ts';
+import { onlyUnsent } from '../src/state/conversation.ts';
+import { getConversation, openSessionId, setOpenSession, state, updateConversation } from '../src/state/store.ts';
 import { Sync } from '../src/state/sync.ts';
-import { EMPTY, type Outgoing } from '../src/state/types.ts';
+import { EMPTY_STATE, type OutgoingMessage } from '../src/state/types.ts';
 
 interface Options {
   params?: { path?: { id: string }; query?: { beforeSeq?: number; afterSeq?: number; limit?: number; archived?: string } };
 }
 
-/** A hub with one session of `count` messages, whose answers can be held back. */
-function place(count: number) {
-  const asked: string[] = [];
-  const hub = { count, prefix: 'm', largest: Infinity, isAway: false, hold: null as Promise<void> | null };
+/** A fake hub with one session of `count` messages. Its responses can be delayed. */
+function setup(count: number) {
+  const requests: string[] = [];
+  const hub = { count, prefix: 'm', largest: Infinity, isUnavailable: false, hold: null as Promise<void> | null };
   const messages = (from: number, to: number) => Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => ({ id: `${hub.prefix}${from + at}`, seq: from + at, localId: null, content: 'x', createdAt: 0 }));
-  const answer = (path: string, { params: { query = {} } = {} }: Options): unknown => {
-    if (path === '/api/sessions') return { sessions: query.archived ? [line('old', 'archived')] : [line('a', 'running')] };
+  const respond = (path: string, { params: { query = {} } = {} }: Options): unknown => {
+    if (path === '/api/sessions') return { sessions: query.archived ? [summary('old', 'archived')] : [summary('a', 'running')] };
     if (path === '/api/machines') return { machines: [{ id: 'm' }] };
-    if (path === '/api/sessions/{id}') return { session: { ...line('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
+    if (path === '/api/sessions/{id}') return { session: { ...summary('a', 'running'), metadata: { path: '/a', host: 'h' }, agentState: null } };
     const { afterSeq, beforeSeq = hub.count + 1, limit = 50 } = query;
     if (afterSeq !== undefined) {
       const to = Math.min(hub.count, afterSeq + Math.min(limit, hub.largest));
@@ -32,17 +32,17 @@ function place(count: number) {
   };
   const GET = async (path: string, options: Options = {}) => {
     const { query } = options.params ?? {};
-    asked.push(query ? `${path} ${JSON.stringify(query)}` : path);
-    const found = answer(path, options);
+    requests.push(query ? `${path} ${JSON.stringify(query)}` : path);
+    const found = respond(path, options);
     await hub.hold;
-    if (hub.isAway) return { error: { error: 'The hub is away.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
+    if (hub.isUnavailable) return { error: { error: 'The hub is unavailable.', code: 'hub_unavailable' }, response: new Response(null, { status: 503 }) };
     return { data: found, response: new Response() };
   };
-  return { sync: new Sync({ GET } as unknown as Api), hub, asked };
+  return { sync: new Sync({ GET } as unknown as Api), hub, requests };
 }
-const line = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
-/** Holds the hub's answers back, which are made before, until the result is called. */
-function held(hub: { hold: Promise<void> | null }): () => void {
+const summary = (id: string, lifecycleState: string) => ({ id, active: true, metadata: { path: `/${id}`, host: 'h', flavor: null, lifecycleState } });
+/** Delays the hub's responses, which are created before, until the returned function is called. */
+function delayResponses(hub: { hold: Promise<void> | null }): () => void {
   let release = () => {};
   hub.hold = new Promise((resolve) => {
     release = resolve;
@@ -51,215 +51,215 @@ function held(hub: { hold: Promise<void> | null }): () => void {
 }
 const updated = (sessionId: string, data: object): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
 const removed = (sessionId: string): HubEvent => ({ type: 'session-removed', sessionId });
-const gone: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
-/** Lets promises that are settled be noticed. */
-const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
-const seqs = () => conversationOf('a').messages.map(({ seq }) => seq);
+const machineOffline: HubEvent = { type: 'machine-updated', machineId: 'm', data: { active: false } };
+/** Runs the callbacks of settled promises. */
+const flushPromises = () => new Promise<void>((resolve) => setImmediate(resolve));
+const seqs = () => getConversation('a').messages.map(({ seq }) => seq);
 
 beforeEach(() => {
-  state.value = EMPTY;
-  openSession.value = null;
+  state.value = EMPTY_STATE;
+  openSessionId.value = null;
 });
 
-test('the list and the archive stand beside each other', async () => {
-  const { sync } = place(0);
-  await sync.archive();
-  await sync.list();
+test('fetching the list keeps the archive, and the other way round', async () => {
+  const { sync } = setup(0);
+  await sync.fetchArchive();
+  await sync.fetchSessions();
   assert.deepEqual(Object.keys(state.value.summaries).sort(), ['a', 'old']);
-  await sync.archive();
-  assert.deepEqual([Object.keys(state.value.summaries).sort(), state.value.list.status, state.value.archive.status], [['a', 'old'], 'ready', 'ready']);
+  await sync.fetchArchive();
+  assert.deepEqual([Object.keys(state.value.summaries).sort(), state.value.listLoad.status, state.value.archiveLoad.status], [['a', 'old'], 'ready', 'ready']);
 });
 
-test('what cannot be read says why, and what was read before stays', async () => {
-  const { sync, hub } = place(3);
-  hub.isAway = true;
-  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.conversation('a')]);
-  const failed = { status: 'failed', error: 'The hub is away.' };
-  assert.deepEqual([state.value.list, state.value.machinesRead, state.value.sessionErrors.a, conversationOf('a').reading], [failed, failed, { text: 'The hub is away.', isGone: false }, failed]);
-  hub.isAway = false;
-  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.newer('a')]);
-  assert.deepEqual([state.value.list.status, state.value.machinesRead.status, state.value.sessionErrors.a, seqs()], ['ready', 'ready', undefined, [1, 2, 3]]);
-  hub.isAway = true;
-  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.newer('a')]);
-  assert.deepEqual([state.value.list.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
+test('stores errors, and keeps data that was loaded before', async () => {
+  const { sync, hub } = setup(3);
+  hub.isUnavailable = true;
+  await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewestMessages('a')]);
+  const failed = { status: 'failed', error: 'The hub is unavailable.' };
+  assert.deepEqual([state.value.listLoad, state.value.machinesLoad, state.value.sessionErrors.a, getConversation('a').loadState], [failed, failed, { text: 'The hub is unavailable.', isGone: false }, failed]);
+  hub.isUnavailable = false;
+  await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewerMessages('a')]);
+  assert.deepEqual([state.value.listLoad.status, state.value.machinesLoad.status, state.value.sessionErrors.a, seqs()], ['ready', 'ready', undefined, [1, 2, 3]]);
+  hub.isUnavailable = true;
+  await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewerMessages('a')]);
+  assert.deepEqual([state.value.listLoad.status, state.value.sessionErrors.a, seqs()], ['ready', undefined, [1, 2, 3]]);
 });
 
-test('older messages come page by page until the beginning', async () => {
-  const { sync } = place(130);
-  await sync.conversation('a');
-  assert.deepEqual([seqs()[0], seqs().length, conversationOf('a').hasOlder], [71, 60, true]);
-  await sync.older('a');
-  await sync.older('a');
-  assert.deepEqual([seqs()[0], seqs().length, conversationOf('a').hasOlder], [1, 130, false]);
-  await sync.older('a');
+test('fetches older messages page by page', async () => {
+  const { sync } = setup(130);
+  await sync.fetchNewestMessages('a');
+  assert.deepEqual([seqs()[0], seqs().length, getConversation('a').hasOlder], [71, 60, true]);
+  await sync.fetchOlderMessages('a');
+  await sync.fetchOlderMessages('a');
+  assert.deepEqual([seqs()[0], seqs().length, getConversation('a').hasOlder], [1, 130, false]);
+  await sync.fetchOlderMessages('a');
   assert.equal(seqs().length, 130);
 });
 
-test('catching up reads all pages after the newest', async () => {
-  const { sync, hub } = place(2);
-  await sync.conversation('a');
+test('fetches all pages after the newest message', async () => {
+  const { sync, hub } = setup(2);
+  await sync.fetchNewestMessages('a');
   hub.count = 450;
-  await sync.newer('a');
+  await sync.fetchNewerMessages('a');
   assert.deepEqual(seqs(), Array.from({ length: 450 }, (_, at) => at + 1));
 });
 
-test('a page that one large message fills does not end the catching up', async () => {
-  const { sync, hub } = place(2);
-  await sync.conversation('a');
+test('continues after a page with a single large message', async () => {
+  const { sync, hub } = setup(2);
+  await sync.fetchNewestMessages('a');
   hub.count = 4;
   hub.largest = 1;
-  await sync.newer('a');
+  await sync.fetchNewerMessages('a');
   assert.deepEqual(seqs(), [1, 2, 3, 4]);
 });
 
-test('a history that was numbered anew is read from its end', async () => {
-  const { sync, hub } = place(3);
-  await sync.conversation('a');
+test('replaces a renumbered history by the newest page', async () => {
+  const { sync, hub } = setup(3);
+  await sync.fetchNewestMessages('a');
   hub.prefix = 'merged';
   hub.count = 90;
-  await sync.newer('a');
-  assert.deepEqual([seqs()[0], seqs().at(-1), conversationOf('a').messages[0]?.id], [31, 90, 'merged31']);
+  await sync.fetchNewerMessages('a');
+  assert.deepEqual([seqs()[0], seqs().at(-1), getConversation('a').messages[0]?.id], [31, 90, 'merged31']);
 });
 
-test('the messages of the sessions that were on the screen last stay, and of the others what is not sent yet', async () => {
-  const { sync } = place(3);
-  const outgoing = (text: string, now: Outgoing['state']): Outgoing => ({ localId: text, text, attachments: [], createdAt: 0, state: now });
+test('keeps the messages of recently opened sessions, and only unsent ones of the others', async () => {
+  const { sync } = setup(3);
+  const outgoing = (text: string, now: OutgoingMessage['status']): OutgoingMessage => ({ localId: text, text, attachments: [], createdAt: 0, status: now });
   const loaded = () => Object.entries(state.value.conversations).map(([id, { messages, outgoing }]) => [id, messages.length, outgoing.map(({ text }) => text).join()]);
   for (const id of ['s1', 's2', 's3', 's4', 's5', 's6', 's7']) {
-    show(id);
-    await sync.newer(id);
-    if (id === 's1') changeConversation(id, (one) => ({ ...one, outgoing: [outgoing('sent', 'sent'), outgoing('waits', 'waiting')] }));
+    setOpenSession(id);
+    await sync.fetchNewerMessages(id);
+    if (id === 's1') updateConversation(id, (conversation) => ({ ...conversation, outgoing: [outgoing('sent', 'sent'), outgoing('unsent', 'waiting')] }));
   }
-  show('s8');
-  assert.deepEqual(loaded(), [['s1', 0, 'waits'], ['s3', 3, ''], ['s4', 3, ''], ['s5', 3, ''], ['s6', 3, ''], ['s7', 3, '']]);
-  show('s1');
-  await sync.newer('s1');
-  assert.deepEqual(loaded()[0], ['s1', 3, 'waits']);
+  setOpenSession('s8');
+  assert.deepEqual(loaded(), [['s1', 0, 'unsent'], ['s3', 3, ''], ['s4', 3, ''], ['s5', 3, ''], ['s6', 3, ''], ['s7', 3, '']]);
+  setOpenSession('s1');
+  await sync.fetchNewerMessages('s1');
+  assert.deepEqual(loaded()[0], ['s1', 3, 'unsent']);
 });
 
-test('a session that leaves the screen while its messages are read is not read to the end of its history', async () => {
-  const { sync, hub, asked } = place(2);
-  await sync.conversation('a');
+test('stops fetching messages of a session that the store has dropped', async () => {
+  const { sync, hub, requests } = setup(2);
+  await sync.fetchNewestMessages('a');
   hub.count = 1000;
-  const release = held(hub);
-  const catching = sync.newer('a');
-  await settle();
-  changeConversation('a', unsentOf);
-  asked.length = 0;
+  const release = delayResponses(hub);
+  const fetching = sync.fetchNewerMessages('a');
+  await flushPromises();
+  updateConversation('a', onlyUnsent);
+  requests.length = 0;
   release();
-  await catching;
-  assert.deepEqual(asked, []);
+  await fetching;
+  assert.deepEqual(requests, []);
 });
 
-test('an older page that no longer joins on is not taken', async () => {
-  const { sync, hub } = place(130);
-  await sync.conversation('a');
-  const release = held(hub);
-  const reading = sync.older('a');
-  await settle();
-  changeConversation('a', (one) => ({ ...one, messages: one.messages.slice(-10) }));
+test('ignores an older page that no longer fits', async () => {
+  const { sync, hub } = setup(130);
+  await sync.fetchNewestMessages('a');
+  const release = delayResponses(hub);
+  const fetching = sync.fetchOlderMessages('a');
+  await flushPromises();
+  updateConversation('a', (conversation) => ({ ...conversation, messages: conversation.messages.slice(-10) }));
   release();
-  await reading;
+  await fetching;
   assert.deepEqual([seqs()[0], seqs().length], [121, 10]);
 });
 
-test('a message that comes while the first page is read is read after it', async () => {
-  const { sync, hub } = place(2);
-  const release = held(hub);
-  const first = sync.conversation('a');
+test('fetches a message that arrives during the fetch of the first page', async () => {
+  const { sync, hub } = setup(2);
+  const release = delayResponses(hub);
+  const first = sync.fetchNewestMessages('a');
   hub.count = 3;
-  const event = sync.hear({ type: 'message-received', sessionId: 'a', message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 } });
+  const event = sync.handleEvent({ type: 'message-received', sessionId: 'a', message: { id: 'm3', seq: 3, localId: null, content: 'x', createdAt: 0 } });
   release();
   await Promise.all([first, event]);
   assert.deepEqual(seqs(), [1, 2, 3]);
 });
 
-/** What is read, what events tell before the answer is here, and what is to be seen then. */
-const OVERTAKEN: { name: string; read: (sync: Sync) => Promise<void>; events: HubEvent[]; seen: () => unknown; is: unknown }[] = [
-  { name: 'a session that is deleted while the list is read', read: (sync) => sync.list(), events: [removed('a')], seen: () => Object.keys(state.value.summaries), is: [] },
+/** A fetch, the events that arrive before its response, and the expected state. */
+const RACES: { name: string; fetch: (sync: Sync) => Promise<void>; events: HubEvent[]; actual: () => unknown; expected: unknown }[] = [
+  { name: 'a session deleted while the list is fetched', fetch: (sync) => sync.fetchSessions(), events: [removed('a')], actual: () => Object.keys(state.value.summaries), expected: [] },
   {
-    name: 'a session that is added while the list is read',
-    read: (sync) => sync.list(),
-    events: [{ type: 'session-added', sessionId: 'b', data: line('b', 'running') }],
-    seen: () => Object.keys(state.value.summaries),
-    is: ['a', 'b'],
+    name: 'a session added while the list is fetched',
+    fetch: (sync) => sync.fetchSessions(),
+    events: [{ type: 'session-added', sessionId: 'b', data: summary('b', 'running') }],
+    actual: () => Object.keys(state.value.summaries),
+    expected: ['a', 'b'],
   },
   {
-    name: 'a session that changes while the list is read for the first time',
-    read: (sync) => sync.list(),
+    name: 'a session updated while the list is fetched',
+    fetch: (sync) => sync.fetchSessions(),
     events: [updated('a', { thinking: true })],
-    seen: () => state.value.summaries.a?.thinking,
-    is: true,
+    actual: () => state.value.summaries.a?.thinking,
+    expected: true,
   },
   {
-    name: 'a session that is resumed while the archive is read',
-    read: (sync) => sync.archive(),
+    name: 'a session resumed while the archive is fetched',
+    fetch: (sync) => sync.fetchArchive(),
     events: [updated('old', { metadata: { path: '/old', host: 'h', lifecycleState: 'running' } })],
-    seen: () => state.value.summaries.old?.metadata?.lifecycleState,
-    is: 'running',
+    actual: () => state.value.summaries.old?.metadata?.lifecycleState,
+    expected: 'running',
   },
-  { name: 'a machine that goes while the machines are read', read: (sync) => sync.machines(), events: [gone], seen: () => state.value.machines, is: {} },
+  { name: 'a machine that goes offline while the machines are fetched', fetch: (sync) => sync.fetchMachines(), events: [machineOffline], actual: () => state.value.machines, expected: {} },
   {
-    name: 'a session that is deleted while it is read',
-    read: (sync) => sync.session('a'),
+    name: 'a session deleted while it is fetched',
+    fetch: (sync) => sync.fetchSession('a'),
     events: [removed('a')],
-    seen: () => [state.value.sessions.a, state.value.summaries.a, state.value.sessionErrors.a],
-    is: [undefined, undefined, { text: 'This session was deleted.', isGone: true }],
+    actual: () => [state.value.sessions.a, state.value.summaries.a, state.value.sessionErrors.a],
+    expected: [undefined, undefined, { text: 'This session was deleted.', isGone: true }],
   },
   {
-    name: 'a session that changes while it is read for the first time',
-    read: (sync) => sync.session('a'),
+    name: 'a session updated while it is fetched',
+    fetch: (sync) => sync.fetchSession('a'),
     events: [updated('a', { thinking: true }), updated('a', { permissionMode: 'plan' })],
-    seen: () => [state.value.sessions.a?.thinking, state.value.sessions.a?.permissionMode, state.value.summaries.a?.permissionMode],
-    is: [true, 'plan', 'plan'],
+    actual: () => [state.value.sessions.a?.thinking, state.value.sessions.a?.permissionMode, state.value.summaries.a?.permissionMode],
+    expected: [true, 'plan', 'plan'],
   },
 ];
-for (const { name, read, events, seen, is } of OVERTAKEN) {
-  test(`${name} is as the event has it, not the answer`, async () => {
-    const { sync, hub } = place(0);
+for (const { name, fetch, events, actual, expected } of RACES) {
+  test(`the event wins over the response: ${name}`, async () => {
+    const { sync, hub } = setup(0);
     for (const isFirst of [true, false]) {
-      const release = held(hub);
-      const reading = read(sync);
-      await Promise.all(events.map((event) => sync.hear(event)));
+      const release = delayResponses(hub);
+      const fetching = fetch(sync);
+      await Promise.all(events.map((event) => sync.handleEvent(event)));
       release();
-      await reading;
-      assert.deepEqual(seen(), is, isFirst ? 'read for the first time' : 'read again');
+      await fetching;
+      assert.deepEqual(actual(), expected, isFirst ? 'first fetch' : 'second fetch');
     }
   });
 }
 
-test('an answer counts more than what events told before it was asked for', async () => {
-  const { sync } = place(0);
-  await sync.list();
-  await sync.hear(removed('a'));
-  await sync.list();
+test('a response wins over events before its request', async () => {
+  const { sync } = setup(0);
+  await sync.fetchSessions();
+  await sync.handleEvent(removed('a'));
+  await sync.fetchSessions();
   assert.deepEqual(Object.keys(state.value.summaries), ['a']);
 });
 
-test('a large value of which an event tells only the length while its session is read is read once more', async () => {
-  const { sync, hub, asked } = place(0);
-  await sync.session('a');
-  const release = held(hub);
-  const reading = sync.session('a');
-  const told = sync.hear(updated('a', { metadataBytes: 5_000_000 }));
+test('fetches a session again if an event omits a large value during the fetch', async () => {
+  const { sync, hub, requests } = setup(0);
+  await sync.fetchSession('a');
+  const release = delayResponses(hub);
+  const fetching = sync.fetchSession('a');
+  const handled = sync.handleEvent(updated('a', { metadataBytes: 5_000_000 }));
   release();
-  await Promise.all([reading, told]);
-  assert.equal(asked.length, 3);
+  await Promise.all([fetching, handled]);
+  assert.equal(requests.length, 3);
 });
 
-test('what is asked for many times while it is read is read once more', async () => {
-  const { sync, asked } = place(0);
-  await Promise.all([sync.list(), sync.list(), sync.list(), sync.list()]);
-  assert.equal(asked.length, 2);
+test('coalesces requests during a fetch into one repetition', async () => {
+  const { sync, requests } = setup(0);
+  await Promise.all([sync.fetchSessions(), sync.fetchSessions(), sync.fetchSessions(), sync.fetchSessions()]);
+  assert.equal(requests.length, 2);
 });
 
-test('after a gap everything is read again that is shown', async () => {
-  const { sync, hub, asked } = place(2);
-  await Promise.all([sync.list(), sync.machines(), sync.session('a'), sync.conversation('a')]);
-  openSession.value = 'a';
+test('fetches everything that is shown after a gap', async () => {
+  const { sync, hub, requests } = setup(2);
+  await Promise.all([sync.fetchSessions(), sync.fetchMachines(), sync.fetchSession('a'), sync.fetchNewestMessages('a')]);
+  openSessionId.value = 'a';
   hub.count = 5;
-  asked.length = 0;
-  await sync.everything();
+  requests.length = 0;
+  await sync.refetchShown();
   assert.deepEqual(seqs(), [1, 2, 3, 4, 5]);
-  assert.deepEqual(asked.sort(), ['/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
+  assert.deepEqual(requests.sort(), ['/api/machines', '/api/sessions', '/api/sessions/{id}', '/api/sessions/{id}/messages {"limit":200,"afterSeq":1}']);
 });

@@ -22,13 +22,13 @@ test('offline, what is written waits; back online, it goes out and what was miss
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   await chat.send('written offline');
-  await page.getByText('Goes out as soon as the hub can be reached').waitFor();
+  await page.getByText('Waiting for the hub').waitFor();
   await say(cli, one.id, 'Meanwhile.');
   await page.reload();
   await context.setOffline(false);
   await chat.says('Meanwhile.');
   assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');
-  await page.getByText('Goes out as soon as the hub can be reached').waitFor({ state: 'detached' });
+  await page.getByText('Waiting for the hub').waitFor({ state: 'detached' });
   await page.getByText('You are offline.').waitFor({ state: 'detached' });
   await counted(chat.log.getByText('written offline'), 1);
   await say(cli, one.id, 'After.');
@@ -50,13 +50,13 @@ test('a message that did not get through goes out with the next sign of the hub,
   await page.route('**/messages', (route) => (isAway && route.request().method() === 'POST' ? route.abort() : route.fallback()));
   await chat.send('first');
   await chat.send('second');
-  await page.getByText('Goes out as soon as the hub can be reached').nth(1).waitFor();
+  await page.getByText('Waiting for the hub').nth(1).waitFor();
   isAway = false;
   connected.send(JSON.stringify({ type: 'heartbeat' }));
   const texts = [];
   while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
   assert.deepEqual(texts, ['first', 'second']);
-  await page.getByText('Goes out as soon').first().waitFor({ state: 'detached' });
+  await page.getByText('Waiting for the hub').first().waitFor({ state: 'detached' });
 });
 
 test('a message that the hub refuses says why, and is sent again or discarded', async (t) => {
@@ -94,7 +94,7 @@ test('a message that the hub has no time for goes out when it has, before what i
   });
   await chat.send('first');
   await chat.send('second');
-  await page.getByText('Goes out as soon as the hub can be reached').nth(1).waitFor();
+  await page.getByText('Waiting for the hub').nth(1).waitFor();
   isBusy = false;
   const texts = [];
   while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
@@ -138,11 +138,11 @@ test('a connection that broke is said to be away until it is back, and what was 
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   isBroken = true;
   for (const socket of sockets) await socket.close({ code: 1012 });
-  await page.getByText('The connection broke. Reconnecting …').waitFor();
+  await page.getByText('Connection lost. Reconnecting …').waitFor();
   await say(cli, one.id, 'Meanwhile.');
   isBroken = false;
   await chat.says('Meanwhile.');
-  await page.getByText('The connection broke').waitFor({ state: 'detached' });
+  await page.getByText('Connection lost').waitFor({ state: 'detached' });
 });
 
 test('after a gap in the events everything is read again, which the page says', async (t) => {
@@ -168,14 +168,14 @@ test('after a gap in the events everything is read again, which the page says', 
   await heard.first((frame) => frame.includes('Missed.'), 'what the page does not hear');
   await hub.web('gap').request('PATCH', `/api/sessions/${one.id}`, { body: { name: 'A new name' } });
   // The list is held back until the page has said that it reads.
-  const said = page.getByText('Reading what was missed').waitFor();
+  const said = page.getByText('Catching up').waitFor();
   await page.route('**/api/sessions', (route) => said.then(() => route.fallback()));
   isDeaf = false;
   last.send(JSON.stringify({ type: 'connection-changed', data: { status: 'connected', subscriptionId: 'anew', resume: 'gap' } }));
   await said;
   await chat.says('Missed.');
   await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
-  await page.getByText('Reading what was missed').waitFor({ state: 'detached' });
+  await page.getByText('Catching up').waitFor({ state: 'detached' });
 });
 
 test('where no WebSocket gets through, events come as a stream', async (t) => {
@@ -291,7 +291,7 @@ test('a session that was deleted while one was away is said to be gone, and the 
   assert.equal((await web.delete(`/api/sessions/${one.id}`)).status, 200);
   await context.setOffline(false);
   await page.getByRole('alert').waitFor();
-  await page.getByRole('link', { name: 'To the sessions' }).click();
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await web.session({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
   await page.getByRole('link', { name: /The next one/ }).waitFor();
@@ -299,7 +299,7 @@ test('a session that was deleted while one was away is said to be gone, and the 
 
 test('a token that is no longer good leads to the sign-in page, with the reason', async (t) => {
   const { page } = await visit(t, 'revoked', DESK);
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.evaluate(() => {
     sessionStorage.clear();
     localStorage.setItem('access-token', 'wrong:revoked');

@@ -34,7 +34,7 @@ test('what an agent writes cannot do anything to the page, and what is not known
   await cli.say(one.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
   const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${one.id}` });
   await page.getByText('context compacted: to 20 %').waitFor();
-  await page.locator('summary', { hasText: 'A record of another kind' }).click();
+  await page.locator('summary', { hasText: 'Unknown message' }).click();
   await page.getByText('"three"').waitFor();
   await page.locator('.hljs-keyword', { hasText: 'fn' }).waitFor();
   const markdown = page.locator('.markdown');
@@ -53,11 +53,11 @@ test('pictures of agents and tools are shown, and one that lies elsewhere is a l
     text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
   ]);
   const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((image) => image.decode().then(() => image.naturalWidth === 1));
-  assert.equal(await isDrawn('Picture'), true);
+  assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
   await page.locator('summary', { hasText: 'Screenshot' }).click();
   await page.getByText('Two of them').waitFor();
-  for (const name of ['Picture 1', 'Picture 2']) assert.equal(await isDrawn(name), true);
+  for (const name of ['Image 1', 'Image 2']) assert.equal(await isDrawn(name), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
   await counted(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
@@ -94,7 +94,7 @@ test('on a phone nothing is wider than the page, however long its words are', as
     { name: long, path: `/code/${long}`, host: long },
   );
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
-  await page.getByRole('region', { name: 'What it would do' }).waitFor();
+  await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
   const wide = () =>
     page.evaluate(() => {
@@ -102,7 +102,7 @@ test('on a phone nothing is wider than the page, however long its words are', as
       const all = [...document.querySelectorAll('#app *')].filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(one.parentElement));
       return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
-  await page.locator('.fold-body').waitFor();
+  await page.locator('.disclosure-body').waitFor();
   assert.deepEqual(await wide(), [true, []]);
   await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   await page.getByRole('list', { name: 'Files to send' }).waitFor();
@@ -124,12 +124,12 @@ test('code is copied with a button, and of what is very long the beginning is sh
     output({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
   ]);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-  await page.locator('.code-place').hover();
-  await page.getByRole('button', { name: 'Copy the code' }).click();
+  await page.locator('.code-block').hover();
+  await page.getByRole('button', { name: 'Copy code' }).click();
   await page.getByText('Copied').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
-  const shown = page.locator('.fold-body .output');
+  const shown = page.locator('.disclosure-body .output');
   const shows = (isRight, what) => eventually(async () => isRight(await shown.textContent()), what);
   const endsWith = (line) => shows((all) => all.endsWith(`\n${line}`), `an output that ends with ${line}`);
   await endsWith('line 200');
@@ -167,7 +167,7 @@ test('texts that are made to hold up the page are shown as they were written, an
     await page.goto(`/sessions/${session.id}`);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
-    assert.equal(await page.getByText('This cannot be shown').count(), 0);
+    assert.equal(await page.getByText('This part could not be displayed').count(), 0);
     await page.getByLabel('Message to the agent').fill('It answers.');
     assert.deepEqual(complaints, []);
   }
@@ -180,10 +180,10 @@ test('requests and files of another kind than they should be take nothing with t
   const completedRequests = { odd: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   const { result } = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
   assert.equal(result, 'success');
-  await page.getByRole('region', { name: 'A tool asks' }).waitFor();
+  await page.getByRole('region', { name: 'A tool request' }).waitFor();
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
-  await page.getByText('A file', { exact: true }).waitFor();
+  await page.getByText('Unnamed file', { exact: true }).waitFor();
   assert.deepEqual(complaints, []);
 });
 
@@ -200,9 +200,9 @@ test('what is deeper than any stack is shown, and takes nothing with it', async 
   ]);
   const log = page.getByRole('log');
   for (const words of ['Before.', 'After.']) await log.getByText(words).waitFor();
-  for (const words of ['Bash', 'A record of another kind']) await log.locator('summary', { hasText: words }).click();
-  await log.locator('.fold-body .output').nth(2).waitFor();
-  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  for (const words of ['Bash', 'Unknown message']) await log.locator('summary', { hasText: words }).click();
+  await log.locator('.disclosure-body .output').nth(2).waitFor();
+  assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   assert.deepEqual(complaints, []);
 });
 
@@ -225,7 +225,7 @@ test('machines and sessions whose CLIs describe them in another way than they sh
   }
   await page.goto('/new?machine=m2');
   await page.getByRole('textbox', { name: 'Directory' }).waitFor();
-  assert.equal(await page.getByText('This cannot be shown').count(), 0);
+  assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   assert.deepEqual(complaints, []);
 });
 
@@ -233,8 +233,8 @@ test('an address with a name that every object inherits is that of no session', 
   const { page, complaints } = await visit(t, 'inherited');
   for (const name of ['__proto__', 'constructor']) {
     await page.goto(`/sessions/${name}`);
-    await page.getByRole('link', { name: 'To the sessions' }).waitFor();
-    assert.equal(await page.getByText('This cannot be shown').count(), 0);
+    await page.getByRole('link', { name: 'Back to sessions' }).waitFor();
+    assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   }
   assert.deepEqual(complaints, []);
 });
@@ -254,7 +254,7 @@ test('answers of a CLI that are of another kind than they should be are left out
   await counted(page.getByRole('treeitem'), 1);
   await shows('/files', { listDirectory: { success: false, error: { a: 1 } } }, refused);
   for (const content of [5, '!no base64!']) await shows('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent’s answer holds no file.');
-  await shows('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'Nothing has changed');
+  await shows('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
   await shows('/changes', { gitStatus: { success: 'yes' } }, refused);
   await shows('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
   await page.getByLabel('Message to the agent').fill('/');

@@ -17,9 +17,9 @@ test('a person signs in with the token, is told of a wrong one, and signs out', 
   await page.getByRole('alert').waitFor();
   await page.getByLabel('Access token').fill(hub.token('sign-in'));
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.reload();
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
@@ -30,7 +30,7 @@ test('a person signs in with the token, is told of a wrong one, and signs out', 
 test('a link with a token that is not good says so, and leaves no token in the address', async (t) => {
   const { page } = await open(t);
   await page.goto('/#token=wrong%3Alink');
-  await page.getByText(/The link did not sign you in: /).waitFor();
+  await page.getByText(/Sign-in link failed: /).waitFor();
   await page.waitForURL(`${hub.url}/`);
 });
 
@@ -38,14 +38,14 @@ test('a link says nothing in its author’s words', async (t) => {
   const { page } = await visit(t, 'words');
   const dialog = page.getByRole('dialog');
   await page.goto('/#token=x:your own”? Your session has expired');
-  await page.getByText('It holds no access token.').waitFor();
+  await page.getByText('The link contains no valid access token.').waitFor();
   await page.waitForURL((url) => url.hash === '');
   assert.equal(await dialog.count(), 0);
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
   await page.goto('/#token=x:your own”? Your session has expired');
-  await page.getByText('It holds no access token.').waitFor();
+  await page.getByText('The link contains no valid access token.').waitFor();
 });
 
 test('a link of another namespace asks before it signs in, and nothing of the one before is left then', async (t) => {
@@ -70,11 +70,11 @@ test('a link of another namespace asks before it signs in, and nothing of the on
   await other.goto(`/sessions/${mine.id}`);
   await other.getByRole('heading', { name: 'Mine', level: 1 }).waitFor();
   await page.goto(linkTo(hub, 'wrong').replace(/token=[^:%]*/, 'token=nothing'));
-  await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
+  await dialog.getByRole('button', { name: 'Switch namespace' }).click();
   await dialog.getByRole('alert').waitFor();
   assert.equal(await kept(), hub.token('mine'));
   await page.goto(linkTo(hub, 'theirs'));
-  await dialog.getByRole('button', { name: 'Leave “mine”' }).click();
+  await dialog.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByRole('link', { name: /Theirs/ }).click();
   await page.getByRole('heading', { name: 'Theirs', level: 1 }).waitFor();
   await page.waitForURL(`**/sessions/${theirs.id}`);
@@ -96,7 +96,7 @@ test('a command is sent, approved, and its output is seen', async (t) => {
   await chat.line.fill('echo two >> notes.txt; cat notes.txt');
   await page.keyboard.press('Enter');
   await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
-  await page.getByRole('link', { name: /The notes.*waits for your answer/ }).waitFor();
+  await page.getByRole('link', { name: /The notes.*1 request pending/ }).waitFor();
   await page.waitForFunction(() => document.title === '(1) The notes · Session gateway');
   await chat.answer('Approve');
   await chat.says('Exit code 0.');
@@ -114,7 +114,7 @@ test('modes and models are switched, commands are offered, and todos are shown',
   const kept = async (name) => (await hub.web('modes').get(`/api/sessions/${agent.sessionId}`)).body.session[name];
 
   await page.getByLabel('Permission mode').selectOption('Bypass');
-  await page.getByLabel('Permission mode').and(page.locator('[title="Does everything unasked"]')).waitFor();
+  await page.getByLabel('Permission mode').and(page.locator('[title="Never asks"]')).waitFor();
   await page.getByLabel('Model').selectOption('Strong model');
   await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'model_strong');
   assert.deepEqual([await kept('permissionMode'), await kept('modelMode')], ['bypassPermissions', 'model_strong']);
@@ -127,7 +127,7 @@ test('modes and models are switched, commands are offered, and todos are shown',
   await holds(chat.line, '/greet ');
   await chat.line.fill('/');
   await page.getByRole('option', { name: '/greet' }).waitFor();
-  await page.getByRole('status').getByText(/commands: the arrow keys choose/).waitFor();
+  await page.getByRole('status').getByText(/commands\. Use the arrow keys/).waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
   assert.equal(await chat.line.inputValue(), '/');
@@ -154,10 +154,10 @@ test('of an output the beginning is seen, and what is longer unfolds', async (t)
   const { page, chat } = await session(t, 'previews', { args: ['--auto-approve'] });
   await chat.send('seq 46');
   await chat.says('Exit code 0.');
-  const call = chat.log.locator('.fold', { hasText: 'seq 46' });
+  const call = chat.log.locator('.disclosure', { hasText: 'seq 46' });
   assert.equal(await call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
   await call.getByRole('button', { name: '… 40 more lines' }).press('Enter');
-  await call.locator('.fold-body .output', { hasText: '46' }).waitFor();
+  await call.locator('.disclosure-body .output', { hasText: '46' }).waitFor();
   await call.locator('.preview').waitFor({ state: 'detached' });
   // Keys go on where the button was.
   await focused(call.locator('summary'));
@@ -220,7 +220,7 @@ test('a long conversation shows its end, reads older messages on the way up, and
     await chat.log.evaluate((element) => element.scrollTo(0, 0));
     await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   }
-  await chat.log.getByText('The beginning').waitFor();
+  await chat.log.getByText('Start of the conversation').waitFor();
   await say('Message number 201.');
   await page.getByRole('button', { name: 'Newest' }).waitFor();
   assert.equal(await chat.log.getByText('Message number 201.').count(), 0);
@@ -251,16 +251,16 @@ test('of a very long conversation the oldest messages go while one is at its end
     }
   };
   await toTheTop();
-  await chat.log.getByText('The beginning').waitFor();
+  await chat.log.getByText('Start of the conversation').waitFor();
   // Who reads far up keeps everything.
   await say('Message number 402.');
   await page.getByRole('button', { name: 'Newest' }).click();
   await chat.says('Message number 402.');
-  assert.equal(await chat.log.getByText('The beginning').count(), 1);
+  assert.equal(await chat.log.getByText('Start of the conversation').count(), 1);
   await say('Message number 403.');
-  await chat.log.getByText('Reading older messages').waitFor();
+  await chat.log.getByText('Loading older messages').waitFor();
   await chat.says('Message number 403.');
   assert.equal(await chat.log.evaluate((element) => element.scrollTop + element.clientHeight >= element.scrollHeight - 1), true);
   await toTheTop();
-  await chat.log.getByText('The beginning').waitFor();
+  await chat.log.getByText('Start of the conversation').waitFor();
 });

@@ -13,7 +13,7 @@ const { hub, visit, session } = await startConsole();
 
 /** Opens the menu of the session on the page and chooses. */
 async function choose(page, item) {
-  await page.getByRole('button', { name: 'More for this session' }).click();
+  await page.getByRole('button', { name: 'Session actions' }).click();
   await page.getByRole('menuitem', { name: item }).click();
 }
 
@@ -23,14 +23,14 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.getByRole('link', { name: 'New session' }).click();
 
   await page.getByRole('textbox', { name: 'Directory' }).fill('/no/such/place');
-  await page.getByText('There is no such directory on this machine').waitFor();
+  await page.getByText('Directory not found on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
-  await page.getByText('This directory is there').waitFor();
+  await page.getByText('Directory found').waitFor();
   await holds(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
-  await page.getByLabel(/In a git worktree/).check();
-  await page.getByLabel(/Name of the worktree/).fill('fix-notes');
-  await page.getByLabel(/Without asking/).check();
-  await page.getByRole('button', { name: 'Start the session' }).click();
+  await page.getByLabel(/Use a new git worktree/).check();
+  await page.getByLabel(/Worktree and branch name/).fill('fix-notes');
+  await page.getByLabel(/Skip permission requests/).check();
+  await page.getByRole('button', { name: 'Start session' }).click();
 
   const chat = new Chat(page);
   await chat.send('echo done > made.txt');
@@ -88,13 +88,13 @@ test('a machine appears when it is online, and starts a session with everything 
   await cli.serve('m1:spawnSession', (params) => (asked.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session' }).click();
   await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
-  await page.getByText('This directory is there').waitFor();
+  await page.getByText('Directory found').waitFor();
   await page.getByLabel('Agent', { exact: true }).selectOption('beta');
   await page.getByLabel('Model (optional)').fill('model_strong');
-  await page.getByLabel(/Without asking/).check();
-  await page.getByLabel(/In a git worktree/).check();
-  await page.getByLabel(/Name of the worktree/).fill('new-page');
-  await page.getByRole('button', { name: 'Start the session' }).click();
+  await page.getByLabel(/Skip permission requests/).check();
+  await page.getByLabel(/Use a new git worktree/).check();
+  await page.getByLabel(/Worktree and branch name/).fill('new-page');
+  await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(`**/sessions/${started.id}`);
   assert.deepEqual(asked, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
   assert.deepEqual(complaints, []);
@@ -104,7 +104,7 @@ test('what a machine refuses is said where it was asked for', async (t) => {
   const { page } = await session(t, 'refused', { options: PHONE });
   await page.goto(`${hub.url}/new`);
   await page.getByRole('textbox', { name: 'Directory' }).fill('/');
-  await page.getByRole('button', { name: 'Start the session' }).tap();
+  await page.getByRole('button', { name: 'Start session' }).tap();
   await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
 });
 
@@ -112,25 +112,25 @@ test('what is wrong with a field is said at the field, in a person’s words', a
   const { repository, page } = await session(t, 'fields');
   await page.goto(`${hub.url}/new`);
   const directory = page.getByRole('textbox', { name: 'Directory' });
-  const name = page.getByLabel(/Name of the worktree/);
-  const start = page.getByRole('button', { name: 'Start the session' });
+  const name = page.getByLabel(/Worktree and branch name/);
+  const start = page.getByRole('button', { name: 'Start session' });
   const fault = async (field, words) => {
     await focused(field.and(page.locator('[aria-invalid="true"]')));
     const said = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
     assert.match(await said.textContent(), words);
   };
   await directory.fill(repository.folder);
-  await page.getByLabel(/In a git worktree/).check();
+  await page.getByLabel(/Use a new git worktree/).check();
   await name.fill(' ');
   await start.click();
-  await fault(name, /^ The worktree needs a name\.$/);
+  await fault(name, /^ Enter a worktree name\.$/);
   await name.fill('-no');
   await start.click();
-  await fault(name, /^ The name becomes a branch and a folder: 1 to 64 letters/);
+  await fault(name, /^ The worktree name becomes a branch and a folder: 1 to 64 letters/);
   await name.fill('main');
   await start.click();
   await fault(name, /There is a branch main already/);
-  await page.getByLabel(/In a git worktree/).uncheck();
+  await page.getByLabel(/Use a new git worktree/).uncheck();
   await page.locator('[aria-invalid]').waitFor({ state: 'detached' });
   await directory.fill('/');
   await start.click();
@@ -141,7 +141,7 @@ test('keys are offered where there are some: not on a phone, but as soon as a ta
   const { page, chat } = await session(t, 'keys', { options: PHONE });
   await page.goto(`${hub.url}/settings`);
   await page.getByRole('heading', { name: 'Notifications' }).waitFor();
-  const keys = page.getByRole('heading', { name: 'Keys' });
+  const keys = page.getByRole('heading', { name: 'Keyboard shortcuts' });
   await keys.waitFor({ state: 'detached' });
   await page.keyboard.press('Tab');
   await keys.waitFor();
@@ -167,7 +167,7 @@ test('the theme is that of the system until one is chosen, which stays', async (
   await page.reload();
   await page.getByLabel('Theme').waitFor();
   await turns(false);
-  await page.getByLabel('Theme').selectOption('As the system');
+  await page.getByLabel('Theme').selectOption('System');
   await turns(true);
 });
 
@@ -177,12 +177,12 @@ test('an address of a session that is not there, or not one’s own, says so', a
   await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
   // Asking again would change nothing.
   await counted(page.getByRole('button', { name: 'Try again' }), 0);
-  await page.getByRole('link', { name: 'To the sessions' }).click();
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);
   await page.getByRole('alert').getByText('No such session.').waitFor();
-  await page.getByRole('link', { name: 'To the sessions' }).click();
+  await page.getByRole('link', { name: 'Back to sessions' }).click();
   // As a link of an agent does it, which is not asked of the hub.
   await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
-  await page.getByRole('heading', { name: 'There is no such page' }).waitFor();
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
 });

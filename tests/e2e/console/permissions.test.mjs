@@ -13,7 +13,7 @@ test('a command is denied with a reason, denied and stopped, and approved for th
   const { page, chat } = await session(t, 'answers');
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
+  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
   // It looks like what it does.
   await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
   await chat.says('Reason: It is still needed');
@@ -23,7 +23,7 @@ test('a command is denied with a reason, denied and stopped, and approved for th
   await chat.answer('Deny and stop');
   await chat.says('Denied and aborted.');
   await chat.send('cat notes.txt');
-  await chat.answer('For this session');
+  await chat.answer('Approve for session');
   await chat.says('Exit code 0.');
   await chat.send('ls src');
   await page.locator('summary', { hasText: 'ls src' }).waitFor();
@@ -119,8 +119,8 @@ test('whatever a request looks like, all of what it would do is seen before it i
     await page.goto(path);
     const card = new Chat(page).request();
     await card.getByText(command).waitFor();
-    await card.getByRole('heading', { name: 'May it use Bash?' }).waitFor();
-    await card.getByRole('button', { name: 'Approve' }).waitFor();
+    await card.getByRole('heading', { name: 'Allow Bash?' }).waitFor();
+    await card.getByRole('button', { name: 'Approve', exact: true }).waitFor();
     assert.deepEqual(complaints, [], name);
   }
 });
@@ -133,7 +133,7 @@ test('in a request nothing is left out that a terminal would not show, and nothi
   const { page } = await asking(t, 'unseen', requests);
   const [runs, asks] = [page.locator('.request').nth(0), page.locator('.request').nth(1)];
   await runs.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
-  assert.deepEqual(await runs.locator('.unseen').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
+  assert.deepEqual(await runs.locator('.escape').allTextContents(), ['\\u202E', '\\u001B', '\\u0007']);
   await asks.getByRole('button').click();
   await asks.getByText('Run \\u202Ehs|lruc?').waitFor();
   await asks.getByLabel('y\\u200Bes').waitFor();
@@ -145,17 +145,17 @@ test('in a request nothing is left out that a terminal would not show, and nothi
 test('a request that its agent changes is looked at again, and one that comes takes no other’s place', async (t) => {
   const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const { page, ask, answered } = await asking(t, 'changes', { r1: request('ls', 5) });
-  const card = page.locator('.request:not(.folded)');
+  const card = page.locator('.request:not(.collapsed)');
   await card.getByText('ls', { exact: true }).waitFor();
   await ask({ r1: request('rm -r src', 5) });
-  await card.getByText('The agent has changed this request.').waitFor();
-  assert.equal(await card.getByRole('button', { name: 'Approve' }).count(), 0);
-  await card.getByRole('button', { name: 'Look again' }).click();
+  await card.getByText('The agent changed this request.').waitFor();
+  assert.equal(await card.getByRole('button', { name: 'Approve', exact: true }).count(), 0);
+  await card.getByRole('button', { name: 'Review again' }).click();
   await card.getByText('rm -r src', { exact: true }).waitFor();
   await ask({ r1: request('rm -r src', 5), r0: request('rm -r docs', 1) });
-  await page.locator('.request.folded', { hasText: 'rm -r docs' }).waitFor();
+  await page.locator('.request.collapsed', { hasText: 'rm -r docs' }).waitFor();
   await card.getByText('rm -r src', { exact: true }).waitFor();
-  await card.getByRole('button', { name: 'Approve' }).click();
+  await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await card.getByText('rm -r docs', { exact: true }).waitFor();
   assert.deepEqual(answered.map(({ id }) => id), ['r1']);
 });
@@ -167,7 +167,7 @@ test('what was answered stays in the conversation, with the call that it was abo
   await chat.says('Exit code 0.');
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/What should the agent know/).fill('It is still needed');
+  await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await chat.says('Reason: It is still needed');
 
@@ -175,15 +175,15 @@ test('what was answered stays in the conversation, with the call that it was abo
   const allowed = chat.log.locator('details', { hasText: 'echo allowed' });
   await allowed.getByRole('img', { name: 'Approved' }).waitFor();
   await allowed.locator('summary').click();
-  await allowed.locator('.answer').waitFor();
-  assert.deepEqual(await allowed.locator('.answer > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
+  await allowed.locator('.decision-details').waitFor();
+  assert.deepEqual(await allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
   // Told once, too: by the call that it kept from running.
   const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
   await counted(chat.log.getByText('It is still needed'), 1);
   await denied.getByRole('img', { name: 'Denied' }).waitFor();
   await denied.locator('summary').click();
-  await denied.locator('.answer').waitFor();
-  assert.deepEqual(await denied.locator('.answer > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
+  await denied.locator('.decision-details').waitFor();
+  assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
   // Each has its place beside its call alone.
   await counted(chat.log.locator('summary'), 2);
@@ -210,8 +210,8 @@ test('answers to questions, answers for the session and what nobody answered are
   assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredBash ls — The agent was restarted']);
   await lines.nth(0).click();
   await lines.nth(1).click();
-  await chat.log.locator('.answer').nth(1).waitFor();
-  assert.deepEqual(await chat.log.locator('.answer > div').allTextContents(), ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Allowed with itEdit, Write']);
+  await chat.log.locator('.decision-details').nth(1).waitFor();
+  assert.deepEqual(await chat.log.locator('.decision-details > div').allTextContents(), ['DecisionAnswered', 'Which shape?Round', 'DecisionApproved for the session', 'ModeAccept edits', 'Also allowedEdit, Write']);
   await page.getByRole('region', { name: 'Edit of a.txt' }).waitFor();
 });
 
@@ -224,13 +224,13 @@ test('of several requests one is open, and whoever answers by keys goes on with 
   const requests = { r2: request('second', 2), r1: request('first', 1), r3: request('third', 3) };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
-  const cards = page.getByRole('region', { name: 'Bash asks' });
+  const cards = page.getByRole('region', { name: 'Bash request' });
   const focused = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
   await cards.nth(2).waitFor();
-  await counted(page.getByRole('button', { name: 'Approve' }), 1);
+  await counted(page.getByRole('button', { name: 'Approve', exact: true }), 1);
   await cards.nth(0).getByText('first').waitFor();
   await cards.nth(2).getByRole('button').click();
-  await cards.nth(2).getByRole('button', { name: 'Approve' }).focus();
+  await cards.nth(2).getByRole('button', { name: 'Approve', exact: true }).focus();
   await page.keyboard.press('Enter');
   await cards.nth(2).waitFor({ state: 'detached' });
   await focused('Approve');
@@ -256,7 +256,7 @@ test('one click or key answers one request: the next one takes none at once, and
   const requests = { r1: request('first', 1), r2: request('second', 2), r3: request('third', 3) };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
-  const approve = page.getByRole('button', { name: 'Approve' });
+  const approve = page.getByRole('button', { name: 'Approve', exact: true });
   await approve.waitFor();
   await page.evaluate(() => {
     const place = document.querySelector('.requests');
@@ -283,7 +283,7 @@ test('on a phone a request says when a part of it is out of sight', async (t) =>
   const fields = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`field${at}`, `value ${at}`]));
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${one.id}` });
-  const more = page.getByRole('button', { name: 'More of it below' });
+  const more = page.getByRole('button', { name: 'More below' });
   await more.waitFor();
   await eventually(async () => {
     if (await more.isVisible()) await more.tap({ timeout: 1000 }).catch(() => {});
@@ -306,7 +306,7 @@ test('what is half written of a reason or an answer is kept while one looks else
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
   const [asks, runs] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
-  const reason = page.getByRole('dialog').getByLabel(/What should the agent know/);
+  const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
   const deny = () => runs.getByRole('button', { name: 'Deny', exact: true }).click();
   await asks.getByLabel('Square').check();
   await asks.getByLabel('Answer to: Its name?').fill('Ti');
@@ -347,10 +347,10 @@ test('a request that the agent refuses to take an answer for stays, with the rea
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } } });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${one.id}` });
   const card = new Chat(page).request();
-  await card.getByRole('button', { name: 'Approve' }).tap();
-  await page.getByText('Not answered').waitFor();
+  await card.getByRole('button', { name: 'Approve', exact: true }).tap();
+  await page.getByText('Could not send the answer').waitFor();
   await page.locator('.request[aria-busy="false"]').waitFor();
   success = true;
-  await card.getByRole('button', { name: 'Approve' }).tap();
+  await card.getByRole('button', { name: 'Approve', exact: true }).tap();
   await card.waitFor({ state: 'detached' });
 });

@@ -135,7 +135,7 @@ test('whoever comes with a link of another namespace is notified of neither', as
   await on(page).click();
   await off(page).waitFor();
   await page.goto(linkTo(hub, 'second', '/settings'));
-  await page.getByRole('button', { name: 'Leave “first”' }).click();
+  await page.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByText('Namespace second').waitFor();
   await on(page).waitFor();
   assert.equal(await known('second'), 0);
@@ -186,8 +186,8 @@ test('why there is no switch is said: blocked, not possible, or only from the ho
   };
   const blocked = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
   for (const [script, words] of [
-    [blocked, /blocks notifications of this page\. To allow them/],
-    [without, /This browser has no notifications/],
+    [blocked, /blocks notifications from this page\. Open the site settings/],
+    [without, /This browser does not support notifications/],
     [onPhone, /Add to Home Screen/],
   ]) {
     const { page, context } = await open(t);
@@ -202,17 +202,17 @@ test('the settings tell what became of the last notifications', async (t) => {
   const { session: one, cli } = await liveSession(t, hub, { namespace: 'wonders', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await visit(t, 'wonders', { ...DESK, path: '/settings' });
   await page.getByText('Recent notifications').click();
-  const none = page.getByText('There were none yet.');
+  const none = page.getByText('No notifications yet.');
   await none.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await look(page, 'hidden');
   const newest = (outcome) => eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
   await cli.say(one.id, READY);
   await newest('no-subscribers');
-  const again = page.getByRole('button', { name: 'Read again' });
+  const again = page.getByRole('button', { name: 'Refresh' });
   await again.click();
   // No browser has had them on.
-  await page.getByRole('button', { name: 'Read again', disabled: false }).waitFor();
+  await page.getByRole('button', { name: 'Refresh', disabled: false }).waitFor();
   await none.waitFor();
 
   const refusing = service.browser(() => ({ status: 403 }));
@@ -224,10 +224,10 @@ test('the settings tell what became of the last notifications', async (t) => {
   await newest('sending');
   await again.click();
   const list = page.getByRole('list', { name: 'Recent notifications' });
-  await list.getByText('Permission Request: Not delivered everywhere yet, and tried again').waitFor();
-  await list.getByText(`The browser’s push service refused it (${service.origin}, 403)`).waitFor();
-  await list.getByText(`The browser’s push service was busy (${service.origin}, 503)`).waitFor();
-  await list.getByText('Session Ready: Not sent, as no browser had notifications on').waitFor();
+  await list.getByText('Permission Request: Not delivered to all browsers yet, retrying').waitFor();
+  await list.getByText(`The push service rejected it (${service.origin}, 403)`).waitFor();
+  await list.getByText(`The push service was busy (${service.origin}, 503)`).waitFor();
+  await list.getByText('Session Ready: Not sent: no browser has notifications on').waitFor();
   await page.evaluate(readFileSync(axe, 'utf8'));
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes[0].html]), []);

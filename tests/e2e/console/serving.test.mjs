@@ -77,7 +77,7 @@ test('files whose names change with their content are kept for a year, all other
 
 test('it can be installed: a manifest with icons, and a service worker that opens it without a network', async (t) => {
   const { page, context } = await visit(t, 'install', DESK);
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const client = await context.newCDPSession(page);
   const { errors, url, data } = await client.send('Page.getAppManifest');
   assert.deepEqual([errors, new URL(url).pathname], [[], '/manifest.webmanifest']);
@@ -160,7 +160,7 @@ test('offline, a view that was never opened leaves the page as it is, and online
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   await page.getByRole('link', { name: 'Machines' }).click();
-  await page.getByRole('alert').getByText('A part of the console could not be fetched.').waitFor();
+  await page.getByRole('alert').getByText('This view could not be loaded.').waitFor();
   assert.equal(await isSameDocument(), true);
   await context.setOffline(false);
   await page.getByRole('button', { name: 'Try again' }).click();
@@ -171,7 +171,7 @@ test('after a deploy, a view whose file is gone loads the new page, and no draft
   const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
-  const reason = page.getByRole('dialog').getByLabel(/What should the agent know/);
+  const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
   const deny = () => chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
   await deny();
   await reason.fill('Not now, as');
@@ -195,7 +195,7 @@ test('after a deploy, a page with attached files is reloaded when they are sent 
   await remove.waitFor();
   await deploy(page, '**/assets/settings-*.js');
   await page.getByRole('link', { name: 'Settings' }).click();
-  await page.getByRole('alert').getByText('Send or remove the attached files').waitFor();
+  await page.getByRole('alert').getByText('send or remove the attached files').waitFor();
   assert.equal(await isSameDocument(), true);
   await page.getByRole('link', { name: /The talk/ }).click();
   await remove.click();

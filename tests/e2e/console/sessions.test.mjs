@@ -27,7 +27,7 @@ test('sessions stand under their directories and machines, with what each is doi
   await line('working');
   const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
   await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
-  await line('2 wait for your answer');
+  await line('2 requests pending');
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
   await cli.ask('update-state', { sid: one.id, expectedVersion: 2, agentState: { requests: {} } });
   const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
@@ -52,13 +52,13 @@ test('each kind of agent has its own modes, and those that have no models offer 
   assert.deepEqual(set, [{ permissionMode: 'plan' }]);
   await cli.serve(`${one.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Auto');
-  await page.getByText('The mode was not changed').waitFor();
+  await page.getByText('Could not change the mode').waitFor();
   await holds(modes, 'plan');
 });
 
 test('sessions appear, are found by a word, and go, without a reload', async (t) => {
   const { page } = await visit(t, 'live');
-  await page.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const web = hub.web('live');
   const names = ['Write the parser', 'Draw the map'];
   const made = [];
@@ -73,7 +73,7 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
   await web.delete(`/api/sessions/${made[1].id}`);
   await page.getByRole('link', { name: /Draw the map/ }).waitFor({ state: 'detached' });
   await page.getByRole('link', { name: /Write the parser/ }).click();
-  await page.getByText('Nothing was said yet').waitFor();
+  await page.getByText('No messages yet').waitFor();
   await web.delete(`/api/sessions/${made[0].id}`);
   await page.getByText('This session was deleted.').waitFor();
 });
@@ -81,7 +81,7 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
 test('keys lead from session to session and through their parts', async (t) => {
   const web = hub.web('keys');
   const { page: empty } = await visit(t, 'keys');
-  await empty.getByRole('heading', { name: 'No session yet' }).waitFor();
+  await empty.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await empty.keyboard.press('j');
   await empty.keyboard.press('?');
   await empty.getByRole('heading', { name: 'Settings', level: 1 }).waitFor();
@@ -120,7 +120,7 @@ test('on a phone the focus goes to the session that was opened, and back to its 
   await page.getByRole('heading', { name: 'First', level: 1 }).waitFor();
   await page.waitForFunction(() => document.activeElement?.id === 'main');
   await page.waitForFunction(() => document.title === 'First · Session gateway');
-  await page.getByRole('link', { name: 'Back to the sessions' }).focus();
+  await page.getByRole('link', { name: 'Back to sessions' }).focus();
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('First'));
 });
@@ -137,5 +137,5 @@ test('a thousand sessions are all there, and found', async (t) => {
   await counted(page.locator('.session-row'), count);
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 512');
   await page.getByRole('link', { name: /Session 512/ }).click();
-  await new Chat(page).page.getByText('Nothing was said yet').waitFor();
+  await new Chat(page).page.getByText('No messages yet').waitFor();
 });

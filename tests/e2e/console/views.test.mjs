@@ -27,7 +27,7 @@ const VIEWS = [
   { name: 'changes', at: (id) => `/sessions/${id}/changes`, shows: 'src/dates.rs', opens: 'src/dates.rs', screens: ['desk light', 'phone dark'] },
   { name: 'files', at: (id) => `/sessions/${id}/files?path=src%2Fdates.rs`, shows: 'parse_date', screens: ['desk dark'] },
   { name: 'machines', at: () => '/machines', shows: 'online', screens: [] },
-  { name: 'new', at: () => '/new', shows: 'Ways of working', screens: [] },
+  { name: 'new', at: () => '/new', shows: 'Skip permission requests', screens: [] },
   { name: 'archive', at: () => '/archive', shows: 'Rename the tables', screens: [] },
   { name: 'settings', at: () => '/settings', shows: 'Appearance', screens: [] },
 ];
@@ -117,7 +117,7 @@ test('dialogs, menus and toasts have no fault, and work by keys alone', async (t
   await page.addInitScript({ path: axe });
   await page.goto(linkTo(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();
-  const more = page.getByRole('button', { name: 'More for this session' });
+  const more = page.getByRole('button', { name: 'Session actions' });
   await more.focus();
   await page.keyboard.press('Enter');
   const rename = page.getByRole('menuitem', { name: 'Rename' });
@@ -152,7 +152,7 @@ test('dialogs, menus and toasts have no fault, and work by keys alone', async (t
     await page.locator('summary', { hasText: line }).focus();
     await page.keyboard.press('Enter');
   }
-  await page.locator('.answer').waitFor();
+  await page.locator('.decision-details').waitFor();
   assert.deepEqual(await faults(page), []);
 });
 

@@ -18,7 +18,7 @@ test('changes are shown with their diffs, staged and not, and read again when th
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByRole('heading', { name: 'main', exact: true }).waitFor();
   const staged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Staged/ }) });
-  const unstaged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Not staged/ }) });
+  const unstaged = page.locator('.change-section', { has: page.getByRole('heading', { name: /^Unstaged/ }) });
   await unstaged.locator('.change-path').nth(1).waitFor();
   assert.deepEqual(await staged.locator('.change-path').allTextContents(), ['notes.txt']);
   assert.deepEqual((await unstaged.locator('.change-path').allTextContents()).sort(), ['new.txt', 'src/main.rs']);
@@ -40,7 +40,7 @@ test('changes are shown with their diffs, staged and not, and read again when th
   await chat.send('git add --all; git -c user.name=A -c user.email=a@example.com commit -qm second');
   await chat.says('Exit code 0.');
   await page.getByRole('link', { name: 'Changes' }).click();
-  await page.getByRole('heading', { name: 'Nothing has changed' }).waitFor();
+  await page.getByRole('heading', { name: 'No changes' }).waitFor();
   assert.deepEqual(complaints, []);
 });
 
@@ -51,7 +51,7 @@ test('what is no repository says so, and can be tried again', async (t) => {
   await page.getByRole('alert').waitFor();
   repository.git('config', 'core.bare', 'false');
   await page.getByRole('button', { name: 'Try again' }).click();
-  await page.getByRole('heading', { name: 'Nothing has changed' }).waitFor();
+  await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
 
 test('files are walked by mouse and by keys, searched, and read with their code coloured', async (t) => {
@@ -85,14 +85,14 @@ test('files are walked by mouse and by keys, searched, and read with their code 
   await item('main.rs').waitFor({ state: 'detached' });
 
   await page.getByLabel('Search files').fill('note');
-  await page.getByRole('list', { name: 'Found files' }).getByRole('button', { name: 'notes.txt' }).click();
+  await page.getByRole('list', { name: 'Search results' }).getByRole('button', { name: 'notes.txt' }).click();
   await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
   await page.getByLabel('Search files').fill('no such file');
-  await page.getByText('No file\u2019s name').or(page.getByText(/No file's name/)).waitFor();
+  await page.getByText('No file name matches').waitFor();
   await page.getByLabel('Search files').fill('');
 
   await item('data.bin').click();
-  await page.getByText('This is no text.').waitFor();
+  await page.getByText('Not a text file.').waitFor();
   await item('dot.png').click();
   await page.getByRole('img', { name: 'dot.png' }).evaluate((image) => image.decode());
   const download = page.waitForEvent('download');
@@ -109,7 +109,7 @@ test('on a phone the tree and the file are one after another', async (t) => {
   await page.getByRole('tree').waitFor({ state: 'hidden' });
   await page.getByRole('button', { name: 'All files' }).tap();
   await page.getByRole('tree').waitFor();
-  await page.getByRole('link', { name: 'Back to the sessions' }).tap();
+  await page.getByRole('link', { name: 'Back to sessions' }).tap();
   await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
 });
 
@@ -157,8 +157,8 @@ test('an upload shows how far it is, can fail, and is sent again', async (t) => 
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   refuse = false;
   // It does not arrive before it was seen on its way.
-  seen = page.getByRole('progressbar', { name: 'Sending large.bin' }).waitFor();
-  await page.getByRole('button', { name: 'Send large.bin again' }).click();
+  seen = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
+  await page.getByRole('button', { name: 'Retry large.bin' }).click();
   await seen;
   await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
@@ -174,7 +174,7 @@ test('a message is not sent without a file that was meant to go with it', async 
   });
   const file = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
   await page.locator('input[type=file]').setInputFiles([file('good.txt'), file('broken.txt')]);
-  await page.getByRole('alert').getByText(/did not reach the machine/).waitFor();
+  await page.getByRole('alert').getByText(/could not be uploaded/).waitFor();
   await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
   await chat.line.fill('cat $ATTACHMENTS');
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);

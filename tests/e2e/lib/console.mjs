@@ -67,7 +67,7 @@ export class Chat {
 
   /** The card of what the agent asks. */
   request(tool = 'Bash') {
-    return this.page.getByRole('region', { name: `${tool} asks` });
+    return this.page.getByRole('region', { name: `${tool} request` });
   }
 
   /** Answers the card that is there, or comes. */

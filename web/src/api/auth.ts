@@ -1,123 +1,125 @@
-/** Signing in: the access token that is kept in this browser, and the JWT that it is traded for. */
+/** Authentication: stores the access token in this browser and exchanges it for short-lived JWTs (`POST /api/auth`). */
 
-import { HubError, refusal, unreachable } from './errors.ts';
+import { HubError, responseError, unreachableError } from './errors.ts';
 
-/** A JWT with this much life left, in milliseconds, is renewed before it is used. */
-const RENEW_BEFORE_MS = 60_000;
+/** A JWT that expires within this time is renewed before it is used. */
+const RENEW_MARGIN_MS = 60_000;
 
-const KEY = 'access-token';
+const ACCESS_TOKEN_KEY = 'access-token';
 const JWT_KEY = 'jwt';
-/** Whose the things are that the tab keeps. */
+/** The namespace that the data in the tab's storage belongs to. */
 const OWNER_KEY = 'namespace';
 
-/** Who is signed in. */
+/** The signed-in account. */
 export interface Identity {
   namespace: string;
 }
 
 interface Jwt {
   token: string;
-  /** Unix milliseconds, by this browser's clock. */
+  /** Unix milliseconds, in this browser's clock. */
   expiresAt: number;
 }
 
-type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+type KeyValueStorage = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
-/** What {@link Auth} needs of a browser. */
+/** The browser features that {@link Auth} uses; tests replace them. */
 export interface AuthEnvironment {
-  /** Where the access token is kept. */
-  storage: Shelf;
-  /** What lasts as long as the tab: the JWT, so that a reload needs no new one, and whatever else is its person's. */
-  tab: Shelf & Pick<Storage, 'clear'>;
+  /** Holds the access token, shared by all tabs. */
+  storage: KeyValueStorage;
+  /** Holds the JWT, so that a reload needs no new one, next to other data of the signed-in namespace (drafts, outbox). */
+  tabStorage: KeyValueStorage & Pick<Storage, 'clear'>;
   fetch: (input: string, init: RequestInit) => Promise<Response>;
   now: () => number;
-  /** The access token is no longer good, or the person signed out. */
-  onSignedOut: (why: string | null) => void;
+  /** Called after a sign-out. `reason` is null if the user asked for it. */
+  onSignedOut: (reason: string | null) => void;
 }
 
-/** Keeps the access token and trades it for JWTs as they are needed. */
 export class Auth {
   #environment: AuthEnvironment;
-  #renewing: Promise<Jwt> | null = null;
+  #renewal: Promise<Jwt> | null = null;
 
   constructor(environment: AuthEnvironment) {
     this.#environment = environment;
   }
 
   get #jwt(): Jwt | null {
-    const kept = this.#environment.tab.getItem(JWT_KEY);
-    return kept === null ? null : (JSON.parse(kept) as Jwt);
+    const stored = this.#environment.tabStorage.getItem(JWT_KEY);
+    return stored === null ? null : (JSON.parse(stored) as Jwt);
   }
 
   set #jwt(jwt: Jwt | null) {
-    if (jwt === null) this.#environment.tab.removeItem(JWT_KEY);
-    else this.#environment.tab.setItem(JWT_KEY, JSON.stringify(jwt));
+    if (jwt === null) this.#environment.tabStorage.removeItem(JWT_KEY);
+    else this.#environment.tabStorage.setItem(JWT_KEY, JSON.stringify(jwt));
   }
 
-  /** The access token of this browser, or null. */
   get accessToken(): string | null {
-    return this.#environment.storage.getItem(KEY);
+    return this.#environment.storage.getItem(ACCESS_TOKEN_KEY);
   }
 
-  /** The namespace of the access token of this browser, or null. */
+  /** The namespace of the stored access token. */
   get namespace(): string | null {
     return this.accessToken === null ? null : namespaceOf(this.accessToken);
   }
 
-  /** Begins with the access token of this browser, if there is one. What somebody else has left in the tab goes. */
+  /**
+   * Returns the account of the stored access token, or null without one. Clears the tab's storage if it belongs to another
+   * namespace.
+   */
   resume(): Identity | null {
-    const { tab } = this.#environment;
+    const { tabStorage } = this.#environment;
     const { namespace } = this;
-    if (tab.getItem(OWNER_KEY) !== namespace) tab.clear();
+    if (tabStorage.getItem(OWNER_KEY) !== namespace) tabStorage.clear();
     if (namespace === null) return null;
-    tab.setItem(OWNER_KEY, namespace);
+    tabStorage.setItem(OWNER_KEY, namespace);
     return { namespace };
   }
 
   /**
-   * Tries an access token and keeps it when it is good. In a tab of somebody else {@link resume} has to follow.
-   * @throws {HubError} the hub's refusal
+   * Exchanges an access token for a JWT and stores both. In a tab that belongs to another namespace only the access token is
+   * stored; the caller must then reload the page and call {@link resume}.
+   * @throws {HubError} if the hub rejects the token or cannot be reached
    */
   async signIn(accessToken: string): Promise<Identity> {
-    const { jwt, namespace } = await this.#trade(accessToken);
-    const { storage, tab } = this.#environment;
-    storage.setItem(KEY, accessToken);
-    if (tab.getItem(OWNER_KEY) === null) tab.setItem(OWNER_KEY, namespace);
-    this.#jwt = tab.getItem(OWNER_KEY) === namespace ? jwt : null;
+    const { jwt, namespace } = await this.#exchange(accessToken);
+    const { storage, tabStorage } = this.#environment;
+    storage.setItem(ACCESS_TOKEN_KEY, accessToken);
+    if (tabStorage.getItem(OWNER_KEY) === null) tabStorage.setItem(OWNER_KEY, namespace);
+    this.#jwt = tabStorage.getItem(OWNER_KEY) === namespace ? jwt : null;
     return { namespace };
   }
 
-  /** Forgets everything. `why` is told to the person; null when they asked for it. */
-  signOut(why: string | null = null): void {
-    this.#environment.storage.removeItem(KEY);
-    this.#environment.tab.clear();
-    this.#environment.onSignedOut(why);
+  /** Deletes all stored data. `reason` is shown to the user; null if they asked for it. */
+  signOut(reason: string | null = null): void {
+    this.#environment.storage.removeItem(ACCESS_TOKEN_KEY);
+    this.#environment.tabStorage.clear();
+    this.#environment.onSignedOut(reason);
   }
 
-  /** The present JWT is not good any more: the next {@link token} gets a new one. */
-  forgetJwt(): void {
+  /** Deletes the current JWT, so that the next {@link token} call requests a new one. */
+  invalidateJwt(): void {
     this.#jwt = null;
   }
 
   /**
-   * A JWT that is good for a while.
-   * @throws {HubError} when the hub cannot be reached, or refuses the access token, which signs out
+   * Returns a JWT that stays valid for at least a minute.
+   * @throws {HubError} if the hub cannot be reached, or rejects the access token, which also signs out
    */
   async token(): Promise<string> {
     const jwt = this.#jwt;
-    if (jwt && jwt.expiresAt - this.#environment.now() > RENEW_BEFORE_MS) return jwt.token;
-    // Requests that start together wait for one renewal.
-    this.#renewing ??= this.#renew().finally(() => {
-      this.#renewing = null;
+    if (jwt && jwt.expiresAt - this.#environment.now() > RENEW_MARGIN_MS) return jwt.token;
+    // Concurrent callers share one renewal.
+    this.#renewal ??= this.#renew().finally(() => {
+      this.#renewal = null;
     });
-    return (await this.#renewing).token;
+    return (await this.#renewal).token;
   }
 
   async #renew(): Promise<Jwt> {
     const accessToken = this.accessToken;
     if (accessToken === null) throw new HubError(401, 'unauthorized', 'You are signed out.');
     try {
-      const { jwt } = await this.#trade(accessToken);
+      const { jwt } = await this.#exchange(accessToken);
       this.#jwt = jwt;
       return jwt;
     } catch (error) {
@@ -126,28 +128,27 @@ export class Auth {
     }
   }
 
-  async #trade(accessToken: string): Promise<{ jwt: Jwt; namespace: string }> {
+  async #exchange(accessToken: string): Promise<{ jwt: Jwt; namespace: string }> {
     const { fetch, now } = this.#environment;
-    const asked = now();
+    const requestedAt = now();
     const response = await fetch('/api/auth', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ accessToken }),
     }).catch(() => {
-      throw unreachable();
+      throw unreachableError();
     });
     const body: unknown = await response.json().catch(() => null);
-    if (!response.ok) throw refusal(response.status, body);
+    if (!response.ok) throw responseError(response.status, body);
     const { token, namespace } = body as { token: string; namespace: string };
-    return { jwt: { token, expiresAt: asked + lifetimeOf(token) }, namespace };
+    return { jwt: { token, expiresAt: requestedAt + lifetimeMs(token) }, namespace };
   }
 }
 
 /**
- * How long a JWT lives, in milliseconds, by its own claims: the hub's clock may differ from this one.
- * @returns 0 for what is no JWT
+ * Returns a JWT's lifetime from its own claims, because the hub's clock may differ from the browser's. An invalid JWT gives 0.
  */
-function lifetimeOf(token: string): number {
+function lifetimeMs(token: string): number {
   try {
     const { iat, exp } = JSON.parse(atob((token.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'))) as Record<string, number>;
     return ((exp ?? 0) - (iat ?? 0)) * 1000;
@@ -157,19 +158,19 @@ function lifetimeOf(token: string): number {
 }
 
 /**
- * Takes an access token out of an address such as `https://hub.example.com/#token=…`.
- * @param hash the fragment with its `#`
+ * Returns the access token of a sign-in link such as `https://hub.example.com/#token=…`, or null.
+ * @param hash the URL fragment, with `#`
  */
-export function tokenOfFragment(hash: string): string | null {
+export function tokenFromFragment(hash: string): string | null {
   return new URLSearchParams(hash.replace(/^#/, '')).get('token') || null;
 }
 
-/** The namespace that an access token says it is of. Whether it opens it, only the hub knows. */
+/** Returns the namespace that an access token names. It does not check the token. */
 export function namespaceOf(accessToken: string): string {
   return /:([^:]*)$/.exec(accessToken)?.[1] || 'default';
 }
 
-/** Whether a name can be one of a namespace (docs/PROTOCOL.md, "Authentication"). */
-export function isNamespace(name: string): boolean {
+/** Checks the syntax of a namespace. */
+export function isValidNamespace(name: string): boolean {
   return /^[\w.-]{1,64}$/.test(name);
 }

@@ -1,124 +1,123 @@
 /**
- * The event channel: a WebSocket, server-sent events where that does not get through, and coming back after every end.
+ * The event channel: one subscription to the hub's events that reconnects by itself (`GET /api/events`). It uses a
+ * WebSocket, and server-sent events where WebSockets do not get through. After a reconnect it resumes from the last event id
+ * and reports what may have been missed.
  */
 
 import type { Visibility } from './presence.ts';
 import type { HubEvent } from './types.ts';
 
-/** What the person is told of the connection. */
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
-/** What may have been missed when a connection begins, and must be read again: `messages` of the followed session only. */
-export type Missed = 'nothing' | 'messages' | 'anything';
+/** The data to fetch again after a connect, because events may have been missed. `messages`: those of the followed session. */
+export type Gap = 'none' | 'messages' | 'all';
 
-/** Without any event for this long the connection counts as dead; the hub sends a heartbeat every 30 s. */
-const SILENCE_MS = 75_000;
-/** Waits between tries: doubling up to the last, in milliseconds. */
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15_000;
-/** So many WebSockets that never opened, one after another, and the next try is a stream. */
-const SOCKET_TRIES = 2;
-/** So many connections that ended before they began, one after another, and the next has a new JWT: an end has no reason. */
-const JWT_TRIES = 2;
-/** The hub closes a WebSocket with this code when its JWT has run out. */
-const TOKEN_EXPIRED = 4401;
+/** The hub sends a heartbeat every 30 s. */
+const IDLE_TIMEOUT_MS = 75_000;
+const MIN_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 15_000;
+/** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
+const MAX_SOCKET_ATTEMPTS = 2;
+/** After this many consecutive failed connects the JWT is replaced: a browser does not tell why a connect failed. */
+const MAX_JWT_ATTEMPTS = 2;
+/** The hub's close code for an expired JWT. */
+const CLOSE_TOKEN_EXPIRED = 4401;
 
-/** What the channel needs from around it. */
+/** The callbacks and browser features that {@link Channel} uses. */
 export interface ChannelEnvironment {
-  /** A JWT that is good for a while; rejects when there is none to be had. */
+  /** Returns a valid JWT. */
   token: () => Promise<string>;
-  /** The JWT was refused. */
-  forgetToken: () => void;
+  /** Makes the next `token` call return a new JWT. */
+  invalidateToken: () => void;
   onEvent: (event: HubEvent) => void;
-  onConnected: (subscriptionId: string, missed: Missed) => void;
+  onConnected: (subscriptionId: string, gap: Gap) => void;
   onState: (state: ConnectionState) => void;
-  /** A connection ended before it began. It may be the hub that is away, or the followed session that is gone. */
-  onRefused: (sessionId: string | null) => void;
+  /** A connect failed: the hub is unreachable, or the followed session no longer exists. */
+  onConnectFailed: (sessionId: string | null) => void;
   isOnline: () => boolean;
-  /** Whether somebody looks at the page, for the subscription that is being made. */
+  /** The page's visibility, sent with a new subscription. */
   visibility: () => Visibility;
   WebSocket: typeof WebSocket;
   EventSource: typeof EventSource;
   origin: string;
 }
 
-/** One subscription that is kept up until {@link stop}. */
 export class Channel {
   #environment: ChannelEnvironment;
-  #sessionId: string | null = null;
+  #followedId: string | null = null;
   #lastEventId: string | null = null;
-  /** The session whose messages were heard up to `#lastEventId`. */
-  #heardOf: string | null = null;
+  /** The session that was followed when `#lastEventId` arrived. */
+  #lastFollowedId: string | null = null;
   #connection: { close: () => void } | null = null;
-  /** Counts connections, so that a late word of an old one is not taken for the new one's. */
+  /** Incremented with every connection, so that late callbacks of a closed one are ignored. */
   #generation = 0;
   #failures = 0;
-  #unopened = 0;
-  #unbegun = 0;
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  #watchdog: ReturnType<typeof setTimeout> | undefined;
-  #running = false;
+  #failedSockets = 0;
+  #failedConnects = 0;
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  #idleTimer: ReturnType<typeof setTimeout> | undefined;
+  #isRunning = false;
 
   constructor(environment: ChannelEnvironment) {
     this.#environment = environment;
   }
 
-  /** Connects and stays connected. */
+  /** Connects, and reconnects until {@link stop}. */
   start(): void {
-    if (this.#running) return;
-    this.#running = true;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
     this.#environment.onState('connecting');
     this.#connect();
   }
 
-  /** Ends the subscription and forgets all of it: who signs in next may be somebody else. */
+  /** Disconnects and resets all state, because the next sign-in may be to another namespace. */
   stop(): void {
-    this.#running = false;
-    this.#drop();
-    this.#sessionId = this.#lastEventId = this.#heardOf = null;
-    this.#failures = this.#unopened = this.#unbegun = 0;
+    this.#isRunning = false;
+    this.#closeConnection();
+    this.#followedId = this.#lastEventId = this.#lastFollowedId = null;
+    this.#failures = this.#failedSockets = this.#failedConnects = 0;
   }
 
-  /** Hears the messages of this session from now on, besides what concerns all of them. */
+  /** Subscribes to the messages of this session, in addition to the events of all sessions. This needs a new connection. */
   follow(sessionId: string): void {
-    if (this.#sessionId === sessionId) return;
-    this.#sessionId = sessionId;
-    if (this.#running) this.#connect();
+    if (this.#followedId === sessionId) return;
+    this.#followedId = sessionId;
+    if (this.#isRunning) this.#connect();
   }
 
-  /** This session is gone: the hub takes no subscription to it any more. What is connected stays. */
+  /** Leaves this session out of future connections: the hub rejects a subscription to a deleted session. */
   unfollow(sessionId: string): void {
-    if (this.#sessionId === sessionId) this.#sessionId = null;
+    if (this.#followedId === sessionId) this.#followedId = null;
   }
 
-  /** Does not wait for the next try: the network is back, or the person is. */
-  wake(): void {
-    if (this.#running && !this.#connection) {
+  /** Reconnects without waiting for the backoff. */
+  reconnectNow(): void {
+    if (this.#isRunning && !this.#connection) {
       this.#failures = 0;
       this.#connect();
     }
   }
 
-  /** The browser has lost its network: a connection may take minutes to notice. */
-  networkLost(): void {
-    if (!this.#running) return;
-    this.#drop();
+  /** Closes the connection, which may not notice the lost network for minutes. */
+  handleOffline(): void {
+    if (!this.#isRunning) return;
+    this.#closeConnection();
     this.#environment.onState('offline');
   }
 
   async #connect(): Promise<void> {
-    this.#drop();
+    this.#closeConnection();
     const generation = this.#generation;
     const { token, origin, visibility } = this.#environment;
-    const sessionId = this.#sessionId;
+    const sessionId = this.#followedId;
     let jwt;
     try {
       jwt = await token();
     } catch {
-      if (generation === this.#generation) this.#lost();
+      if (generation === this.#generation) this.#scheduleReconnect();
       return;
     }
-    if (generation !== this.#generation || !this.#running) return;
+    if (generation !== this.#generation || !this.#isRunning) return;
     const lastEventId = this.#lastEventId;
     const query = new URLSearchParams({
       all: 'true',
@@ -127,59 +126,60 @@ export class Channel {
       ...(sessionId === null ? {} : { sessionId }),
       ...(lastEventId === null ? {} : { lastEventId }),
     });
-    const messages = this.#heardOf === sessionId ? 'nothing' : 'messages';
-    let hasBegun = false;
-    const hear = (event: HubEvent, id: string | undefined) => {
+    // The events before `lastEventId` do not include the messages of a newly followed session.
+    const gapAfterResume = this.#lastFollowedId === sessionId ? 'none' : 'messages';
+    let isConnected = false;
+    const handleEvent = (event: HubEvent, id: string | undefined) => {
       if (generation !== this.#generation) return;
-      this.#watch();
+      this.#resetIdleTimer();
       if (id) {
         this.#lastEventId = id;
-        this.#heardOf = sessionId;
+        this.#lastFollowedId = sessionId;
       }
       if (event.type === 'connection-changed') {
-        hasBegun = true;
-        this.#failures = this.#unopened = this.#unbegun = 0;
+        isConnected = true;
+        this.#failures = this.#failedSockets = this.#failedConnects = 0;
         this.#environment.onState('live');
-        const resumed = lastEventId !== null && event.data.resume === 'ok';
-        this.#environment.onConnected(event.data.subscriptionId, resumed ? messages : 'anything');
+        const isResumed = lastEventId !== null && event.data.resume === 'ok';
+        this.#environment.onConnected(event.data.subscriptionId, isResumed ? gapAfterResume : 'all');
       } else {
         this.#environment.onEvent(event);
       }
     };
-    const ended = (expired: boolean) => {
+    const handleClose = (isTokenExpired: boolean) => {
       if (generation !== this.#generation) return;
-      if (!hasBegun) {
-        this.#unbegun += 1;
-        this.#environment.onRefused(sessionId);
+      if (!isConnected) {
+        this.#failedConnects += 1;
+        this.#environment.onConnectFailed(sessionId);
       }
-      if (expired || this.#unbegun === JWT_TRIES) {
-        this.#unbegun = 0;
-        this.#environment.forgetToken();
+      if (isTokenExpired || this.#failedConnects === MAX_JWT_ATTEMPTS) {
+        this.#failedConnects = 0;
+        this.#environment.invalidateToken();
       }
-      this.#lost(expired);
+      this.#scheduleReconnect(isTokenExpired);
     };
-    this.#watch();
+    this.#resetIdleTimer();
     this.#connection =
-      this.#unopened < SOCKET_TRIES
-        ? this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, hear, ended)
-        : this.#openStream(`${origin}/api/events?${query}`, hear, ended);
+      this.#failedSockets < MAX_SOCKET_ATTEMPTS
+        ? this.#openSocket(`${origin.replace(/^http/, 'ws')}/api/events?${query}`, handleEvent, handleClose)
+        : this.#openStream(`${origin}/api/events?${query}`, handleEvent, handleClose);
   }
 
-  #openSocket(url: string, hear: (event: HubEvent, id?: string) => void, ended: (expired: boolean) => void) {
+  #openSocket(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void) {
     const socket = new this.#environment.WebSocket(url);
-    let opened = false;
+    let isOpened = false;
     socket.onopen = () => {
-      opened = true;
+      isOpened = true;
     };
     socket.onmessage = ({ data }) => {
       const event = JSON.parse(String(data)) as HubEvent;
-      // Tells the hub how far this client has read.
+      // Any frame tells the hub that this client still reads: it disconnects clients that fall behind.
       if (event.type === 'heartbeat') socket.send('read');
-      hear(event, event.eventId);
+      handleEvent(event, event.eventId);
     };
     socket.onclose = ({ code }) => {
-      if (!opened) this.#unopened += 1;
-      ended(code === TOKEN_EXPIRED);
+      if (!isOpened) this.#failedSockets += 1;
+      handleClose(code === CLOSE_TOKEN_EXPIRED);
     };
     return {
       close: () => {
@@ -189,43 +189,42 @@ export class Channel {
     };
   }
 
-  #openStream(url: string, hear: (event: HubEvent, id?: string) => void, ended: (expired: boolean) => void) {
+  #openStream(url: string, handleEvent: (event: HubEvent, id?: string) => void, handleClose: (isTokenExpired: boolean) => void) {
     const stream = new this.#environment.EventSource(url);
-    stream.onmessage = ({ data, lastEventId }) => hear(JSON.parse(String(data)) as HubEvent, lastEventId);
+    stream.onmessage = ({ data, lastEventId }) => handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
     stream.onerror = () => {
-      // It would come back by itself with the same JWT and without this channel's waits.
+      // An EventSource would reconnect by itself, with the old JWT and without backoff.
       stream.close();
-      // A stream that does not open either may be one of a passing fault: the next try is a WebSocket again.
-      this.#unopened = 0;
-      ended(false);
+      // The failure may be transient: the next attempt is a WebSocket again.
+      this.#failedSockets = 0;
+      handleClose(false);
     };
     return { close: () => stream.close() };
   }
 
-  #watch(): void {
-    clearTimeout(this.#watchdog);
-    this.#watchdog = setTimeout(() => this.#lost(), SILENCE_MS);
+  #resetIdleTimer(): void {
+    clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => this.#scheduleReconnect(), IDLE_TIMEOUT_MS);
   }
 
-  /** Forgets the present connection, whatever it is doing. */
-  #drop(): void {
+  #closeConnection(): void {
     this.#generation += 1;
-    clearTimeout(this.#retry);
-    clearTimeout(this.#watchdog);
+    clearTimeout(this.#retryTimer);
+    clearTimeout(this.#idleTimer);
     this.#connection?.close();
     this.#connection = null;
   }
 
-  #lost(atOnce = false): void {
-    this.#drop();
-    if (!this.#running) return;
+  #scheduleReconnect(immediately = false): void {
+    this.#closeConnection();
+    if (!this.#isRunning) return;
     if (!this.#environment.isOnline()) {
       this.#environment.onState('offline');
       return;
     }
     this.#environment.onState('reconnecting');
-    const wait = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
+    const backoff = Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, MAX_BACKOFF_MS);
     this.#failures += 1;
-    this.#retry = setTimeout(() => this.#connect(), atOnce ? 0 : wait * (0.75 + Math.random() / 2));
+    this.#retryTimer = setTimeout(() => this.#connect(), immediately ? 0 : backoff * (0.75 + Math.random() / 2));
   }
 }

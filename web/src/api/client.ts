@@ -1,37 +1,36 @@
 /** REST calls to the hub, typed by its OpenAPI description. */
 
 import createClient from 'openapi-fetch';
-import type { Auth } from './auth.ts';
-import { refusal } from './errors.ts';
-import { fetchWhole } from './fetch.ts';
 import type { paths } from '../../types/schema';
+import type { Auth } from './auth.ts';
+import { responseError } from './errors.ts';
+import { fetchBuffered } from './fetch-buffered.ts';
 
-/** A typed client that shows the signed-in person's JWT. */
 export type Api = ReturnType<typeof createApi>;
 
-/** Makes the client. A 401 gets one more try with a new JWT. */
+/** Creates a client that authenticates with the JWT of `auth`. A request answered with 401 is repeated once with a new JWT. */
 export function createApi(auth: Auth) {
-  const authorized: typeof fetch = async (input, init) => {
+  const fetchAuthorized: typeof fetch = async (input, init) => {
     const request = new Request(input, init);
     const send = async () => {
-      const attempt = request.clone();
-      attempt.headers.set('authorization', `Bearer ${await auth.token()}`);
-      return fetchWhole(attempt);
+      const authorizedRequest = request.clone();
+      authorizedRequest.headers.set('authorization', `Bearer ${await auth.token()}`);
+      return fetchBuffered(authorizedRequest);
     };
     const response = await send();
     if (response.status !== 401) return response;
-    auth.forgetJwt();
+    auth.invalidateJwt();
     return send();
   };
-  return { ...createClient<paths>({ baseUrl: location.origin, fetch: authorized }), fetch: authorized };
+  return { ...createClient<paths>({ baseUrl: location.origin, fetch: fetchAuthorized }), fetch: fetchAuthorized };
 }
 
 /**
- * The data of an answer.
- * @throws {HubError} the hub's refusal
+ * Returns the data of a successful response.
+ * @throws {HubError} for an error response
  */
-export async function data<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
-  const { data: found, error, response } = await call;
-  if (!response.ok || found === undefined) throw refusal(response.status, error);
-  return found;
+export async function unwrap<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
+  const { data, error, response } = await call;
+  if (!response.ok || data === undefined) throw responseError(response.status, error);
+  return data;
 }

@@ -1,12 +1,12 @@
-/** What went wrong with a request, in words for a person. */
+/** Errors of requests to the hub. Their messages are shown to the user. */
 
-/** An answer of the hub that says no, or no answer at all. */
+/** An error response of the hub, or no response at all. */
 export class HubError extends Error {
-  /** The HTTP status; 0 when the hub could not be reached. */
+  /** The HTTP status; 0 if the hub could not be reached. */
   readonly status: number;
-  /** The hub's stable word for it; `unreachable` when there was no answer. */
+  /** The hub's error code; `unreachable` if there was no response. */
   readonly code: string;
-  /** The field of the request that is at fault, where one is. */
+  /** The invalid field of the request, if the hub names one. */
   readonly field: string | undefined;
 
   constructor(status: number, code: string, message: string, field?: string) {
@@ -17,19 +17,18 @@ export class HubError extends Error {
     this.field = field;
   }
 
-  /** Whether the same request may succeed a little later, without anybody changing anything. */
-  get isPassing(): boolean {
+  /** Whether the same request may succeed later. */
+  get isTransient(): boolean {
     return this.status === 0 || this.status === 429 || this.status === 503;
   }
 }
 
-/** The hub could not be reached. */
-export function unreachable(): HubError {
+export function unreachableError(): HubError {
   return new HubError(0, 'unreachable', 'The hub cannot be reached.');
 }
 
-/** Makes an error of a refusal's status and body. */
-export function refusal(status: number, body: unknown): HubError {
+/** Creates the error for an error response. */
+export function responseError(status: number, body: unknown): HubError {
   const { error, code, field } = (typeof body === 'object' && body !== null ? body : {}) as { error?: unknown; code?: unknown; field?: unknown };
   return new HubError(
     status,
@@ -39,7 +38,7 @@ export function refusal(status: number, body: unknown): HubError {
   );
 }
 
-/** The sentence to show for anything that was thrown. */
-export function sentence(error: unknown): string {
+/** Returns the message to show for a thrown value. */
+export function errorText(error: unknown): string {
   return error instanceof Error && error.message ? error.message : String(error);
 }

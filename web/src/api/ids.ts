@@ -1,9 +1,6 @@
-/** Ids made here. */
+/** Ids that the console generates. */
 
-/**
- * A random id of 128 bits. `crypto.randomUUID` is not there on a page that came over plain HTTP, as from a hub in the
- * local network.
- */
-export function newId(): string {
+/** Returns a random 128-bit id in hex. `crypto.randomUUID` needs HTTPS, which a hub in the local network may not have. */
+export function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

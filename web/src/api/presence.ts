@@ -1,29 +1,32 @@
-/** Tells the hub whether somebody looks at the page: who does gets a toast, and all others a notification. */
+/**
+ * Reports to the hub whether the page is visible. The hub sends a toast to visible pages, and a push notification only if
+ * there is none (docs/PROTOCOL.md, `POST /api/visibility`).
+ */
 
 import { HubError } from './errors.ts';
 
 export type Visibility = 'visible' | 'hidden';
 
-/** Who looks says so again after this time, in milliseconds: the hub takes long silence for a laptop that was closed. */
-const RENEW_MS = 60_000;
-/** The wait before what failed is tried again, in milliseconds; it doubles up to {@link RENEW_MS}. */
-const FIRST_WAIT_MS = 1000;
+/** A visible page repeats its report this often: without it the hub assumes that the device sleeps. */
+const RENEW_INTERVAL_MS = 60_000;
+/** The wait before a failed report is repeated. It doubles up to {@link RENEW_INTERVAL_MS}. */
+const MIN_BACKOFF_MS = 1000;
 
-/** What {@link Presence} needs from around it. */
+/** The callbacks that {@link Presence} uses. */
 export interface PresenceEnvironment {
   isVisible: () => boolean;
-  /** Says it to the hub, also when the page is about to end; rejects when the hub did not take it. */
-  tell: (subscriptionId: string, visibility: Visibility) => Promise<void>;
+  /** Sends a report to the hub. It must also work while the page is being closed. */
+  report: (subscriptionId: string, visibility: Visibility) => Promise<void>;
 }
 
-/** Keeps what the hub knows true, for the subscription there is at the time. */
+/** Keeps the hub informed for the current event subscription. */
 export class Presence {
   #environment: PresenceEnvironment;
   #subscriptionId: string | null = null;
-  /** What the hub was last told, by the subscription's address or by a request. */
-  #told: Visibility | null = null;
-  /** Counts what is said, so that the answer to an older word changes nothing. */
-  #turn = 0;
+  /** The last visibility that the hub received, with the subscription or in a report. */
+  #reported: Visibility | null = null;
+  /** The number of the latest report. The outcome of an older one is ignored. */
+  #latestReport = 0;
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -31,63 +34,63 @@ export class Presence {
     this.#environment = environment;
   }
 
-  get #now(): Visibility {
+  get #visibility(): Visibility {
     return this.#environment.isVisible() ? 'visible' : 'hidden';
   }
 
-  /** What a subscription that is being made says in its address. The one before it is over. */
-  atBeginning(): Visibility {
+  /** Ends the previous subscription and returns the visibility that the new one starts with. */
+  prepareSubscription(): Visibility {
     this.stop();
-    return (this.#told = this.#now);
+    return (this.#reported = this.#visibility);
   }
 
-  /** The subscription has begun. */
-  connected(subscriptionId: string): void {
+  /** Starts reporting for a new subscription. */
+  handleConnected(subscriptionId: string): void {
     this.#subscriptionId = subscriptionId;
-    if (this.#told === this.#now) this.#renewIn(RENEW_MS);
-    else void this.#tell();
+    if (this.#reported === this.#visibility) this.#scheduleReport(RENEW_INTERVAL_MS);
+    else void this.#report();
   }
 
-  /** The page was shown or hidden. Between subscriptions there is nobody to tell: the next one says it itself. */
-  changed(): void {
+  /** Reports that the page was shown or hidden. Without a subscription it does nothing: the next one starts with the new value. */
+  handleVisibilityChange(): void {
     this.#failures = 0;
-    void this.#tell();
+    void this.#report();
   }
 
-  /** Says nothing more of this subscription. */
+  /** Stops reporting for the current subscription. */
   stop(): void {
     this.#subscriptionId = null;
-    this.#turn += 1;
+    this.#latestReport += 1;
     this.#failures = 0;
     clearTimeout(this.#timer);
   }
 
-  async #tell(): Promise<void> {
+  async #report(): Promise<void> {
     const id = this.#subscriptionId;
     if (id === null) return;
     clearTimeout(this.#timer);
-    this.#turn += 1;
-    const turn = this.#turn;
-    const visibility = this.#now;
+    this.#latestReport += 1;
+    const reportNumber = this.#latestReport;
+    const visibility = this.#visibility;
     try {
-      await this.#environment.tell(id, visibility);
-      if (turn !== this.#turn) return;
+      await this.#environment.report(id, visibility);
+      if (reportNumber !== this.#latestReport) return;
       this.#failures = 0;
-      this.#told = visibility;
-      this.#renewIn(RENEW_MS);
+      this.#reported = visibility;
+      this.#scheduleReport(RENEW_INTERVAL_MS);
     } catch (error) {
-      if (turn !== this.#turn) return;
-      // A subscription that is gone has a successor, which says it at its beginning.
-      if (error instanceof HubError && !error.isPassing) return this.stop();
-      this.#told = null;
-      this.#renewIn(Math.min(FIRST_WAIT_MS * 2 ** this.#failures, RENEW_MS));
+      if (reportNumber !== this.#latestReport) return;
+      // The subscription has ended. The channel will open a new one.
+      if (error instanceof HubError && !error.isTransient) return this.stop();
+      this.#reported = null;
+      this.#scheduleReport(Math.min(MIN_BACKOFF_MS * 2 ** this.#failures, RENEW_INTERVAL_MS));
       this.#failures += 1;
     }
   }
 
-  #renewIn(ms: number): void {
+  #scheduleReport(ms: number): void {
     clearTimeout(this.#timer);
-    // Who is known not to look has nothing to renew.
-    this.#timer = this.#told === 'hidden' ? undefined : setTimeout(() => void this.#tell(), ms);
+    // A page that was reported as hidden has nothing to renew.
+    this.#timer = this.#reported === 'hidden' ? undefined : setTimeout(() => void this.#report(), ms);
   }
 }

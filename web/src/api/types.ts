@@ -1,4 +1,4 @@
-/** The hub's shapes, by short names. `types/schema.d.ts` is made of docs/openapi.yaml by `npm run types`. */
+/** Short names for the types of the hub's API. `npm run types` generates `types/schema.d.ts` from docs/openapi.yaml. */
 
 import type { components } from '../../types/schema';
 
@@ -15,5 +15,5 @@ export type CompletedRequest = Schemas['CompletedRequest'];
 export type PermissionMode = Schemas['PermissionMode'];
 export type PushLogEntry = Schemas['PushLogEntry'];
 
-/** An event of the channel. */
+/** An event of the event channel. */
 export type HubEvent = Schemas['Event'];

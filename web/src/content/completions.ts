@@ -1,20 +1,19 @@
-/** Completing what is written after a slash. */
+/** Completion of slash commands. */
 
-/** Something that can be written after a slash. */
+/** A command or skill; `name` is without the slash. */
 export interface Command {
   name: string;
   description: string;
 }
 
-/** So many are offered at once. */
-const OFFERED = 8;
+const MAX_COMPLETIONS = 8;
 
-/** The commands that go with what has been written so far; none when that is no command. */
-export function completions(commands: Command[], text: string): Command[] {
+/** Returns the commands that match a partly typed command such as `/re`; none for any other text. */
+export function matchCommands(commands: Command[], text: string): Command[] {
   const typed = /^\/([\w:-]*)$/.exec(text)?.[1];
   if (typed === undefined) return [];
   const word = typed.toLowerCase();
   const starts = commands.filter(({ name }) => name.toLowerCase().startsWith(word));
-  const contains = commands.filter((one) => !starts.includes(one) && one.name.toLowerCase().includes(word));
-  return [...starts, ...contains].slice(0, OFFERED);
+  const contains = commands.filter((command) => !starts.includes(command) && command.name.toLowerCase().includes(word));
+  return [...starts, ...contains].slice(0, MAX_COMPLETIONS);
 }

@@ -1,4 +1,4 @@
-/** Colours code. The colouring itself, and each language, are fetched when they are first needed. */
+/** Syntax highlighting. The grammar of a language is fetched on first use. */
 
 import hljs from 'highlight.js/lib/core';
 
@@ -32,7 +32,7 @@ const LANGUAGES: Record<string, () => Promise<Language>> = {
   yaml: () => import('highlight.js/lib/languages/yaml'),
 };
 
-/** Other words for a language, and the endings of its files. */
+/** Other names of languages, and file extensions. */
 const ALIASES: Record<string, string> = {
   sh: 'bash', zsh: 'bash', shell: 'bash', h: 'c', cc: 'cpp', hpp: 'cpp', cs: 'csharp', toml: 'ini', js: 'javascript',
   jsx: 'javascript', mjs: 'javascript', cjs: 'javascript', jsonc: 'json', kt: 'kotlin', mk: 'makefile', md: 'markdown',
@@ -40,23 +40,23 @@ const ALIASES: Record<string, string> = {
   html: 'xml', svg: 'xml', vue: 'xml', yml: 'yaml',
 };
 
-/** Above this many characters colouring would hold up the page. */
+/** Highlighting more characters would block the page. */
 const MAX_LENGTH = 200_000;
 
-/** The language of a word such as `rs`, or of a file's name. Null for what is not known. */
-function languageOf(word: string): string | null {
-  const ending = word.toLowerCase().split(/[./]/).at(-1) ?? '';
-  const name = Object.hasOwn(ALIASES, ending) ? (ALIASES[ending] ?? ending) : ending;
-  // The word is an agent's: `constructor` is no language.
+/** Returns the language for a name such as `rs`, or for a file name; null if it is unknown. */
+function resolveLanguage(languageHint: string): string | null {
+  const alias = languageHint.toLowerCase().split(/[./]/).at(-1) ?? '';
+  const name = Object.hasOwn(ALIASES, alias) ? (ALIASES[alias] ?? alias) : alias;
+  // The hint comes from the agent and may be `constructor`.
   return Object.hasOwn(LANGUAGES, name) ? name : null;
 }
 
 /**
- * Code as HTML in which everything but the colouring is escaped.
- * @returns null when the language is unknown or its grammar cannot be fetched, or the code is too long
+ * Returns highlighted code as safe HTML: everything but the highlighting is escaped.
+ * @returns null if the language is unknown, its grammar cannot be fetched, or the code is too long
  */
-export async function highlight(code: string, word: string): Promise<string | null> {
-  const name = languageOf(word);
+export async function highlight(code: string, languageHint: string): Promise<string | null> {
+  const name = resolveLanguage(languageHint);
   const load = name === null ? undefined : LANGUAGES[name];
   if (name === null || !load || code.length > MAX_LENGTH) return null;
   if (!hljs.getLanguage(name)) {
@@ -67,9 +67,9 @@ export async function highlight(code: string, word: string): Promise<string | nu
   return hljs.highlight(code, { language: name, ignoreIllegals: true }).value;
 }
 
-/** Colours a block of code of a page. */
+/** Highlights a `<code>` element by its `language-` class. */
 export async function highlightBlock(element: HTMLElement): Promise<void> {
-  const word = /(?:^|\s)language-(\S+)/.exec(element.className)?.[1] ?? '';
-  const coloured = await highlight(element.textContent ?? '', word);
-  if (coloured !== null) element.innerHTML = coloured;
+  const languageHint = /(?:^|\s)language-(\S+)/.exec(element.className)?.[1] ?? '';
+  const highlighted = await highlight(element.textContent ?? '', languageHint);
+  if (highlighted !== null) element.innerHTML = highlighted;
 }

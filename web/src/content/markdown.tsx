@@ -1,30 +1,30 @@
-/** Text of an agent as markdown. */
+/** Shows an agent's text as markdown. */
 
 import './markdown.css';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { copy } from '../ui/copy.ts';
-import { html } from './markup.ts';
+import { copyToClipboard } from '../ui/clipboard.ts';
+import { renderMarkdown } from './render-markdown.ts';
 
-/** Copies the code that a button stands with. */
+/** Handles the copy buttons of code blocks. */
 function onClick({ target }: MouseEvent): void {
   const button = (target as Element).closest('.copy');
   const code = button?.parentElement?.querySelector('pre')?.textContent;
-  if (typeof code === 'string') void copy(code.trimEnd());
+  if (typeof code === 'string') void copyToClipboard(code.trimEnd());
 }
 
 async function highlightBlocks(blocks: HTMLElement[]): Promise<void> {
-  // Without the highlighter the code stays plain: no reason to reload the page that somebody writes in.
+  // If the highlighter cannot be fetched, the code stays plain. A reload could lose attached files.
   const highlighter = await import('./highlight.ts').catch(() => null);
   if (highlighter) await Promise.all(blocks.map(highlighter.highlightBlock));
 }
 
-/** Markdown, with its code coloured a moment later. */
+/** Renders markdown. Its code blocks are highlighted asynchronously. */
 export function Markdown({ text }: { text: string }) {
   const root = useRef<HTMLDivElement>(null);
-  const shown = useMemo(() => ({ __html: html(text) }), [text]);
+  const html = useMemo(() => ({ __html: renderMarkdown(text) }), [text]);
   useEffect(() => {
     const blocks = [...(root.current?.querySelectorAll<HTMLElement>('pre > code[class*="language-"]') ?? [])];
     if (blocks.length > 0) void highlightBlocks(blocks);
-  }, [shown]);
-  return <div class="markdown" ref={root} onClick={onClick} dangerouslySetInnerHTML={shown} />;
+  }, [html]);
+  return <div class="markdown" ref={root} onClick={onClick} dangerouslySetInnerHTML={html} />;
 }

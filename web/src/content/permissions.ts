@@ -1,57 +1,55 @@
-/** What became of an agent's request, in words. */
+/** Texts about the outcome of an agent's permission request. */
 
 import type { CompletedRequest } from '../api/types.ts';
-import { checked, type Is, isNumber, isObject, isText } from '../checked.ts';
-import { questionsOf } from './arguments.ts';
-import { summarize } from './tools.ts';
+import { dropInvalidFields, isNumber, isObject, isString, type Validator } from '../api/validate.ts';
+import { parseQuestions } from './tool-arguments.ts';
+import { summarizeInput } from './tool-summary.ts';
 
-/** How a request ended. */
 export interface Decision {
-  words: string;
+  label: string;
   kind: 'approved' | 'denied' | 'canceled';
 }
 
-/** Requests, answered or not, as the views can show them: agents write them, and what is not of its kind is left out. */
-export function requestsOf(written: Record<string, unknown>): [id: string, request: CompletedRequest][] {
-  return Object.entries(written).flatMap(([id, one]): [string, CompletedRequest][] => {
-    if (!isObject(one)) return [];
-    return [[id, checked(one, FIELDS) as CompletedRequest]];
+/** Returns the requests, pending or completed, without invalid fields: agents write them. */
+export function validRequests(requests: Record<string, unknown>): [id: string, request: CompletedRequest][] {
+  return Object.entries(requests).flatMap(([id, request]): [string, CompletedRequest][] => {
+    if (!isObject(request)) return [];
+    return [[id, dropInvalidFields(request, VALIDATORS) as CompletedRequest]];
   });
 }
 
-const areStrings = (value: unknown) => Array.isArray(value) && value.every(isText);
-const areAnswers = (value: unknown) =>
-  typeof value === 'object' && value !== null && Object.values(value).every((one: unknown) => areStrings(one) || areStrings((one as { answers?: unknown } | null)?.answers));
+const isStringList = (value: unknown) => Array.isArray(value) && value.every(isString);
+const isAnswers = (value: unknown) =>
+  typeof value === 'object' && value !== null && Object.values(value).every((answer: unknown) => isStringList(answer) || isStringList((answer as { answers?: unknown } | null)?.answers));
 
-/** What each field of a request has to be. */
-const FIELDS: Record<string, Is> = {
-  tool: isText,
+const VALIDATORS: Record<string, Validator> = {
+  tool: isString,
   createdAt: isNumber,
   completedAt: isNumber,
-  status: isText,
-  reason: isText,
-  mode: isText,
-  decision: isText,
-  allowTools: areStrings,
-  answers: areAnswers,
+  status: isString,
+  reason: isString,
+  mode: isString,
+  decision: isString,
+  allowTools: isStringList,
+  answers: isAnswers,
 };
 
-/** How a request ended. One without a status, which no agent should write, counts as never answered. */
-export function decisionOf({ status, decision, arguments: input }: CompletedRequest): Decision {
-  if (status === 'denied') return { kind: 'denied', words: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
-  if (status !== 'approved') return { kind: 'canceled', words: 'Not answered' };
-  if (questionsOf(input).questions.length > 0) return { kind: 'approved', words: 'Answered' };
-  return { kind: 'approved', words: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
+/** Describes the outcome of a completed request. One without a status was never answered. */
+export function describeDecision({ status, decision, arguments: input }: CompletedRequest): Decision {
+  if (status === 'denied') return { kind: 'denied', label: decision === 'abort' ? 'Denied and stopped' : 'Denied' };
+  if (status !== 'approved') return { kind: 'canceled', label: 'Not answered' };
+  if (parseQuestions(input).questions.length > 0) return { kind: 'approved', label: 'Answered' };
+  return { kind: 'approved', label: decision === 'approved_for_session' ? 'Approved for the session' : 'Approved' };
 }
 
-/** What was asked, in one line: a question, or a tool with what it would do. */
-export function askedOf({ tool = 'A tool', arguments: input }: CompletedRequest): string {
-  const [question] = questionsOf(input).questions;
-  return question ? question.text : `${tool} ${summarize(input)}`.trimEnd();
+/** Summarizes a request in one line: the first question, or the tool with its input. */
+export function summarizeRequest({ tool = 'A tool', arguments: input }: CompletedRequest): string {
+  const [question] = parseQuestions(input).questions;
+  return question ? question.text : `${tool} ${summarizeInput(input)}`.trimEnd();
 }
 
-/** The questions of a request with what was answered; none when it was no question. */
-export function answersOf({ arguments: input, answers = {} }: CompletedRequest): { question: string; answers: string[] }[] {
-  const texts = new Map(questionsOf(input).questions.map(({ key, text }) => [key, text]));
-  return Object.entries(answers).map(([key, given]) => ({ question: texts.get(key) ?? key, answers: Array.isArray(given) ? given : given.answers }));
+/** Returns the questions of a request with their answers. */
+export function answeredQuestions({ arguments: input, answers = {} }: CompletedRequest): { question: string; answers: string[] }[] {
+  const texts = new Map(parseQuestions(input).questions.map(({ key, text }) => [key, text]));
+  return Object.entries(answers).map(([key, answer]) => ({ question: texts.get(key) ?? key, answers: Array.isArray(answer) ? answer : answer.answers }));
 }

@@ -1,78 +1,74 @@
-/** What a person does with sessions and machines. Each answers when the hub has done it, and throws its refusal. */
+/** The user's actions on a session. Each resolves once the hub has completed it, and throws a `HubError` otherwise. */
 
-import { data } from '../api/client.ts';
+import { unwrap } from '../api/client.ts';
 import type { PermissionMode } from '../api/types.ts';
-import { api, sync } from '../hub.ts';
+import { api, sync } from './hub-client.ts';
 import type { ModelMode } from './modes.ts';
-import { patch, state } from './store.ts';
+import { patchState, state } from './store.ts';
 
-const at = (id: string) => ({ params: { path: { id } } });
+const withId = (id: string) => ({ params: { path: { id } } });
 
-/** Gives a session a name. */
 export async function rename(id: string, name: string): Promise<void> {
-  await data(api.PATCH('/api/sessions/{id}', { ...at(id), body: { name } }));
+  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { name } }));
 }
 
-/** Ends what the agent does. */
+/** Aborts the agent's current turn. */
 export async function abort(id: string): Promise<void> {
-  await data(api.POST('/api/sessions/{id}/abort', { ...at(id), body: {} }));
+  await unwrap(api.POST('/api/sessions/{id}/abort', { ...withId(id), body: {} }));
 }
 
-/** Takes control from the terminal. */
+/** Takes control of the session from the terminal. */
 export async function takeControl(id: string): Promise<void> {
-  await data(api.POST('/api/sessions/{id}/switch', at(id)));
+  await unwrap(api.POST('/api/sessions/{id}/switch', withId(id)));
 }
 
-/** Ends a session's process and puts the session out of the way. */
+/** Ends the session's process and moves the session to the archive. */
 export async function archive(id: string): Promise<void> {
-  await data(api.POST('/api/sessions/{id}/archive', { ...at(id), body: {} }));
+  await unwrap(api.POST('/api/sessions/{id}/archive', { ...withId(id), body: {} }));
 }
 
 /**
- * Starts a session's process again.
- * @returns the session's id, which may be another one than before
+ * Restarts the session's process.
+ * @returns the id of the resumed session, which differs from `id` if the hub merged the two
  */
 export async function resume(id: string): Promise<string> {
-  const { sessionId } = await data(api.POST('/api/sessions/{id}/resume', at(id)));
-  // The messages of a merged session are numbered anew.
-  if (sessionId !== id) await sync.conversation(sessionId);
+  const { sessionId } = await unwrap(api.POST('/api/sessions/{id}/resume', withId(id)));
+  // A merge renumbers the messages.
+  if (sessionId !== id) await sync.fetchNewestMessages(sessionId);
   return sessionId;
 }
 
-/** Deletes a session with its messages. */
+/** Deletes the session and its messages. */
 export async function remove(id: string): Promise<void> {
-  await data(api.DELETE('/api/sessions/{id}', at(id)));
-  // Its event may be a moment behind.
+  await unwrap(api.DELETE('/api/sessions/{id}', withId(id)));
+  // The event of the deletion may arrive later.
   const { [id]: _, ...summaries } = state.value.summaries;
-  patch({ summaries });
+  patchState({ summaries });
 }
 
-/** Sets what the agent may do unasked. */
 export async function setPermissionMode(id: string, mode: PermissionMode): Promise<void> {
-  await data(api.POST('/api/sessions/{id}/permission-mode', { ...at(id), body: { mode } }));
+  await unwrap(api.POST('/api/sessions/{id}/permission-mode', { ...withId(id), body: { mode } }));
 }
 
-/** Switches the agent's model. */
 export async function setModel(id: string, model: ModelMode): Promise<void> {
-  await data(api.POST('/api/sessions/{id}/model', { ...at(id), body: { model } }));
+  await unwrap(api.POST('/api/sessions/{id}/model', { ...withId(id), body: { model } }));
 }
 
-/** What may be said with an approval. */
 export interface Approval {
   decision?: 'approved' | 'approved_for_session';
   mode?: PermissionMode;
   answers?: Record<string, string[]>;
 }
 
-/** Lets the agent do what it asked for. */
+/** Approves a permission request. */
 export async function approve(id: string, requestId: string, approval: Approval): Promise<void> {
   const path = { id, requestId };
-  await data(api.POST('/api/sessions/{id}/permissions/{requestId}/approve', { params: { path }, body: approval }));
+  await unwrap(api.POST('/api/sessions/{id}/permissions/{requestId}/approve', { params: { path }, body: approval }));
 }
 
-/** Forbids it; with `abort` the agent's task ends as well. */
+/** Denies a permission request. The decision `abort` also aborts the agent's turn. */
 export async function deny(id: string, requestId: string, decision: 'denied' | 'abort', reason?: string): Promise<void> {
   const path = { id, requestId };
   const body = { decision, ...(reason ? { reason } : {}) };
-  await data(api.POST('/api/sessions/{id}/permissions/{requestId}/deny', { params: { path }, body }));
+  await unwrap(api.POST('/api/sessions/{id}/permissions/{requestId}/deny', { params: { path }, body }));
 }

@@ -1,75 +1,74 @@
-/** A session's messages as pages and events bring them, and those of this browser on their way out. */
+/** Pure functions that add pages, received messages and outgoing messages to a conversation. */
 
 import type { Message } from '../api/types.ts';
-import { type Conversation, EMPTY_CONVERSATION, type Outgoing } from './types.ts';
+import { type Conversation, EMPTY_CONVERSATION, type OutgoingMessage, type Refetch } from './types.ts';
 
-/** Above this many messages the oldest of a conversation may go, */
-const MANY = 400;
-/** down to this many. */
-const ENOUGH = 200;
+/** A conversation with more messages than this is trimmed to {@link TRIM_TO}. */
+const TRIM_ABOVE = 400;
+const TRIM_TO = 200;
 
-/** What comes of taking messages in: the conversation, or what is to be read first. */
-export type Taken = { conversation: Conversation } | { need: 'newer' | 'conversation' };
+/** The changed conversation, or the fetch that is needed instead. */
+export type MessageResult = { conversation: Conversation } | { refetch: Extract<Refetch['kind'], 'newer-messages' | 'messages'> };
 
-/** Takes in a message that an event brought. */
-export function withMessage(conversation: Conversation, message: Message): Taken {
-  // The first page may have been made before this message was: what comes after the page is asked for then.
-  if (conversation.reading.status === 'reading') return { need: 'newer' };
-  if (conversation.reading.status !== 'ready') return { conversation };
+/** Adds a message that an event brought. */
+export function withMessage(conversation: Conversation, message: Message): MessageResult {
+  // The first page may have been created before this message: fetch what follows the page.
+  if (conversation.loadState.status === 'loading') return { refetch: 'newer-messages' };
+  if (conversation.loadState.status !== 'ready') return { conversation };
   const newest = conversation.messages.at(-1)?.seq ?? 0;
-  if (message.seq > newest + 1) return { need: 'newer' };
-  if (message.seq === newest + 1) return { conversation: joined(conversation, [...conversation.messages, message]) };
+  if (message.seq > newest + 1) return { refetch: 'newer-messages' };
+  if (message.seq === newest + 1) return { conversation: withMessages(conversation, [...conversation.messages, message]) };
   const known = conversation.messages.find(({ seq }) => seq === message.seq);
-  // Another message under a number that is here: the history was renumbered, as a merge of two sessions does.
-  return known && known.id !== message.id ? { need: 'conversation' } : { conversation };
+  // The `seq` belongs to another message now: a merge of two sessions has renumbered the history.
+  return known && known.id !== message.id ? { refetch: 'messages' } : { conversation };
 }
 
-/** The conversation as the newest page has it; `page` is newest first. */
+/** Replaces all messages by the newest page; `page` is newest first. */
 export function withNewestPage(conversation: Conversation, page: Message[], hasMore: boolean): Conversation {
-  return { ...joined(conversation, page.toReversed()), reading: { status: 'ready' }, hasOlder: hasMore };
+  return { ...withMessages(conversation, page.toReversed()), loadState: { status: 'ready' }, hasOlder: hasMore };
 }
 
-/** Takes in a page of older messages; `page` is newest first. */
+/** Prepends a page of older messages; `page` is newest first. */
 export function withOlderPage(conversation: Conversation, page: Message[], hasMore: boolean): Conversation {
   const oldest = conversation.messages[0]?.seq ?? Infinity;
   const older = page.filter(({ seq }) => seq < oldest).toReversed();
   return { ...conversation, messages: [...older, ...conversation.messages], hasOlder: hasMore };
 }
 
-/** Takes in messages that came after the newest; `page` is oldest first. */
+/** Appends newer messages; `page` is oldest first. */
 export function withNewerPage(conversation: Conversation, page: Message[]): Conversation {
   const newest = conversation.messages.at(-1)?.seq ?? 0;
-  return joined(conversation, [...conversation.messages, ...page.filter(({ seq }) => seq > newest)]);
+  return withMessages(conversation, [...conversation.messages, ...page.filter(({ seq }) => seq > newest)]);
 }
 
-/** Leaves the oldest of very many messages out: scrolling up reads them again. */
-export function withoutOldest(conversation: Conversation): Conversation {
-  if (conversation.messages.length <= MANY) return conversation;
-  return { ...conversation, messages: conversation.messages.slice(-ENOUGH), hasOlder: true };
+/** Drops the oldest messages of a very long conversation. Scrolling up loads them again. */
+export function trimOldest(conversation: Conversation): Conversation {
+  if (conversation.messages.length <= TRIM_ABOVE) return conversation;
+  return { ...conversation, messages: conversation.messages.slice(-TRIM_TO), hasOlder: true };
 }
 
-/** What is left of a conversation that may be read again: what this browser has not sent yet. */
-export function unsentOf({ outgoing }: Conversation): Conversation {
-  return { ...EMPTY_CONVERSATION, outgoing: outgoing.filter((one) => one.state !== 'sent') };
+/** Drops everything that can be fetched again, so that only unsent messages remain. */
+export function onlyUnsent({ outgoing }: Conversation): Conversation {
+  return { ...EMPTY_CONVERSATION, outgoing: outgoing.filter((message) => message.status !== 'sent') };
 }
 
-/** Adds an outgoing message, or changes one. */
-export function withOutgoing(conversation: Conversation, outgoing: Outgoing): Conversation {
-  // Its event may have come before the answer to the request that sent it.
+/** Adds or replaces an outgoing message. */
+export function withOutgoing(conversation: Conversation, outgoing: OutgoingMessage): Conversation {
+  // The event of the stored message can arrive before the response to the request that sent it.
   if (conversation.messages.some(({ localId }) => localId === outgoing.localId)) return conversation;
   const known = conversation.outgoing.some(({ localId }) => localId === outgoing.localId);
-  const all = known
-    ? conversation.outgoing.map((one) => (one.localId === outgoing.localId ? outgoing : one))
+  const updated = known
+    ? conversation.outgoing.map((message) => (message.localId === outgoing.localId ? outgoing : message))
     : [...conversation.outgoing, outgoing];
-  return { ...conversation, outgoing: all };
+  return { ...conversation, outgoing: updated };
 }
 
-/** Takes an outgoing message out. */
 export function withoutOutgoing(conversation: Conversation, localId: string): Conversation {
-  return { ...conversation, outgoing: conversation.outgoing.filter((one) => one.localId !== localId) };
+  return { ...conversation, outgoing: conversation.outgoing.filter((message) => message.localId !== localId) };
 }
 
-function joined(conversation: Conversation, messages: Message[]): Conversation {
-  const arrived = new Set(messages.map(({ localId }) => localId));
-  return { ...conversation, messages, outgoing: conversation.outgoing.filter(({ localId }) => !arrived.has(localId)) };
+/** Sets the messages and removes the outgoing messages that are among them. */
+function withMessages(conversation: Conversation, messages: Message[]): Conversation {
+  const receivedIds = new Set(messages.map(({ localId }) => localId));
+  return { ...conversation, messages, outgoing: conversation.outgoing.filter(({ localId }) => !receivedIds.has(localId)) };
 }

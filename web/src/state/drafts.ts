@@ -1,58 +1,55 @@
-/** Drafts of answers to agents. They last as long as the tab, across reloads. */
+/** Drafts of answers to permission requests and questions, kept in the tab across reloads. */
 
 import { signal } from '@preact/signals';
-import { keep } from './shelf.ts';
+import { saveItem } from './storage.ts';
 
 const KEY = 'answers';
 
-/** The draft of an answer to a request. */
 export interface AnswerDraft {
   /** The reason for a denial. */
   reason: string;
-  /** The chosen options by the question's key. */
-  chosen: ReadonlyMap<string, string[]>;
-  /** The written answer by the question's key. */
-  written: ReadonlyMap<string, string>;
+  /** By the question's key. */
+  selectedOptions: ReadonlyMap<string, string[]>;
+  /** The free-text answers, by the question's key. */
+  typedTexts: ReadonlyMap<string, string>;
 }
 
 /** An {@link AnswerDraft} as JSON. */
 interface StoredDraft {
   reason: string;
-  chosen: [string, string[]][];
-  written: [string, string][];
+  selectedOptions: [string, string[]][];
+  typedTexts: [string, string][];
 }
 
-const EMPTY: AnswerDraft = { reason: '', chosen: new Map(), written: new Map() };
+const EMPTY_DRAFT: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
 
-/** The drafts by {@link keyOf}. */
+/** The drafts by {@link draftKey}. */
 const drafts = signal<ReadonlyMap<string, AnswerDraft>>(new Map());
 
-const keyOf = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
+const draftKey = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
 
 /** Restores the drafts that this tab stored before a reload. */
 export function restoreDrafts(): void {
   const stored = JSON.parse(sessionStorage.getItem(KEY) ?? '[]') as [string, StoredDraft][];
-  drafts.value = new Map(stored.map(([key, { reason, chosen, written }]) => [key, { reason, chosen: new Map(chosen), written: new Map(written) }]));
+  drafts.value = new Map(stored.map(([key, { reason, selectedOptions, typedTexts }]) => [key, { reason, selectedOptions: new Map(selectedOptions), typedTexts: new Map(typedTexts) }]));
 }
 
-/** The draft of an answer to a request; empty when there is none. */
-export function draftOf(sessionId: string, requestId: string): AnswerDraft {
-  return drafts.value.get(keyOf(sessionId, requestId)) ?? EMPTY;
+/** Returns the draft of an answer, empty if there is none. */
+export function getDraft(sessionId: string, requestId: string): AnswerDraft {
+  return drafts.value.get(draftKey(sessionId, requestId)) ?? EMPTY_DRAFT;
 }
 
-/** Changes and stores the draft of an answer. */
-export function keepDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
-  store(new Map(drafts.value).set(keyOf(sessionId, requestId), { ...draftOf(sessionId, requestId), ...changes }));
+export function updateDraft(sessionId: string, requestId: string, changes: Partial<AnswerDraft>): void {
+  saveDrafts(new Map(drafts.value).set(draftKey(sessionId, requestId), { ...getDraft(sessionId, requestId), ...changes }));
 }
 
-/** Deletes the draft of an answer. */
-export function dropDraft(sessionId: string, requestId: string): void {
+export function deleteDraft(sessionId: string, requestId: string): void {
   const others = new Map(drafts.value);
-  if (others.delete(keyOf(sessionId, requestId))) store(others);
+  if (others.delete(draftKey(sessionId, requestId))) saveDrafts(others);
 }
 
-function store(next: ReadonlyMap<string, AnswerDraft>): void {
+function saveDrafts(next: ReadonlyMap<string, AnswerDraft>): void {
   drafts.value = next;
-  const stored = [...next].map(([key, { reason, chosen, written }]): [string, StoredDraft] => [key, { reason, chosen: [...chosen], written: [...written] }]);
-  keep(sessionStorage, KEY, JSON.stringify(stored));
+  const stored = [...next].map(([key, { reason, selectedOptions, typedTexts }]): [string, StoredDraft] => [key, { reason, selectedOptions: [...selectedOptions], typedTexts: [...typedTexts] }]);
+  saveItem(sessionStorage, KEY, JSON.stringify(stored));
 }

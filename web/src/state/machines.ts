@@ -1,38 +1,36 @@
-/** Machines, and starting sessions on them. */
+/** Calls to machines: checks directories and starts sessions. */
 
-import { data } from '../api/client.ts';
+import { unwrap } from '../api/client.ts';
 import type { Machine } from '../api/types.ts';
-import { isText } from '../checked.ts';
-import { api } from '../hub.ts';
+import { isString } from '../api/validate.ts';
+import { api } from './hub-client.ts';
 
-/** What to call a machine. */
+/** Returns the name to show for a machine. */
 export function machineName({ id, metadata }: Machine): string {
   return metadata?.displayName || metadata?.host || id.slice(0, 8);
 }
 
-/** What a session is started with. */
-export interface Start {
+export interface SpawnOptions {
   directory: string;
   agent: string;
   model: string;
   yolo: boolean;
-  /** The name of the new worktree, or empty for none. */
+  /** The name of a new git worktree; empty for none. */
   worktree: string;
 }
 
-/** Whether there is such a directory on a machine. */
-export async function exists(machineId: string, directory: string): Promise<boolean> {
+export async function directoryExists(machineId: string, directory: string): Promise<boolean> {
   const params = { path: { id: machineId } };
-  const found = await data(api.POST('/api/machines/{id}/paths/exists', { params, body: { paths: [directory] } }));
-  return found[directory] === true;
+  const existing = await unwrap(api.POST('/api/machines/{id}/paths/exists', { params, body: { paths: [directory] } }));
+  return existing[directory] === true;
 }
 
 /**
  * Starts a session.
  * @returns its id
- * @throws {Error} with the words of the machine when it did not
+ * @throws {Error} with the machine's error message
  */
-export async function spawn(machineId: string, { directory, agent, model, yolo, worktree }: Start): Promise<string> {
+export async function spawnSession(machineId: string, { directory, agent, model, yolo, worktree }: SpawnOptions): Promise<string> {
   const params = { path: { id: machineId } };
   const body = {
     directory,
@@ -41,7 +39,7 @@ export async function spawn(machineId: string, { directory, agent, model, yolo, 
     ...(yolo ? { yolo } : {}),
     ...(worktree === '' ? {} : { sessionType: 'worktree' as const, worktreeName: worktree }),
   };
-  const { success, sessionId, error } = await data(api.POST('/api/machines/{id}/spawn', { params, body }));
-  if (!success || !isText(sessionId) || sessionId === '') throw new Error((isText(error) && error) || 'The machine did not start the session.');
+  const { success, sessionId, error } = await unwrap(api.POST('/api/machines/{id}/spawn', { params, body }));
+  if (!success || !isString(sessionId) || sessionId === '') throw new Error((isString(error) && error) || 'The machine did not start the session and gave no reason.');
   return sessionId;
 }

@@ -1,27 +1,27 @@
-/** The metadata of sessions and machines: their CLIs write it, and the hub keeps it as it is. */
+/** Validates the metadata of sessions and machines, which CLIs write and the hub stores unchanged. */
 
-import { checked, type Is, isObject, isText } from '../checked.ts';
+import { dropInvalidFields, isObject, isString, type Validator } from '../api/validate.ts';
 
-/** What the fields hold that the console reads. */
-const FIELDS: Record<string, Is> = {
-  path: isText,
-  host: isText,
-  name: isText,
-  flavor: isText,
-  machineId: isText,
-  lifecycleState: isText,
-  homeDir: isText,
-  displayName: isText,
-  platform: isText,
-  version: isText,
-  summary: (value) => hasTexts(value, ['text']),
-  worktree: (value) => hasTexts(value, ['basePath', 'branch']),
+/** The fields that the console reads. */
+const VALIDATORS: Record<string, Validator> = {
+  path: isString,
+  host: isString,
+  name: isString,
+  flavor: isString,
+  machineId: isString,
+  lifecycleState: isString,
+  homeDir: isString,
+  displayName: isString,
+  platform: isString,
+  version: isString,
+  summary: (value) => hasStrings(value, ['text']),
+  worktree: (value) => hasStrings(value, ['basePath', 'branch']),
 };
 
-const hasTexts = (value: unknown, names: string[]) => isObject(value) && names.every((name) => value[name] === undefined || isText(value[name]));
+const hasStrings = (value: unknown, names: string[]) => isObject(value) && names.every((name) => value[name] === undefined || isString(value[name]));
 
-/** A session, a machine or what changes in one, as it came from the hub, with no metadata but what the views can show. */
-export function described<T extends object>(one: T): T {
-  if (!('metadata' in one)) return one;
-  return { ...one, metadata: isObject(one.metadata) ? checked(one.metadata, FIELDS) : null };
+/** Returns a session, a machine, or an update of one, without invalid metadata fields. Other values are returned unchanged. */
+export function withValidMetadata<T extends object>(value: T): T {
+  if (!('metadata' in value)) return value;
+  return { ...value, metadata: isObject(value.metadata) ? dropInvalidFields(value.metadata, VALIDATORS) : null };
 }

@@ -1,127 +1,129 @@
-/** Messages on their way to the hub: shown at once, sent under an id of their own, and sent again until they are there. */
+/**
+ * The outbox: shows a message at once and sends it until the hub has stored it. Each message has a `localId` as its idempotency
+ * key. The messages of one session are sent in order, one at a time.
+ */
 
-import { type Api, data } from '../api/client.ts';
-import { HubError, sentence } from '../api/errors.ts';
-import { newId } from '../api/ids.ts';
+import { type Api, unwrap } from '../api/client.ts';
+import { errorText, HubError } from '../api/errors.ts';
+import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { withOutgoing, withoutOutgoing } from './conversation.ts';
-import { keep } from './shelf.ts';
-import { changeConversation, conversationOf, state } from './store.ts';
-import type { Outgoing } from './types.ts';
+import { saveItem } from './storage.ts';
+import { getConversation, state, updateConversation } from './store.ts';
+import type { OutgoingMessage } from './types.ts';
 
 const KEY = 'outbox';
 
-/** The wait before what could not go out is tried again, in milliseconds; it doubles up to the longest. */
-const FIRST_WAIT_MS = 1000;
-const LONGEST_WAIT_MS = 30_000;
+/** The wait before a retry doubles from the minimum to the maximum. */
+const MIN_BACKOFF_MS = 1000;
+const MAX_BACKOFF_MS = 30_000;
 
-/** Sends messages. What is not sent yet survives a reload of the page, as far as the browser has room for it. */
+/** Sends messages. Unsent ones survive a reload, as far as the browser's storage quota allows. */
 export class Outbox {
   #api: Pick<Api, 'POST'>;
-  #shelf: Pick<Storage, 'getItem' | 'setItem'>;
+  #storage: Pick<Storage, 'getItem' | 'setItem'>;
   #now: () => number;
-  #newId: () => string;
-  /** Per session, the sending that is under way: one at a time, so that nothing overtakes. */
-  #draining = new Map<string, Promise<void>>();
-  /** Per session in which something waits, the next try. */
-  #retries = new Map<string, { wait: number; timer: ReturnType<typeof setTimeout> }>();
+  #generateId: () => string;
+  /** The drain in flight per session. */
+  #drains = new Map<string, Promise<void>>();
+  /** The scheduled retry per session that has waiting messages. */
+  #retries = new Map<string, { backoff: number; timer: ReturnType<typeof setTimeout> }>();
 
-  constructor(api: Pick<Api, 'POST'>, shelf: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, makeId = newId) {
+  constructor(api: Pick<Api, 'POST'>, storage: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, generateId = randomId) {
     this.#api = api;
-    this.#shelf = shelf;
+    this.#storage = storage;
     this.#now = now;
-    this.#newId = makeId;
+    this.#generateId = generateId;
   }
 
-  /** Sends a message to a session, after those that were written before it. Settled when nothing more can be done for now. */
+  /** Sends a message after all earlier ones of the session. Resolves once it is sent, has failed, or waits for a retry. */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
-    return this.#enqueue(sessionId, { localId: this.#newId(), text, attachments, createdAt: this.#now(), state: 'sending' });
+    return this.#enqueue(sessionId, { localId: this.#generateId(), text, attachments, createdAt: this.#now(), status: 'sending' });
   }
 
-  /** Sends one again that did not get through. The hub stores a `localId` once, however often it comes. */
-  retry(sessionId: string, { error: _, ...outgoing }: Outgoing): Promise<void> {
-    return this.#enqueue(sessionId, { ...outgoing, createdAt: this.#now(), state: 'sending' });
+  /** Sends a failed or waiting message again. The hub stores a `localId` only once. */
+  retry(sessionId: string, { error: _, ...outgoing }: OutgoingMessage): Promise<void> {
+    return this.#enqueue(sessionId, { ...outgoing, createdAt: this.#now(), status: 'sending' });
   }
 
-  /** Gives one up. */
   discard(sessionId: string, localId: string): void {
-    changeConversation(sessionId, (one) => withoutOutgoing(one, localId));
-    this.#keep();
+    updateConversation(sessionId, (conversation) => withoutOutgoing(conversation, localId));
+    this.#save();
   }
 
-  /** Takes up what the page had not sent when it was left. It goes out with the next {@link flush}. */
+  /** Restores the messages that were unsent before a reload. The next {@link flush} sends them. */
   restore(): void {
-    const kept = JSON.parse(this.#shelf.getItem(KEY) ?? '{}') as Record<string, Outgoing[]>;
-    for (const [id, outgoing] of Object.entries(kept)) {
-      // What the hub has refused is for a person to decide, now as before.
-      for (const one of outgoing) this.#show(id, one.state === 'failed' ? one : { ...one, state: 'waiting' });
+    const stored = JSON.parse(this.#storage.getItem(KEY) ?? '{}') as Record<string, OutgoingMessage[]>;
+    for (const [id, outgoing] of Object.entries(stored)) {
+      // A message that the hub rejected is not sent again by itself.
+      for (const message of outgoing) this.#updateMessage(id, message.status === 'failed' ? message : { ...message, status: 'waiting' });
     }
   }
 
-  #keep(): void {
-    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((one) => one.state !== 'sent')] as const);
-    keep(this.#shelf, KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
+  #save(): void {
+    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((message) => message.status !== 'sent')] as const);
+    saveItem(this.#storage, KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
   }
 
-  /** Sends everything that waits for the hub, in each session in the order in which it was written. */
+  /** Sends all waiting messages. */
   async flush(): Promise<void> {
-    const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ state }) => state === 'waiting'));
+    const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ status }) => status === 'waiting'));
     await Promise.all(waiting.map(([id]) => this.#drain(id)));
   }
 
-  #enqueue(id: string, outgoing: Outgoing): Promise<void> {
-    this.#show(id, outgoing);
+  #enqueue(id: string, outgoing: OutgoingMessage): Promise<void> {
+    this.#updateMessage(id, outgoing);
     return this.#drain(id);
   }
 
-  /** Sends the messages of a session one after another, up to the first that the hub cannot take now. */
+  /** Sends the messages of a session in order, up to the first transient error. */
   #drain(id: string): Promise<void> {
-    let running = this.#draining.get(id);
-    if (!running) this.#draining.set(id, (running = this.#sendAll(id)));
+    let running = this.#drains.get(id);
+    if (!running) this.#drains.set(id, (running = this.#drainQueue(id)));
     return running;
   }
 
-  async #sendAll(id: string): Promise<void> {
-    const unsent = () => conversationOf(id).outgoing.filter(({ state }) => state === 'sending' || state === 'waiting');
+  async #drainQueue(id: string): Promise<void> {
+    const unsent = () => getConversation(id).outgoing.filter(({ status }) => status === 'sending' || status === 'waiting');
     for (let [next] = unsent(); next; [next] = unsent()) {
-      await this.#attempt(id, next);
+      await this.#post(id, next);
       if (unsent()[0]?.localId !== next.localId) continue;
-      // It still waits, and so does what was written after it.
-      for (const one of unsent()) this.#show(id, { ...one, state: 'waiting' });
+      // This message has to wait, and so do the later ones.
+      for (const message of unsent()) this.#updateMessage(id, { ...message, status: 'waiting' });
       break;
     }
-    this.#draining.delete(id);
-    this.#retryLater(id, unsent().length > 0);
+    this.#drains.delete(id);
+    this.#scheduleRetry(id, unsent().length > 0);
   }
 
-  /** Tries again by itself when something waits: a hub that is there and has no time tells nobody when it has. */
-  #retryLater(id: string, isWaiting: boolean): void {
-    const before = this.#retries.get(id);
-    clearTimeout(before?.timer);
+  /** Schedules a retry if messages are waiting. An overloaded hub (429, 503) does not announce when it has recovered. */
+  #scheduleRetry(id: string, isWaiting: boolean): void {
+    const previous = this.#retries.get(id);
+    clearTimeout(previous?.timer);
     this.#retries.delete(id);
     if (!isWaiting) return;
-    const wait = before ? Math.min(2 * before.wait, LONGEST_WAIT_MS) : FIRST_WAIT_MS;
-    this.#retries.set(id, { wait, timer: setTimeout(() => void this.#drain(id), wait) });
+    const backoff = previous ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
+    this.#retries.set(id, { backoff, timer: setTimeout(() => void this.#drain(id), backoff) });
   }
 
-  async #attempt(id: string, outgoing: Outgoing): Promise<void> {
+  async #post(id: string, outgoing: OutgoingMessage): Promise<void> {
     const { error: _, ...message } = outgoing;
-    this.#show(id, { ...message, state: 'sending' });
+    this.#updateMessage(id, { ...message, status: 'sending' });
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
-      const { message: stored } = await data(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
-      // It was there before, further up than what is loaded: nothing will tell of it any more.
-      if (stored.seq < (conversationOf(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
-      else this.#show(id, { ...message, state: 'sent' });
+      const { message: stored } = await unwrap(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
+      // The hub had stored it before, among older messages that are not loaded, so no event will confirm it.
+      if (stored.seq < (getConversation(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
+      else this.#updateMessage(id, { ...message, status: 'sent' });
     } catch (error) {
-      const isWaiting = error instanceof HubError && error.isPassing;
-      this.#show(id, { ...message, state: isWaiting ? 'waiting' : 'failed', error: sentence(error) });
+      const isTransient = error instanceof HubError && error.isTransient;
+      this.#updateMessage(id, { ...message, status: isTransient ? 'waiting' : 'failed', error: errorText(error) });
     }
   }
 
-  #show(id: string, outgoing: Outgoing): void {
-    changeConversation(id, (one) => withOutgoing(one, outgoing));
-    this.#keep();
+  #updateMessage(id: string, outgoing: OutgoingMessage): void {
+    updateConversation(id, (conversation) => withOutgoing(conversation, outgoing));
+    this.#save();
   }
 }

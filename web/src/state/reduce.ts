@@ -1,77 +1,77 @@
-/** What an event of the channel makes of the state. */
+/** The reducer: applies an event of the event channel to the state. */
 
 import type { HubEvent, Machine, Session } from '../api/types.ts';
-import { own } from '../own.ts';
 import { withMessage } from './conversation.ts';
-import { described } from './metadata.ts';
-import { changedSession, changedSummary, summaryOf } from './sessions.ts';
-import type { Need, State } from './types.ts';
+import { getOwn } from './get-own.ts';
+import { withValidMetadata } from './metadata.ts';
+import { mergeSession, mergeSummary, toSummary } from './sessions.ts';
+import type { Refetch, State } from './types.ts';
 
-/** The state after an event, and what has to be read because of it. */
-export interface Reduced {
+/** The state after an event, and the fetches that the event makes necessary. */
+export interface ReduceResult {
   state: State;
-  needs: Need[];
+  refetches: Refetch[];
 }
 
-type Received = Extract<HubEvent, { type: 'message-received' }>['message'];
+type ReceivedMessage = Extract<HubEvent, { type: 'message-received' }>['message'];
 
-/** Applies an event. Events that come twice change nothing the second time. */
-export function reduce(state: State, event: HubEvent): Reduced {
+/** Applies an event. It is idempotent: the same event changes nothing the second time. */
+export function reduce(state: State, event: HubEvent): ReduceResult {
   switch (event.type) {
     case 'session-added':
-      return { state: added(state, event.sessionId, described(event.data as Session)), needs: isPart(event.data) ? toReadAgain(state, event.sessionId) : [] };
+      return { state: addSession(state, event.sessionId, withValidMetadata(event.data as Session)), refetches: omitsLargeValue(event.data) ? sessionRefetch(state, event.sessionId) : [] };
     case 'session-updated':
-      return updated(state, event.sessionId, described(event.data as Partial<Session>));
+      return updateSession(state, event.sessionId, withValidMetadata(event.data as Partial<Session>));
     case 'session-removed':
-      return { state: removed(state, event.sessionId), needs: [] };
+      return { state: removeSession(state, event.sessionId), refetches: [] };
     case 'message-received':
-      return received(state, event.sessionId, event.message);
+      return receiveMessage(state, event.sessionId, event.message);
     case 'machine-updated':
-      return machine(state, event.machineId, described(event.data as Partial<Machine> & { active: boolean }));
+      return updateMachine(state, event.machineId, withValidMetadata(event.data as Partial<Machine> & { active: boolean }));
     case 'connection-changed':
     case 'heartbeat':
     case 'toast':
-      return { state, needs: [] };
+      return { state, refetches: [] };
     default:
-      // A newer hub may tell of more than this page knows.
-      return { state, needs: [] };
+      // A newer hub may send event types that this page does not know.
+      return { state, refetches: [] };
   }
 }
 
-function added(state: State, id: string, session: Session): State {
+function addSession(state: State, id: string, session: Session): State {
   const { [id]: _, ...sessionErrors } = state.sessionErrors;
   return {
     ...state,
     sessionErrors,
-    summaries: { ...state.summaries, [id]: summaryOf(session) },
-    sessions: own(state.sessions, id) ? { ...state.sessions, [id]: session } : state.sessions,
+    summaries: { ...state.summaries, [id]: toSummary(session) },
+    sessions: getOwn(state.sessions, id) ? { ...state.sessions, [id]: session } : state.sessions,
   };
 }
 
-function updated(state: State, id: string, data: Partial<Session>): Reduced {
-  const summary = own(state.summaries, id);
-  const session = own(state.sessions, id);
-  const needs = isPart(data) ? toReadAgain(state, id) : [];
+function updateSession(state: State, id: string, data: Partial<Session>): ReduceResult {
+  const summary = getOwn(state.summaries, id);
+  const session = getOwn(state.sessions, id);
+  const refetches = omitsLargeValue(data) ? sessionRefetch(state, id) : [];
   const next = { ...state };
-  if (summary) next.summaries = { ...state.summaries, [id]: changedSummary(summary, data) };
-  // One that was archived long ago may be back.
-  else if (state.list.status === 'ready' && needs.length === 0) needs.push({ kind: 'list' });
-  if (session) next.sessions = { ...state.sessions, [id]: changedSession(session, data) };
-  return { state: next, needs };
+  if (summary) next.summaries = { ...state.summaries, [id]: mergeSummary(summary, data) };
+  // An archived session, which is not in the list, may have been resumed.
+  else if (state.listLoad.status === 'ready' && refetches.length === 0) refetches.push({ kind: 'sessions' });
+  if (session) next.sessions = { ...state.sessions, [id]: mergeSession(session, data) };
+  return { state: next, refetches };
 }
 
-/** Whether an event tells of a large value by its length only. */
-function isPart(data: object): boolean {
+/** Whether an event contains only the length of a large value instead of the value. */
+function omitsLargeValue(data: object): boolean {
   return 'metadataBytes' in data || 'agentStateBytes' in data;
 }
 
-/** What shows of a session of which an event does not tell all. */
-function toReadAgain(state: State, id: string): Need[] {
-  if (own(state.sessions, id)) return [{ kind: 'session', id }];
-  return state.list.status === 'ready' ? [{ kind: 'list' }] : [];
+/** Returns the fetch for a session whose event was incomplete. */
+function sessionRefetch(state: State, id: string): Refetch[] {
+  if (getOwn(state.sessions, id)) return [{ kind: 'session', id }];
+  return state.listLoad.status === 'ready' ? [{ kind: 'sessions' }] : [];
 }
 
-function removed(state: State, id: string): State {
+function removeSession(state: State, id: string): State {
   const { [id]: _summary, ...summaries } = state.summaries;
   const { [id]: _session, ...sessions } = state.sessions;
   const { [id]: _conversation, ...conversations } = state.conversations;
@@ -79,22 +79,22 @@ function removed(state: State, id: string): State {
   return { ...state, summaries, sessions, conversations, sessionErrors };
 }
 
-function received(state: State, id: string, message: Received): Reduced {
-  const conversation = own(state.conversations, id);
-  if (!conversation) return { state, needs: [] };
-  // A very large message is told of without its content.
-  if (!('content' in message)) return { state, needs: [{ kind: 'newer', id }] };
-  const taken = withMessage(conversation, message);
-  if ('need' in taken) return { state, needs: [{ kind: taken.need, id }] };
-  return { state: { ...state, conversations: { ...state.conversations, [id]: taken.conversation } }, needs: [] };
+function receiveMessage(state: State, id: string, message: ReceivedMessage): ReduceResult {
+  const conversation = getOwn(state.conversations, id);
+  if (!conversation) return { state, refetches: [] };
+  // The event of a very large message has no content.
+  if (!('content' in message)) return { state, refetches: [{ kind: 'newer-messages', id }] };
+  const result = withMessage(conversation, message);
+  if ('refetch' in result) return { state, refetches: [{ kind: result.refetch, id }] };
+  return { state: { ...state, conversations: { ...state.conversations, [id]: result.conversation } }, refetches: [] };
 }
 
-function machine(state: State, id: string, data: Partial<Machine> & { active: boolean }): Reduced {
-  const known = own(state.machines, id);
+function updateMachine(state: State, id: string, data: Partial<Machine> & { active: boolean }): ReduceResult {
+  const known = getOwn(state.machines, id);
   if (!data.active) {
     const { [id]: _, ...machines } = state.machines;
-    return { state: { ...state, machines }, needs: [] };
+    return { state: { ...state, machines }, refetches: [] };
   }
-  if (!known) return { state, needs: state.machinesRead.status === 'ready' ? [{ kind: 'machines' }] : [] };
-  return { state: { ...state, machines: { ...state.machines, [id]: { ...known, ...data } } }, needs: [] };
+  if (!known) return { state, refetches: state.machinesLoad.status === 'ready' ? [{ kind: 'machines' }] : [] };
+  return { state: { ...state, machines: { ...state.machines, [id]: { ...known, ...data } } }, refetches: [] };
 }

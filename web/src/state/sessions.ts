@@ -1,9 +1,9 @@
-/** Sessions as the list shows them, and what an event changes in one. */
+/** Pure functions on sessions: summaries for the list, updates, titles, groups and search. */
 
 import type { Session, SessionSummary } from '../api/types.ts';
 
-/** A session's line in the list, made of the whole. */
-export function summaryOf(session: Session): SessionSummary {
+/** Creates the list's summary of a full session. */
+export function toSummary(session: Session): SessionSummary {
   const { metadata, todos, agentState, permissionMode, modelMode } = session;
   return {
     id: session.id,
@@ -13,29 +13,29 @@ export function summaryOf(session: Session): SessionSummary {
     updatedAt: session.updatedAt,
     createdAt: session.createdAt,
     metadata: summaryMetadata(metadata),
-    todoProgress: progressOf(todos),
+    todoProgress: countTodos(todos),
     pendingRequestsCount: Object.keys(agentState?.requests ?? {}).length,
     ...(permissionMode === undefined ? {} : { permissionMode }),
     ...(modelMode === undefined ? {} : { modelMode }),
   };
 }
 
-/** The line after a change: `data` has fields of a whole session. */
-export function changedSummary(summary: SessionSummary, data: Partial<Session>): SessionSummary {
+/** Applies an update, which has fields of a full session, to a summary. */
+export function mergeSummary(summary: SessionSummary, data: Partial<Session>): SessionSummary {
   const { active, thinking, activeAt, updatedAt, permissionMode, modelMode } = data;
-  const given = { active, thinking, activeAt, updatedAt, permissionMode, modelMode };
-  const changed = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode };
+  const changed = Object.fromEntries(Object.entries(present).filter(([, value]) => value !== undefined));
   return {
     ...summary,
     ...changed,
     ...('metadata' in data ? { metadata: summaryMetadata(data.metadata ?? null) } : {}),
-    ...('todos' in data ? { todoProgress: progressOf(data.todos) } : {}),
+    ...('todos' in data ? { todoProgress: countTodos(data.todos) } : {}),
     ...('agentState' in data ? { pendingRequestsCount: Object.keys(data.agentState?.requests ?? {}).length } : {}),
   };
 }
 
-/** The session after a change. Completed requests are only added to: an event brings those that are new or changed. */
-export function changedSession(session: Session, data: Partial<Session>): Session {
+/** Applies an update to a session. Its completed requests are added to the known ones: events contain only changed requests. */
+export function mergeSession(session: Session, data: Partial<Session>): Session {
   if (!data.agentState) return { ...session, ...data };
   const completedRequests = { ...session.agentState?.completedRequests, ...data.agentState.completedRequests };
   return { ...session, ...data, agentState: { ...data.agentState, completedRequests } };
@@ -56,7 +56,7 @@ function summaryMetadata(metadata: Session['metadata']): SessionSummary['metadat
   };
 }
 
-function progressOf(todos: Session['todos']): SessionSummary['todoProgress'] {
+function countTodos(todos: Session['todos']): SessionSummary['todoProgress'] {
   if (!todos || todos.length === 0) return null;
   return { completed: todos.filter(({ status }) => status === 'completed').length, total: todos.length };
 }
@@ -66,24 +66,23 @@ function baseName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? path;
 }
 
-/** What a session's name is made of, in a line of the list as in the whole. */
-interface Named {
+/** The common part of a session and a summary. */
+interface TitledSession {
   id: string;
   metadata: { name?: string; path: string; summary?: { text?: string }; lifecycleState?: string } | null;
 }
 
-/** What to call a session: its name, else what it is about, else its directory, else the beginning of its id. */
-export function titleOf({ id, metadata }: Named): string {
+/** Returns the session's name, or else its summary, its directory's name, or the start of its id. */
+export function sessionTitle({ id, metadata }: TitledSession): string {
   return metadata?.name || metadata?.summary?.text || (metadata?.path && baseName(metadata.path)) || id.slice(0, 8);
 }
 
-/** Whether a session is out of the way. */
-export function isArchived({ metadata }: Named): boolean {
+export function isArchived({ metadata }: TitledSession): boolean {
   return metadata?.lifecycleState === 'archived';
 }
 
-/** Sessions of one directory on one machine. */
-export interface Group {
+/** The sessions of one directory on one machine. */
+export interface SessionGroup {
   key: string;
   host: string;
   path: string;
@@ -91,15 +90,15 @@ export interface Group {
 }
 
 /**
- * The sessions by machine and directory. Active ones come first, then what changed last; a group stands where its
- * first session does.
+ * Groups sessions by machine and directory. Sessions are sorted by active first, then by last update; groups by their first
+ * session.
  */
-export function grouped(summaries: Iterable<SessionSummary>): Group[] {
+export function groupSessions(summaries: Iterable<SessionSummary>): SessionGroup[] {
   const sorted = [...summaries].sort((a, b) => Number(b.active) - Number(a.active) || b.updatedAt - a.updatedAt || (a.id < b.id ? 1 : -1));
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, SessionGroup>();
   for (const session of sorted) {
     const host = session.metadata?.host ?? 'unknown machine';
-    // A worktree belongs to the repository that it was made of.
+    // A worktree belongs to the group of its repository.
     const path = session.metadata?.worktree?.basePath ?? session.metadata?.path ?? '';
     const key = `${host}\0${path}`;
     const group = groups.get(key) ?? { key, host, path, sessions: [] };
@@ -109,9 +108,9 @@ export function grouped(summaries: Iterable<SessionSummary>): Group[] {
   return [...groups.values()];
 }
 
-/** Whether a session has all of these words somewhere in its title, directory or machine. */
-export function matches(session: SessionSummary, query: string): boolean {
+/** Whether a session's title, directory, machine, branch or agent contain all words of a query. */
+export function matchesQuery(session: SessionSummary, query: string): boolean {
   const { metadata } = session;
-  const text = [titleOf(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor].join(' ').toLowerCase();
+  const text = [sessionTitle(session), metadata?.path, metadata?.host, metadata?.worktree?.branch, metadata?.flavor].join(' ').toLowerCase();
   return query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }

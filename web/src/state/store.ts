@@ -1,71 +1,66 @@
-/** The one place of the console's state. */
+/** The store: signals with all state that views share. */
 
 import { computed, signal } from '@preact/signals';
 import type { ConnectionState } from '../api/channel.ts';
-import { own } from '../own.ts';
-import { unsentOf } from './conversation.ts';
-import { type Conversation, EMPTY, EMPTY_CONVERSATION, type State } from './types.ts';
+import { onlyUnsent } from './conversation.ts';
+import { getOwn } from './get-own.ts';
+import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from './types.ts';
 
-/** Everything that is known of the hub. */
-export const state = signal<State>(EMPTY);
+/** The data from the hub, with the outgoing messages. */
+export const state = signal<State>(EMPTY_STATE);
 
-/** The namespace of who is signed in; null when nobody is. */
+/** The namespace that is signed in to; null when signed out. */
 export const namespace = signal<string | null>(null);
 
-/** Why the person has to sign in again. */
-export const signedOutBecause = signal<string | null>(null);
+/** Why the user was signed out, for the sign-in page. */
+export const signOutReason = signal<string | null>(null);
 
-/** How the event channel is. */
-export const connection = signal<ConnectionState>('connecting');
+export const connectionState = signal<ConnectionState>('connecting');
 
-/** What was missed is being read again. */
+/** Whether data is fetched again after a gap in the events. */
 export const isCatchingUp = signal(false);
 
-/** The session that is on the screen. */
-export const openSession = signal<string | null>(null);
+/** The session that is shown. */
+export const openSessionId = signal<string | null>(null);
 
-/** The messages of this many sessions stay while another is on the screen. */
-const KEPT_CONVERSATIONS = 5;
-let shownLast: string[] = [];
+/** This many sessions, besides the open one, keep their loaded messages. */
+const MAX_CACHED_CONVERSATIONS = 5;
+let recentIds: string[] = [];
 
-/** Puts a session on the screen. The messages of sessions that were there long ago go: they are read again with them. */
-export function show(id: string): void {
-  openSession.value = id;
+/** Sets the open session, and drops the loaded messages of the sessions that were not open recently. */
+export function setOpenSession(id: string): void {
+  openSessionId.value = id;
   const { conversations } = state.value;
-  const kept = Object.entries(conversations).map(([one, all]) => [one, shownLast.includes(one) ? all : unsentOf(all)] as const);
-  patch({ conversations: Object.fromEntries(kept.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)) });
-  shownLast = [id, ...shownLast.filter((one) => one !== id)].slice(0, KEPT_CONVERSATIONS);
+  const remaining = Object.entries(conversations).map(([other, conversation]) => [other, recentIds.includes(other) ? conversation : onlyUnsent(conversation)] as const);
+  patchState({ conversations: Object.fromEntries(remaining.filter(([, { messages, outgoing }]) => messages.length + outgoing.length > 0)) });
+  recentIds = [id, ...recentIds.filter((other) => other !== id)].slice(0, MAX_CACHED_CONVERSATIONS);
 }
 
-/** Every session that is known, by id. */
 export const summaries = computed(() => state.value.summaries);
 
-/** Every machine that is online, by id. */
+/** The machines that are online, by id. */
 export const machines = computed(() => state.value.machines);
 
-/** How far the lists are read. */
-export const reading = {
-  list: computed(() => state.value.list),
-  archive: computed(() => state.value.archive),
-  machines: computed(() => state.value.machinesRead),
+export const loadStates = {
+  list: computed(() => state.value.listLoad),
+  archive: computed(() => state.value.archiveLoad),
+  machines: computed(() => state.value.machinesLoad),
 };
 
-/** How many agents wait for an answer, for the page's title. */
+/** The number of pending requests of all agents, for the page title. */
 export const pendingCount = computed(() =>
   Object.values(summaries.value).reduce((sum, { active, pendingRequestsCount }) => sum + (active ? pendingRequestsCount : 0), 0),
 );
 
-/** Changes some of the state. */
-export function patch(changes: Partial<State>): void {
+export function patchState(changes: Partial<State>): void {
   state.value = { ...state.value, ...changes };
 }
 
-/** A session's conversation, empty before it was read. */
-export function conversationOf(id: string): Conversation {
-  return own(state.value.conversations, id) ?? EMPTY_CONVERSATION;
+/** Returns a session's conversation, or an empty one that is not loaded. */
+export function getConversation(id: string): Conversation {
+  return getOwn(state.value.conversations, id) ?? EMPTY_CONVERSATION;
 }
 
-/** Changes a session's conversation. */
-export function changeConversation(id: string, change: (conversation: Conversation) => Conversation): void {
-  patch({ conversations: { ...state.value.conversations, [id]: change(conversationOf(id)) } });
+export function updateConversation(id: string, change: (conversation: Conversation) => Conversation): void {
+  patchState({ conversations: { ...state.value.conversations, [id]: change(getConversation(id)) } });
 }

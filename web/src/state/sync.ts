@@ -1,233 +1,233 @@
-/** Reads from the hub what the console shows, and what events say has to be read again. */
+/**
+ * Keeps the store in sync with the hub: fetches resources, applies events, and fetches again what events alone cannot
+ * update. Events that arrive during a fetch are applied to its response again, because the response may be older.
+ */
 
-import { type Api, data } from '../api/client.ts';
-import { HubError, sentence } from '../api/errors.ts';
+import { type Api, unwrap } from '../api/client.ts';
+import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
-import { described } from './metadata.ts';
+import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
-import { isArchived, summaryOf } from './sessions.ts';
-import { changeConversation, conversationOf, openSession, patch, state } from './store.ts';
-import type { Need, Reading, State } from './types.ts';
+import { isArchived, toSummary } from './sessions.ts';
+import { getConversation, openSessionId, patchState, state, updateConversation } from './store.ts';
+import type { LoadState, Refetch, State } from './types.ts';
 
-/** Messages of a page: enough for two screens. */
-const PAGE = 60;
-/** Messages of a page when catching up. */
-const LARGEST_PAGE = 200;
+/** Enough messages for two screens. */
+const PAGE_SIZE = 60;
+/** The hub's maximum. */
+const CATCH_UP_PAGE_SIZE = 200;
 
-const READING: Reading = { status: 'reading' };
-const READY: Reading = { status: 'ready' };
-const failed = (error: unknown): Reading => ({ status: 'failed', error: sentence(error) });
+const LOADING: LoadState = { status: 'loading' };
+const READY: LoadState = { status: 'ready' };
+const failed = (error: unknown): LoadState => ({ status: 'failed', error: errorText(error) });
 
-/** Reads things from the hub into the store. Nothing here throws: what failed is in the store, with its reason. */
+/** Fetches resources into the store. No method throws: an error is stored as the resource's load state. */
 export class Sync {
   #api: Api;
-  /** Per thing, the reading that is under way, one at a time, and the events that were heard meanwhile. */
-  #running = new Map<string, { done: Promise<void>; heard: HubEvent[] }>();
-  /** Things that were asked for while they were being read. */
-  #again = new Set<string>();
+  /** The fetch in flight per resource, with the events that arrived since it started. */
+  #fetches = new Map<string, { done: Promise<void>; eventsDuringFetch: HubEvent[] }>();
+  /** The resources that were requested again during their fetch. */
+  #repeat = new Set<string>();
 
-  /** Per session, the last of the readings of its messages: each begins where the one before it ended. */
-  #turns = new Map<string, Promise<void>>();
-  /** Per session, the reading of newer messages that waits for its turn. */
-  #waiting = new Map<string, Promise<void>>();
+  /** Per session, the last message fetch. They run one after another, because each continues from the loaded messages. */
+  #messageFetches = new Map<string, Promise<void>>();
+  /** Per session, the fetch of newer messages that has not started yet. */
+  #queuedNewer = new Map<string, Promise<void>>();
 
   constructor(api: Api) {
     this.#api = api;
   }
 
-  /** Applies an event, and reads what has to be read because of it. */
-  async hear(event: HubEvent): Promise<void> {
-    const { state: next, needs } = reduce(state.value, event);
+  /** Applies an event, and waits for the fetches that it makes necessary. */
+  async handleEvent(event: HubEvent): Promise<void> {
+    const { state: next, refetches } = reduce(state.value, event);
     state.value = next;
-    // Messages are read in turns of their own.
-    if (event.type !== 'message-received') for (const { heard } of this.#running.values()) heard.push(event);
-    await Promise.all(needs.map((need) => this.#meet(need)));
+    // Message fetches detect missed messages by `seq` instead.
+    if (event.type !== 'message-received') for (const { eventsDuringFetch } of this.#fetches.values()) eventsDuringFetch.push(event);
+    await Promise.all(refetches.map((refetch) => this.#runRefetch(refetch)));
   }
 
-  /** Reads everything again that is shown, after a gap in the events. */
-  async everything(): Promise<void> {
-    const { archive, machinesRead } = state.value;
-    // Other sessions that were opened are read again when they are opened again.
-    const shown = openSession.value;
+  /** Fetches everything again that is shown, after a gap in the events. */
+  async refetchShown(): Promise<void> {
+    const { archiveLoad, machinesLoad } = state.value;
+    // Other sessions are fetched again when they are opened.
+    const openId = openSessionId.value;
     await Promise.all([
-      this.list(),
-      ...(archive.status === 'none' ? [] : [this.archive()]),
-      ...(machinesRead.status === 'none' ? [] : [this.machines()]),
-      ...(shown === null ? [] : [this.session(shown), this.newer(shown)]),
+      this.fetchSessions(),
+      ...(archiveLoad.status === 'idle' ? [] : [this.fetchArchive()]),
+      ...(machinesLoad.status === 'idle' ? [] : [this.fetchMachines()]),
+      ...(openId === null ? [] : [this.fetchSession(openId), this.fetchNewerMessages(openId)]),
     ]);
   }
 
-  /** The sessions that are not archived. */
-  list(): Promise<void> {
-    return this.#once('list', async (heard) => {
-      if (state.value.list.status !== 'ready') patch({ list: READING });
+  /** Fetches the list of sessions that are not archived. */
+  fetchSessions(): Promise<void> {
+    return this.#coalesce('list', async (eventsDuringFetch) => {
+      if (state.value.listLoad.status !== 'ready') patchState({ listLoad: LOADING });
       try {
-        const { sessions } = await data(this.#api.GET('/api/sessions'));
+        const { sessions } = await unwrap(this.#api.GET('/api/sessions'));
         const { summaries } = state.value;
-        this.#take({ list: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) }, heard);
+        this.#applyResponse({ listLoad: READY, summaries: byId([...Object.values(summaries).filter(isArchived), ...sessions]) }, eventsDuringFetch);
       } catch (error) {
-        if (state.value.list.status !== 'ready') patch({ list: failed(error) });
+        if (state.value.listLoad.status !== 'ready') patchState({ listLoad: failed(error) });
       }
     });
   }
 
-  /** The archived sessions. */
-  archive(): Promise<void> {
-    return this.#once('archive', async (heard) => {
-      if (state.value.archive.status !== 'ready') patch({ archive: READING });
+  fetchArchive(): Promise<void> {
+    return this.#coalesce('archive', async (eventsDuringFetch) => {
+      if (state.value.archiveLoad.status !== 'ready') patchState({ archiveLoad: LOADING });
       try {
-        const { sessions } = await data(this.#api.GET('/api/sessions', { params: { query: { archived: 'only' } } }));
-        const others = Object.values(state.value.summaries).filter((one) => !isArchived(one));
-        this.#take({ archive: READY, summaries: byId([...others, ...sessions]) }, heard);
+        const { sessions } = await unwrap(this.#api.GET('/api/sessions', { params: { query: { archived: 'only' } } }));
+        const others = Object.values(state.value.summaries).filter((session) => !isArchived(session));
+        this.#applyResponse({ archiveLoad: READY, summaries: byId([...others, ...sessions]) }, eventsDuringFetch);
       } catch (error) {
-        if (state.value.archive.status !== 'ready') patch({ archive: failed(error) });
+        if (state.value.archiveLoad.status !== 'ready') patchState({ archiveLoad: failed(error) });
       }
     });
   }
 
-  /** The machines that are online. */
-  machines(): Promise<void> {
-    return this.#once('machines', async (heard) => {
-      if (state.value.machinesRead.status !== 'ready') patch({ machinesRead: READING });
+  /** Fetches the machines that are online. */
+  fetchMachines(): Promise<void> {
+    return this.#coalesce('machines', async (eventsDuringFetch) => {
+      if (state.value.machinesLoad.status !== 'ready') patchState({ machinesLoad: LOADING });
       try {
-        const { machines } = await data(this.#api.GET('/api/machines'));
-        this.#take({ machinesRead: READY, machines: byId(machines) }, heard);
+        const { machines } = await unwrap(this.#api.GET('/api/machines'));
+        this.#applyResponse({ machinesLoad: READY, machines: byId(machines) }, eventsDuringFetch);
       } catch (error) {
-        if (state.value.machinesRead.status !== 'ready') patch({ machinesRead: failed(error) });
+        if (state.value.machinesLoad.status !== 'ready') patchState({ machinesLoad: failed(error) });
       }
     });
   }
 
-  /** One session, whole. */
-  session(id: string): Promise<void> {
-    return this.#once(`session ${id}`, async (heard) => {
+  /** Fetches a full session. */
+  fetchSession(id: string): Promise<void> {
+    return this.#coalesce(`session ${id}`, async (eventsDuringFetch) => {
       try {
-        const session = described((await data(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
+        const session = withValidMetadata((await unwrap(this.#api.GET('/api/sessions/{id}', { params: { path: { id } } }))).session);
         const { sessions, summaries, sessionErrors } = state.value;
         const { [id]: _, ...errors } = sessionErrors;
-        const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: summaryOf(session) }, sessionErrors: errors };
-        this.#take(changes, heard);
+        const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: toSummary(session) }, sessionErrors: errors };
+        this.#applyResponse(changes, eventsDuringFetch);
       } catch (error) {
         const isKnown = state.value.sessions[id] !== undefined;
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
-        if (!isKnown || isGone) patch({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: sentence(error), isGone } } });
+        if (!isKnown || isGone) patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
     });
   }
 
-  /** The newest messages of a session, as its first page. */
-  conversation(id: string): Promise<void> {
-    return this.#inTurn(id, () => this.#firstPage(id));
+  /** Fetches the newest page of a session's messages and replaces the loaded ones. */
+  fetchNewestMessages(id: string): Promise<void> {
+    return this.#serialize(id, () => this.#fetchFirstPage(id));
   }
 
-  /** The page before the oldest message that is here. */
-  older(id: string): Promise<void> {
-    return this.#inTurn(id, async () => {
-      const { messages, hasOlder } = conversationOf(id);
+  /** Fetches the page before the oldest loaded message. */
+  fetchOlderMessages(id: string): Promise<void> {
+    return this.#serialize(id, async () => {
+      const { messages, hasOlder } = getConversation(id);
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
-      const page = await this.#page(id, { limit: PAGE, beforeSeq: oldest }).catch(() => null);
-      // Scrolling on asks again. Where the page would join on may have gone meanwhile.
-      if (page && conversationOf(id).messages[0]?.seq === oldest) changeConversation(id, (one) => withOlderPage(one, page.messages, page.hasMore));
+      const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
+      // After an error, scrolling tries again. The oldest message may have changed during the fetch; then the page no longer fits.
+      if (page && getConversation(id).messages[0]?.seq === oldest) updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
     });
   }
 
-  /** Everything after the newest message that is here; the first page, when none is. */
-  newer(id: string): Promise<void> {
-    const waiting = this.#waiting.get(id);
-    if (waiting) return waiting;
-    const mine = this.#inTurn(id, async () => {
-      this.#waiting.delete(id);
-      if (conversationOf(id).reading.status === 'ready') await this.#pagesAfter(id);
-      else await this.#firstPage(id);
+  /** Fetches all messages after the newest loaded one, or the newest page if none is loaded. */
+  fetchNewerMessages(id: string): Promise<void> {
+    const alreadyQueued = this.#queuedNewer.get(id);
+    if (alreadyQueued) return alreadyQueued;
+    const queued = this.#serialize(id, async () => {
+      this.#queuedNewer.delete(id);
+      if (getConversation(id).loadState.status === 'ready') await this.#fetchPagesAfter(id);
+      else await this.#fetchFirstPage(id);
     });
-    this.#waiting.set(id, mine);
-    return mine;
+    this.#queuedNewer.set(id, queued);
+    return queued;
   }
 
-  async #firstPage(id: string): Promise<void> {
-    changeConversation(id, (one) => ({ ...one, reading: READING }));
+  async #fetchFirstPage(id: string): Promise<void> {
+    updateConversation(id, (conversation) => ({ ...conversation, loadState: LOADING }));
     try {
-      const page = await this.#page(id, { limit: PAGE });
-      changeConversation(id, (one) => withNewestPage(one, page.messages, page.hasMore));
+      const page = await this.#fetchPage(id, { limit: PAGE_SIZE });
+      updateConversation(id, (conversation) => withNewestPage(conversation, page.messages, page.hasMore));
     } catch (error) {
-      changeConversation(id, (one) => ({ ...one, reading: failed(error) }));
+      updateConversation(id, (conversation) => ({ ...conversation, loadState: failed(error) }));
     }
   }
 
-  async #pagesAfter(id: string): Promise<void> {
-    // The first page begins with the newest message that is here: it shows whether the history is still the same.
+  async #fetchPagesAfter(id: string): Promise<void> {
+    // The first page starts with the newest loaded message, to detect a renumbered history.
     let overlap = 1;
     let hasMore = true;
-    // Of a session that left the screen long ago nothing is here any more.
-    while (hasMore && conversationOf(id).reading.status === 'ready') {
-      const newest = conversationOf(id).messages.at(-1);
-      const query = { limit: LARGEST_PAGE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
-      const page = await this.#page(id, query).catch(() => null);
-      // The channel is going to end as well, and its next beginning asks again.
+    // The store may drop the conversation during the fetch if other sessions are opened.
+    while (hasMore && getConversation(id).loadState.status === 'ready') {
+      const newest = getConversation(id).messages.at(-1);
+      const query = { limit: CATCH_UP_PAGE_SIZE, afterSeq: Math.max(0, (newest?.seq ?? 0) - overlap) };
+      const page = await this.#fetchPage(id, query).catch(() => null);
+      // The event channel will fail as well, and its reconnect fetches again.
       if (!page) return;
-      // Two sessions were merged, and messages numbered anew.
-      if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#firstPage(id);
+      // A merge of two sessions has renumbered the messages.
+      if (newest && overlap === 1 && page.messages[0]?.id !== newest.id) return this.#fetchFirstPage(id);
       overlap = 0;
-      changeConversation(id, (one) => withNewerPage(one, page.messages));
+      updateConversation(id, (conversation) => withNewerPage(conversation, page.messages));
       hasMore = page.hasMore && page.messages.length > 0;
     }
   }
 
-  #page(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
-    return data(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
+  #fetchPage(id: string, query: { limit: number; beforeSeq?: number; afterSeq?: number }) {
+    return unwrap(this.#api.GET('/api/sessions/{id}/messages', { params: { path: { id }, query } }));
   }
 
-  #meet(need: Need): Promise<void> {
-    switch (need.kind) {
-      case 'list':
-        return this.list();
+  #runRefetch(refetch: Refetch): Promise<void> {
+    switch (refetch.kind) {
+      case 'sessions':
+        return this.fetchSessions();
       case 'machines':
-        return this.machines();
+        return this.fetchMachines();
       case 'session':
-        return this.session(need.id);
-      case 'newer':
-        return this.newer(need.id);
-      case 'conversation':
-        return this.conversation(need.id);
+        return this.fetchSession(refetch.id);
+      case 'newer-messages':
+        return this.fetchNewerMessages(refetch.id);
+      case 'messages':
+        return this.fetchNewestMessages(refetch.id);
     }
   }
 
-  #inTurn(id: string, read: () => Promise<void>): Promise<void> {
-    const mine = (this.#turns.get(id) ?? Promise.resolve()).then(read);
-    this.#turns.set(id, mine);
-    return mine;
+  /** Runs a message fetch after all earlier ones of the same session. */
+  #serialize(id: string, fetchMessages: () => Promise<void>): Promise<void> {
+    const queued = (this.#messageFetches.get(id) ?? Promise.resolve()).then(fetchMessages);
+    this.#messageFetches.set(id, queued);
+    return queued;
   }
 
-  /** Runs one reading of a thing at a time; one that is asked for meanwhile is done once more afterwards. */
-  #once(thing: string, read: (heard: HubEvent[]) => Promise<void>): Promise<void> {
-    const running = this.#running.get(thing);
-    if (running) {
-      this.#again.add(thing);
-      return running.done;
+  /** Runs one fetch per resource at a time. Requests during a fetch share one repetition after it. */
+  #coalesce(resource: string, fetchOnce: (eventsDuringFetch: HubEvent[]) => Promise<void>): Promise<void> {
+    const active = this.#fetches.get(resource);
+    if (active) {
+      this.#repeat.add(resource);
+      return active.done;
     }
-    const heard: HubEvent[] = [];
+    const eventsDuringFetch: HubEvent[] = [];
     const done = (async () => {
       do {
-        this.#again.delete(thing);
-        heard.length = 0;
-        await read(heard);
-      } while (this.#again.has(thing));
-    })().finally(() => this.#running.delete(thing));
-    this.#running.set(thing, { done, heard });
+        this.#repeat.delete(resource);
+        eventsDuringFetch.length = 0;
+        await fetchOnce(eventsDuringFetch);
+      } while (this.#repeat.has(resource));
+    })().finally(() => this.#fetches.delete(resource));
+    this.#fetches.set(resource, { done, eventsDuringFetch });
     return done;
   }
 
-  /**
-   * Takes an answer in, and applies to it what events told while it was on its way: it may be from before them. When it is
-   * not, what came after them is told by later events.
-   */
-  #take(answer: Partial<State>, heard: HubEvent[]): void {
-    state.value = heard.reduce((before, event) => reduce(before, event).state, { ...state.value, ...answer });
+  /** Stores a response and applies the events again that arrived during its fetch, because the response may be older. */
+  #applyResponse(response: Partial<State>, eventsDuringFetch: HubEvent[]): void {
+    state.value = eventsDuringFetch.reduce((before, event) => reduce(before, event).state, { ...state.value, ...response });
   }
 }
 
-function byId<T extends { id: string }>(all: T[]): Record<string, T> {
-  return Object.fromEntries(all.map((one) => [one.id, described(one)]));
+function byId<T extends { id: string }>(items: T[]): Record<string, T> {
+  return Object.fromEntries(items.map((item) => [item.id, withValidMetadata(item)]));
 }

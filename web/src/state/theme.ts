@@ -1,26 +1,22 @@
-/** Light, dark, or as the system has it. */
+/** The colour theme, stored in this browser. */
 
 import { signal } from '@preact/signals';
 
-/** The themes that a person can choose from. */
 export const THEMES = ['system', 'light', 'dark'] as const;
 
-/** One of {@link THEMES}. */
 export type Theme = (typeof THEMES)[number];
 
 const KEY = 'theme';
 
-const kept = (): Theme => THEMES.find((one) => one === localStorage.getItem(KEY)) ?? 'system';
+const storedTheme = (): Theme => THEMES.find((name) => name === localStorage.getItem(KEY)) ?? 'system';
 
-/** The chosen theme. */
 export const theme = signal<Theme>('system');
 
-/** Shows the page in the theme of this browser. */
-export function applyTheme(): void {
-  setTheme(kept());
+export function applyStoredTheme(): void {
+  setTheme(storedTheme());
 }
 
-/** Chooses a theme and keeps it. */
+/** Applies a theme and stores it. */
 export function setTheme(next: Theme): void {
   theme.value = next;
   if (next === 'system') {

@@ -1,74 +1,72 @@
-/** What the console knows, in one value that never changes: every change makes a new one. */
+/** The types of the console's state. The state is one immutable value: every change creates a new one. */
 
 import type { Attachment, Machine, Message, Session, SessionSummary } from '../api/types.ts';
 
-/** How far something has been read from the hub. */
-export type Reading = { status: 'none' } | { status: 'reading' } | { status: 'ready' } | { status: 'failed'; error: string };
+/** Whether a resource was fetched from the hub. */
+export type LoadState = { status: 'idle' } | { status: 'loading' } | { status: 'ready' } | { status: 'failed'; error: string };
 
-/** A message of this browser that is not among the session's messages yet. */
-export interface Outgoing {
+/** A message that was written in this browser and is not among the session's messages yet. */
+export interface OutgoingMessage {
   localId: string;
   text: string;
   attachments: Attachment[];
   createdAt: number;
-  /** `waiting`: the hub cannot take it now, and it goes out by itself. `failed`: a person has to decide. */
-  state: 'sending' | 'sent' | 'waiting' | 'failed';
+  /** `waiting`: the hub is unavailable; the outbox retries by itself. `failed`: rejected; the user retries or discards it. */
+  status: 'sending' | 'sent' | 'waiting' | 'failed';
   error?: string;
 }
 
-/** The part of a session's messages that is here. */
+/** The loaded messages of a session. */
 export interface Conversation {
-  reading: Reading;
-  /** By seq, ascending, without gaps up to the newest that is known. */
+  loadState: LoadState;
+  /** In ascending order of `seq`, without gaps. */
   messages: Message[];
   hasOlder: boolean;
-  outgoing: Outgoing[];
+  outgoing: OutgoingMessage[];
 }
 
-/** Why a session cannot be shown. */
-export interface Unshown {
+/** Why an opened session cannot be shown. */
+export interface SessionError {
   text: string;
-  /** It is not there, and asking again changes nothing. */
+  /** The session does not exist or belongs to another namespace, so a retry cannot help. */
   isGone: boolean;
 }
 
 export interface State {
-  /** How far the list of sessions that are not archived is read. */
-  list: Reading;
-  /** How far the list of archived sessions is read. */
-  archive: Reading;
+  /** The list of sessions that are not archived. */
+  listLoad: LoadState;
+  archiveLoad: LoadState;
+  /** All listed sessions, archived or not. */
   summaries: Record<string, SessionSummary>;
-  /** Sessions that were opened, whole. */
+  /** The full sessions that were opened. */
   sessions: Record<string, Session>;
-  /** Why a session that was opened cannot be shown. */
-  sessionErrors: Record<string, Unshown>;
+  sessionErrors: Record<string, SessionError>;
   conversations: Record<string, Conversation>;
-  machinesRead: Reading;
+  machinesLoad: LoadState;
   machines: Record<string, Machine>;
 }
 
-/** Something that has to be read from the hub, because events alone do not tell it. */
-export type Need =
-  | { kind: 'list' }
+/** A fetch that is needed because an event does not contain all the data. */
+export type Refetch =
+  | { kind: 'sessions' }
   | { kind: 'machines' }
-  /** One session, whole. */
   | { kind: 'session'; id: string }
-  /** Messages after the newest that is here. */
-  | { kind: 'newer'; id: string }
-  /** All of the conversation: what is here is not what the hub has. */
-  | { kind: 'conversation'; id: string };
+  /** Messages after the newest loaded one. */
+  | { kind: 'newer-messages'; id: string }
+  /** The newest page, replacing all loaded messages: they no longer match the hub's. */
+  | { kind: 'messages'; id: string };
 
-const NOTHING: Reading = { status: 'none' };
+const NOT_LOADED: LoadState = { status: 'idle' };
 
-export const EMPTY_CONVERSATION: Conversation = { reading: NOTHING, messages: [], hasOlder: false, outgoing: [] };
+export const EMPTY_CONVERSATION: Conversation = { loadState: NOT_LOADED, messages: [], hasOlder: false, outgoing: [] };
 
-export const EMPTY: State = {
-  list: NOTHING,
-  archive: NOTHING,
+export const EMPTY_STATE: State = {
+  listLoad: NOT_LOADED,
+  archiveLoad: NOT_LOADED,
   summaries: {},
   sessions: {},
   sessionErrors: {},
   conversations: {},
-  machinesRead: NOTHING,
+  machinesLoad: NOT_LOADED,
   machines: {},
 };

@@ -1,79 +1,78 @@
-/** Files on their way to a session's machine, before the message that names them is sent. */
+/** The files in the composers: they are uploaded to the session's machine before the message that names them is sent. */
 
 import { signal } from '@preact/signals';
-import { sentence } from '../api/errors.ts';
-import { newId } from '../api/ids.ts';
+import { errorText } from '../api/errors.ts';
+import { randomId } from '../api/ids.ts';
 import type { Attachment } from '../api/types.ts';
 import { MAX_UPLOAD_BYTES, upload } from '../api/upload.ts';
-import { api, auth } from '../hub.ts';
+import { api, auth } from './hub-client.ts';
 
-/** A file of the composer. */
+/** A file in a composer. */
 export interface Upload {
   id: string;
   file: File;
-  /** The share that has been sent, 0 to 1. */
-  share: number;
-  state: 'sending' | 'done' | 'failed';
+  /** The fraction that has been sent, 0 to 1. */
+  progress: number;
+  status: 'sending' | 'done' | 'failed';
   error?: string;
+  /** The path on the machine, once uploaded. */
   path?: string;
   abort: () => void;
 }
 
-/** The files of a session's composer. They stay while another session is looked at. */
+/** By session id. */
 const uploads = signal<Record<string, Upload[]>>({});
 
-/** The files of a session's composer. */
-export const uploadsOf = (sessionId: string): Upload[] => uploads.value[sessionId] ?? [];
+export const getUploads = (sessionId: string): Upload[] => uploads.value[sessionId] ?? [];
 
-/** Whether any session's composer has files. */
 export const hasUploads = (): boolean => Object.values(uploads.value).some((files) => files.length > 0);
 
-function change(sessionId: string, id: string, changes: Partial<Upload>): void {
-  const next = uploadsOf(sessionId).map((one) => (one.id === id ? { ...one, ...changes } : one));
+function updateUpload(sessionId: string, id: string, changes: Partial<Upload>): void {
+  const next = getUploads(sessionId).map((item) => (item.id === id ? { ...item, ...changes } : item));
   uploads.value = { ...uploads.value, [sessionId]: next };
 }
 
-/** Adds files and begins to send them. */
+/** Adds files and starts their uploads. */
 export function addFiles(sessionId: string, files: Iterable<File>): void {
   for (const file of files) {
-    const one: Upload = { id: newId(), file, share: 0, state: 'sending', abort: () => {} };
-    uploads.value = { ...uploads.value, [sessionId]: [...uploadsOf(sessionId), one] };
-    void sendFile(sessionId, one);
+    const added: Upload = { id: randomId(), file, progress: 0, status: 'sending', abort: () => {} };
+    uploads.value = { ...uploads.value, [sessionId]: [...getUploads(sessionId), added] };
+    void startUpload(sessionId, added);
   }
 }
 
-/** Sends a file, or sends one again that did not arrive. */
-export async function sendFile(sessionId: string, { id, file }: Upload): Promise<void> {
+/** Uploads a file, or retries a failed upload. */
+export async function startUpload(sessionId: string, { id, file }: Upload): Promise<void> {
   if (file.size > MAX_UPLOAD_BYTES) {
-    change(sessionId, id, { state: 'failed', error: `It is larger than ${MAX_UPLOAD_BYTES / 1024 ** 2} MiB.` });
+    updateUpload(sessionId, id, { status: 'failed', error: `Larger than ${MAX_UPLOAD_BYTES / 1024 ** 2} MiB` });
     return;
   }
   const controller = new AbortController();
-  change(sessionId, id, { state: 'sending', share: 0, abort: () => controller.abort() });
+  updateUpload(sessionId, id, { status: 'sending', progress: 0, abort: () => controller.abort() });
   try {
     const token = await auth.token();
-    const onProgress = (share: number) => change(sessionId, id, { share });
+    const onProgress = (progress: number) => updateUpload(sessionId, id, { progress });
     const path = await upload(sessionId, file, { token, signal: controller.signal, onProgress });
-    change(sessionId, id, { state: 'done', path });
+    updateUpload(sessionId, id, { status: 'done', path });
   } catch (error) {
-    change(sessionId, id, { state: 'failed', error: sentence(error) });
+    updateUpload(sessionId, id, { status: 'failed', error: errorText(error) });
   }
 }
 
-/** Takes a file out, and off the machine when it is there. */
+/** Removes a file, and deletes it on the machine if it was uploaded. */
 export function removeFile(sessionId: string, { id, path, abort }: Upload): void {
   abort();
-  uploads.value = { ...uploads.value, [sessionId]: uploadsOf(sessionId).filter((one) => one.id !== id) };
+  uploads.value = { ...uploads.value, [sessionId]: getUploads(sessionId).filter((item) => item.id !== id) };
   const params = { path: { id: sessionId } };
-  // Left behind it is of no harm.
+  // A file that stays on the machine does no harm, so an error is ignored.
   if (path !== undefined) void api.POST('/api/sessions/{id}/upload/delete', { params, body: { path } }).catch(() => {});
 }
 
-/** Takes the files that have arrived, for a message. Those that have not stay. */
-export function takeAttachments(sessionId: string): Attachment[] {
-  const all = uploadsOf(sessionId);
-  uploads.value = { ...uploads.value, [sessionId]: all.filter(({ state }) => state !== 'done') };
-  return all.filter(({ state }) => state === 'done').map(({ id, file, path = '' }) => ({
+/** Removes the uploaded files from the composer and returns them as the attachments of a message. */
+export function takeUploaded(sessionId: string): Attachment[] {
+  const all = getUploads(sessionId);
+  uploads.value = { ...uploads.value, [sessionId]: all.filter(({ status }) => status !== 'done') };
+  return all.filter(({ status }) => status === 'done').map(({ id, file, path = '' }) => ({
     id,
     filename: file.name,
     mimeType: file.type || 'application/octet-stream',

@@ -1,10 +1,10 @@
-/** Git and files of a session's directory, as its CLI answers. */
+/** Git changes and files of a session's directory. The session's CLI answers these calls. */
 
-import { data } from '../api/client.ts';
-import { isNumber, isObject, isText, listOf } from '../checked.ts';
-import { api } from '../hub.ts';
+import { unwrap } from '../api/client.ts';
+import { isNumber, isObject, isString, parseObjects } from '../api/validate.ts';
+import { api } from './hub-client.ts';
 
-/** A file with changes. `index` and `worktree` are git's letters; a CLI may leave them out. */
+/** `index` and `worktree` are the status letters of `git status --porcelain=v2`; a CLI may omit them. */
 export interface ChangedFile {
   path: string;
   status: string;
@@ -13,107 +13,102 @@ export interface ChangedFile {
   oldPath?: string;
 }
 
-/** Lines that a file gained and lost. */
-export interface Numbers {
+export interface LineCounts {
   path: string;
   added: number;
   removed: number;
 }
 
-/** The changes of a directory. */
 export interface Changes {
   branch: string | null;
   staged: ChangedFile[];
   unstaged: ChangedFile[];
   /** By path. */
-  numbers: { staged: ReadonlyMap<string, Numbers>; unstaged: ReadonlyMap<string, Numbers> };
+  lineCounts: { staged: ReadonlyMap<string, LineCounts>; unstaged: ReadonlyMap<string, LineCounts> };
 }
 
-/** Something in a folder. */
-export interface Entry {
+export interface DirectoryEntry {
   name: string;
   type: 'file' | 'directory';
   size?: number;
 }
 
 /**
- * The result of a CLI, whose fields may hold anything.
- * @throws {Error} with its words when it failed
+ * Returns the result of a CLI call. Its fields are not validated.
+ * @throws {Error} with the CLI's error message
  */
-async function result(call: Parameters<typeof data>[0]): Promise<Record<string, unknown>> {
-  const found = await data(call);
-  if (isObject(found) && found.success === true) return found;
-  throw new Error((isObject(found) && isText(found.error) && found.error) || 'The agent could not do that.');
+async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<string, unknown>> {
+  const response = await unwrap(call);
+  if (isObject(response) && response.success === true) return response;
+  throw new Error((isObject(response) && isString(response.error) && response.error) || 'The agent reported an error without a message.');
 }
 
-/** What has changed, staged and not. */
-export async function changesOf(id: string): Promise<Changes> {
+export async function fetchChanges(id: string): Promise<Changes> {
   const path = { id };
   const [status, staged, unstaged] = await Promise.all([
-    result(api.GET('/api/sessions/{id}/git-status', { params: { path } })),
-    numbersOf(id, true),
-    numbersOf(id, false),
+    fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path } })),
+    fetchLineCounts(id, true),
+    fetchLineCounts(id, false),
   ]);
-  const fields = { path: isText, status: isText, index: isText, worktree: isText, oldPath: isText };
-  const files = listOf<ChangedFile>(status.files, fields, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
+  const fields = { path: isString, status: isString, index: isString, worktree: isString, oldPath: isString };
+  const files = parseObjects<ChangedFile>(status.files, fields, ['path']).map((file) => ({ ...file, status: file.status ?? 'unknown' }));
   return {
-    branch: isText(status.branch) ? status.branch : null,
+    branch: isString(status.branch) ? status.branch : null,
     staged: files.filter((file) => isStaged(file, staged)),
     unstaged: files.filter((file) => isUnstaged(file, unstaged)),
-    numbers: { staged, unstaged },
+    lineCounts: { staged, unstaged },
   };
 }
 
-async function numbersOf(id: string, staged: boolean): Promise<ReadonlyMap<string, Numbers>> {
+async function fetchLineCounts(id: string, staged: boolean): Promise<ReadonlyMap<string, LineCounts>> {
   const params = { path: { id }, query: { staged: staged ? ('true' as const) : ('false' as const) } };
-  const { files } = await result(api.GET('/api/sessions/{id}/git-diff-numstat', { params }));
-  const all = listOf<Numbers>(files, { path: isText, added: isNumber, removed: isNumber }, ['path', 'added', 'removed']);
-  return new Map(all.map((one) => [one.path, one]));
+  const { files } = await fetchResult(api.GET('/api/sessions/{id}/git-diff-numstat', { params }));
+  const counts = parseObjects<LineCounts>(files, { path: isString, added: isNumber, removed: isNumber }, ['path', 'added', 'removed']);
+  return new Map(counts.map((count) => [count.path, count]));
 }
 
-/** By git's letters where the CLI tells them, else by whether there are lines. */
-function isStaged({ path, index }: ChangedFile, numbers: ReadonlyMap<string, Numbers>): boolean {
-  return index === undefined ? numbers.has(path) : !'.?'.includes(index);
+/** Uses git's status letter, or else whether the staged diff has lines. */
+function isStaged({ path, index }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
+  return index === undefined ? lineCounts.has(path) : !'.?'.includes(index);
 }
 
-function isUnstaged({ path, status, worktree }: ChangedFile, numbers: ReadonlyMap<string, Numbers>): boolean {
-  return worktree === undefined ? numbers.has(path) || status === 'untracked' : worktree !== '.';
+function isUnstaged({ path, status, worktree }: ChangedFile, lineCounts: ReadonlyMap<string, LineCounts>): boolean {
+  return worktree === undefined ? lineCounts.has(path) || status === 'untracked' : worktree !== '.';
 }
 
-/** The unified diff of a file. */
-export async function diffOf(id: string, file: string, staged: boolean): Promise<string> {
+/** Returns the unified diff of a file. */
+export async function fetchDiff(id: string, file: string, staged: boolean): Promise<string> {
   const params = { path: { id }, query: { path: file, staged: staged ? ('true' as const) : ('false' as const) } };
-  const { diff } = await result(api.GET('/api/sessions/{id}/git-diff-file', { params }));
-  return isText(diff) ? diff : '';
+  const { diff } = await fetchResult(api.GET('/api/sessions/{id}/git-diff-file', { params }));
+  return isString(diff) ? diff : '';
 }
 
-/** What is in a folder; the empty path is the session's directory itself. */
-export async function entriesOf(id: string, folder: string): Promise<Entry[]> {
+/** Returns the content of a folder. The empty path is the session's directory. */
+export async function fetchDirectory(id: string, folder: string): Promise<DirectoryEntry[]> {
   const params = { path: { id }, query: folder === '' ? {} : { path: folder } };
-  const { entries } = await result(api.GET('/api/sessions/{id}/directory', { params }));
-  return listOf<Entry>(entries, { name: isText, size: isNumber }, ['name']).map((one) => ({ ...one, type: one.type === 'directory' ? 'directory' : 'file' }));
+  const { entries } = await fetchResult(api.GET('/api/sessions/{id}/directory', { params }));
+  return parseObjects<DirectoryEntry>(entries, { name: isString, size: isNumber }, ['name']).map((entry) => ({ ...entry, type: entry.type === 'directory' ? 'directory' : 'file' }));
 }
 
-/** Paths of files whose names have a word, or fit a pattern. */
-export async function findFiles(id: string, query: string): Promise<string[]> {
+/** Returns the paths of files whose names contain a word or match a glob pattern. */
+export async function searchFiles(id: string, query: string): Promise<string[]> {
   const params = { path: { id }, query: { query, limit: 200 } };
-  const { files } = await result(api.GET('/api/sessions/{id}/files', { params }));
-  const found = listOf<{ filePath: string; fileName: string }>(files, { filePath: isText, fileName: isText }, ['filePath', 'fileName']);
+  const { files } = await fetchResult(api.GET('/api/sessions/{id}/files', { params }));
+  const found = parseObjects<{ filePath: string; fileName: string }>(files, { filePath: isString, fileName: isString }, ['filePath', 'fileName']);
   return found.map(({ filePath, fileName }) => (filePath === fileName || filePath.endsWith(`/${fileName}`) ? filePath : `${filePath}/${fileName}`));
 }
 
-/** The bytes of a file. */
-export async function contentOf(id: string, file: string): Promise<Uint8Array<ArrayBuffer>> {
+export async function fetchFile(id: string, file: string): Promise<Uint8Array<ArrayBuffer>> {
   const params = { path: { id }, query: { path: file } };
-  const { content } = await result(api.GET('/api/sessions/{id}/file', { params }));
-  return Uint8Array.from(decoded(content), (character) => character.charCodeAt(0));
+  const { content } = await fetchResult(api.GET('/api/sessions/{id}/file', { params }));
+  return Uint8Array.from(decodeBase64(content), (character) => character.charCodeAt(0));
 }
 
-function decoded(content: unknown): string {
+function decodeBase64(content: unknown): string {
   try {
-    if (isText(content)) return atob(content);
+    if (isString(content)) return atob(content);
   } catch {
-    // What is no base64 is no content either.
+    // Invalid base64.
   }
-  throw new Error('The agent’s answer holds no file.');
+  throw new Error('The agent returned no valid file content.');
 }

@@ -1,36 +1,36 @@
-/** What the device has room and keys for. */
+/** The capabilities of the device: screen width and keyboard. */
 
 import { signal } from '@preact/signals';
 
-const wide = matchMedia('(min-width: 900px)');
+const wideScreen = matchMedia('(min-width: 900px)');
 
-/** Whether there is room for the list beside a session, as it is now. */
-export const isWide = signal(wide.matches);
+/** Whether the session list fits beside a session. */
+export const isWide = signal(wideScreen.matches);
 
-wide.addEventListener('change', ({ matches }) => {
+wideScreen.addEventListener('change', ({ matches }) => {
   isWide.value = matches;
 });
 
-const byFinger = matchMedia('(pointer: coarse)');
+const coarsePointer = matchMedia('(pointer: coarse)');
 
 /**
- * Whether there are keys beside those on the screen. Where one points with a finger first there are none, as on a phone,
- * until a key is pressed that only a keyboard has, as on a tablet with one. A laptop with a touch screen points by mouse.
+ * Whether a hardware keyboard is present. A device whose main pointer is coarse, such as a phone, is assumed to have none until
+ * a key is pressed that on-screen keyboards lack.
  */
-export const hasKeyboard = signal(!byFinger.matches);
+export const hasKeyboard = signal(!coarsePointer.matches);
 
-byFinger.addEventListener('change', ({ matches }) => {
+coarsePointer.addEventListener('change', ({ matches }) => {
   hasKeyboard.value = !matches;
 });
 
-/** Keys that none on the screen stands for. */
-const OF_KEYBOARDS = ['Alt', 'Control', 'Escape', 'Meta', 'Tab'];
+/** Keys that on-screen keyboards lack. */
+const HARDWARE_KEYS = ['Alt', 'Control', 'Escape', 'Meta', 'Tab'];
 
-/** Whether something is a field, for which a phone shows its keys. */
-export function isField(target: EventTarget | null): boolean {
+/** Whether an element accepts text, so that a phone shows its keyboard. */
+export function isEditable(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
 }
 
 document.addEventListener('keydown', ({ key, target }) => {
-  if (OF_KEYBOARDS.includes(key) || !isField(target)) hasKeyboard.value = true;
+  if (HARDWARE_KEYS.includes(key) || !isEditable(target)) hasKeyboard.value = true;
 });

@@ -1,52 +1,51 @@
-/** Dialogs: a question with a yes and a no, or with one field. */
+/** The modal dialog: a confirmation, optionally with one text field. */
 
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { sentence } from '../api/errors.ts';
+import { errorText } from '../api/errors.ts';
 
-interface Question {
+interface DialogOptions {
   title: string;
   text?: ComponentChildren;
-  /** With a field, what is in it at first. `onWrite` hears of every change, for what is to be kept when nobody confirms. */
-  field?: { label: string; value: string; maxLength: number; isOptional?: boolean; onWrite?: (value: string) => void };
+  /** A text field with its initial value. `onInput` receives every change, so that a draft can be stored. */
+  field?: { label: string; value: string; maxLength: number; isOptional?: boolean; onInput?: (value: string) => void };
+  /** The label of the confirm button. */
   action: string;
   isDangerous?: boolean;
-  /** The dialog stays open, with the reason, when this fails. */
+  /** If it rejects, the dialog stays open and shows the error. */
   onConfirm: (value: string) => Promise<unknown>;
 }
 
-const asked = signal<Question | null>(null);
+const openedDialog = signal<DialogOptions | null>(null);
 
-/** Whether a dialog is open. */
-export const isAsking = computed(() => asked.value !== null);
+export const isDialogOpen = computed(() => openedDialog.value !== null);
 
-/** Opens a dialog. */
-export function ask(question: Question): void {
-  asked.value = question;
+export function openDialog(options: DialogOptions): void {
+  openedDialog.value = options;
 }
 
-/** The place of the open dialog. */
-export function Dialogs() {
-  const question = asked.value;
-  return question && <Asked key={question.title} question={question} />;
+/** Renders the open dialog. */
+export function DialogHost() {
+  const options = openedDialog.value;
+  return options && <Dialog key={options.title} options={options} />;
 }
 
-function Asked({ question }: { question: Question }) {
-  const { title, text, field, action, isDangerous, onConfirm } = question;
+function Dialog({ options }: { options: DialogOptions }) {
+  const { title, text, field, action, isDangerous, onConfirm } = options;
   const dialog = useRef<HTMLDialogElement>(null);
   const [value, setValue] = useState(field?.value ?? '');
-  const [busy, setBusy] = useState(false);
+  const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
-  // The browser gives the focus back to where it was; then the dialog is taken out of the page.
+  // `close()` returns the focus to where it was, and then fires `onClose`, which removes the element.
   const close = () => dialog.current?.close();
   const onClose = () => {
-    asked.value = null;
+    openedDialog.value = null;
   };
-  const write = (next: string) => {
+  const changeValue = (next: string) => {
     setValue(next);
-    field?.onWrite?.(next);
+    field?.onInput?.(next);
   };
   const confirm = async (event: Event) => {
     event.preventDefault();
@@ -55,7 +54,7 @@ function Asked({ question }: { question: Question }) {
       await onConfirm(value.trim());
       close();
     } catch (failure) {
-      setError(sentence(failure));
+      setError(errorText(failure));
       setBusy(false);
     }
   };
@@ -75,7 +74,7 @@ function Asked({ question }: { question: Question }) {
               maxLength={field.maxLength}
               required={!field.isOptional}
               autoFocus
-              onInput={({ currentTarget }) => write(currentTarget.value)}
+              onInput={({ currentTarget }) => changeValue(currentTarget.value)}
             />
           </div>
         )}
@@ -88,7 +87,7 @@ function Asked({ question }: { question: Question }) {
           <button type="button" class="button" onClick={close}>
             Cancel
           </button>
-          <button type="submit" class={isDangerous ? 'button danger' : 'button primary'} disabled={busy}>
+          <button type="submit" class={isDangerous ? 'button danger' : 'button primary'} disabled={isBusy}>
             {action}
           </button>
         </div>

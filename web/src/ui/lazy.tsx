@@ -1,11 +1,11 @@
-/** Views whose code is fetched when they are first shown. */
+/** Views whose code is fetched on first use. */
 
 import type { FunctionComponent } from 'preact';
-import { reloadOutdatedPage } from '../reload.ts';
 import { hasUploads } from '../state/uploads.ts';
+import { reloadOutdatedPage } from './reload.ts';
 
-const FETCH_FAILED = 'A part of the console could not be fetched.';
-const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} Send or remove the attached files, then try again: the page has to be reloaded.`;
+const FETCH_FAILED = 'This view could not be loaded.';
+const FETCH_FAILED_WITH_FILES = `${FETCH_FAILED} The page must be reloaded: send or remove the attached files, then try again.`;
 
 /**
  * A view that suspends until its code is fetched. When the fetch fails, the view throws to its error boundary, and rendering

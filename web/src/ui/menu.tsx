@@ -1,10 +1,9 @@
-/** A button that opens a list of things to do. */
+/** A menu button (ARIA menu pattern). */
 
 import { MoreHorizontal } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-/** One thing of a menu. */
 export interface MenuItem {
   label: string;
   icon: ComponentChildren;
@@ -12,37 +11,36 @@ export interface MenuItem {
   onSelect: () => void;
 }
 
-/** The menu; `label` names its button. */
 export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
-  const [open, setOpen] = useState(false);
+  const [isOpen, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
-  const entries = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]') ?? [])];
+  const getItems = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]') ?? [])];
 
   useLayoutEffect(() => {
-    if (!open) return undefined;
-    // At once: later it might take the focus from where a fast person has gone.
-    entries()[0]?.focus();
-    const outside = ({ target }: Event) => {
+    if (!isOpen) return undefined;
+    // In a layout effect: later it could steal the focus from an element that the user has focused meanwhile.
+    getItems()[0]?.focus();
+    const closeOnOutsidePress = ({ target }: Event) => {
       if (!root.current?.contains(target as Node)) setOpen(false);
     };
-    document.addEventListener('pointerdown', outside);
-    return () => document.removeEventListener('pointerdown', outside);
-  }, [open]);
+    document.addEventListener('pointerdown', closeOnOutsidePress);
+    return () => document.removeEventListener('pointerdown', closeOnOutsidePress);
+  }, [isOpen]);
 
   const close = () => {
     setOpen(false);
     root.current?.querySelector('button')?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (!open) return;
-    const all = entries();
-    const at = all.indexOf(document.activeElement as HTMLButtonElement);
-    const moves: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1 + all.length, Home: 0, End: all.length - 1 };
-    const to = moves[event.key];
+    if (!isOpen) return;
+    const buttons = getItems();
+    const index = buttons.indexOf(document.activeElement as HTMLButtonElement);
+    const targets: Record<string, number> = { ArrowDown: index + 1, ArrowUp: index - 1 + buttons.length, Home: 0, End: buttons.length - 1 };
+    const target = targets[event.key];
     if (event.key === 'Escape') close();
     else if (event.key === 'Tab') setOpen(false);
-    else if (to !== undefined) all[to % all.length]?.focus();
-    if (event.key === 'Escape' || to !== undefined) {
+    else if (target !== undefined) buttons[target % buttons.length]?.focus();
+    if (event.key === 'Escape' || target !== undefined) {
       event.preventDefault();
       event.stopPropagation();
     }
@@ -54,12 +52,12 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
         class="button quiet icon"
         aria-label={label}
         aria-haspopup="menu"
-        aria-expanded={open}
-        onClick={() => setOpen(!open)}
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
       >
         <MoreHorizontal size={20} aria-hidden />
       </button>
-      {open && (
+      {isOpen && (
         <div class="menu-list" role="menu" aria-label={label}>
           {items.map(({ label: name, icon, isDangerous, onSelect }) => (
             <button

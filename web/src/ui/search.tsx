@@ -1,6 +1,6 @@
-/** A field to search with. */
+/** A search field. */
 
-import { Search as Glass } from 'lucide-preact';
+import { Search as SearchIcon } from 'lucide-preact';
 
 interface Props {
   id?: string;
@@ -10,11 +10,11 @@ interface Props {
   onChange: (value: string) => void;
 }
 
-/** The field. `label` names it for those who do not see what it stands beside. */
-export function Search({ id, label, placeholder, value, onChange }: Props) {
+/** `label` is its accessible name. */
+export function SearchField({ id, label, placeholder, value, onChange }: Props) {
   return (
     <div class="search">
-      <Glass size={16} aria-hidden />
+      <SearchIcon size={16} aria-hidden />
       <input
         {...(id === undefined ? {} : { id })}
         class="input"

@@ -1,60 +1,57 @@
-/** Short messages in a corner. */
+/** Toasts: short messages in the corner of the page. */
 
 import { signal } from '@preact/signals';
 import { X } from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
-import { sentence } from '../api/errors.ts';
+import { errorText } from '../api/errors.ts';
 
-/** How long a message stays, in milliseconds. */
-const SHOWN_MS = 8000;
-/** The same of one that tells of an error, which nobody may be waiting for. */
-const ERROR_SHOWN_MS = 20_000;
+const TOAST_MS = 8000;
+const ERROR_TOAST_MS = 20_000;
 
-interface Shown {
+interface Toast {
   id: number;
   title: string;
   text: string;
+  /** The target of the toast's button. */
   url?: string;
   isError?: boolean;
 }
 
-const shown = signal<Shown[]>([]);
-let next = 0;
+const toasts = signal<Toast[]>([]);
+let lastId = 0;
 
-/** Shows a message; with a `url` it leads somewhere. */
-export function toast(message: Omit<Shown, 'id'>): void {
-  next += 1;
-  const id = next;
-  shown.value = [...shown.value.slice(-3), { ...message, id }];
-  setTimeout(() => dismiss(id), message.isError ? ERROR_SHOWN_MS : SHOWN_MS);
+export function showToast(message: Omit<Toast, 'id'>): void {
+  lastId += 1;
+  const id = lastId;
+  toasts.value = [...toasts.value.slice(-3), { ...message, id }];
+  setTimeout(() => dismiss(id), message.isError ? ERROR_TOAST_MS : TOAST_MS);
 }
 
-/** Shows what went wrong. */
-export function toastError(title: string, error: unknown): void {
-  toast({ title, text: sentence(error), isError: true });
+export function showError(title: string, error: unknown): void {
+  showToast({ title, text: errorText(error), isError: true });
 }
 
-/** Does something, and shows what went wrong with it. */
-export async function attempt(title: string, work: () => Promise<unknown>): Promise<boolean> {
+/** Runs an operation and shows its error as a toast. Returns whether it succeeded. */
+export async function tryOrToast(title: string, operation: () => Promise<unknown>): Promise<boolean> {
   try {
-    await work();
+    await operation();
     return true;
   } catch (error) {
-    toastError(title, error);
+    showError(title, error);
     return false;
   }
 }
 
 function dismiss(id: number): void {
-  shown.value = shown.value.filter((one) => one.id !== id);
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }
 
-/** The corner. */
+/** Renders all toasts. */
 export function Toasts() {
   const [, navigate] = useLocation();
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {shown.value.map(({ id, title, text, url, isError }) => (
+      {toasts.value.map(({ id, title, text, url, isError }) => (
         <div key={id} class={isError ? 'toast error' : 'toast'}>
           <div>
             <strong>{title}</strong>

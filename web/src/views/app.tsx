@@ -1,19 +1,19 @@
-/** The frame around all views, and which of them an address shows. */
+/** The page layout, and the routes of the views. The hub's `public/_redirects` must list the same routes. */
 
 import './app.css';
 import { Suspense } from 'preact/compat';
 import { useEffect, useRef } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
-import { own } from '../own.ts';
-import { namespace, openSession, pendingCount, summaries } from '../state/store.ts';
-import { titleOf } from '../state/sessions.ts';
-import { Boundary } from '../ui/boundary.tsx';
-import { Dialogs } from '../ui/dialog.tsx';
-import { lazy } from '../ui/lazy.tsx';
-import { Skeleton } from '../ui/pieces.tsx';
-import { Toasts } from '../ui/toasts.tsx';
+import { getOwn } from '../state/get-own.ts';
+import { sessionTitle } from '../state/sessions.ts';
+import { namespace, openSessionId, pendingCount, summaries } from '../state/store.ts';
 import { hasKeyboard, isWide } from '../ui/device.ts';
-import { ConnectionBanner } from './connection.tsx';
+import { DialogHost } from '../ui/dialog.tsx';
+import { ErrorBoundary } from '../ui/error-boundary.tsx';
+import { lazy } from '../ui/lazy.tsx';
+import { Skeleton } from '../ui/loading.tsx';
+import { Toasts } from '../ui/toasts.tsx';
+import { ConnectionBanner } from './connection-banner.tsx';
 import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
 import { SessionView } from './session.tsx';
@@ -25,37 +25,36 @@ const Machines = lazy(() => import('./machines.tsx').then(({ Machines }) => ({ d
 const NewSession = lazy(() => import('./new-session.tsx').then(({ NewSession }) => ({ default: NewSession })));
 const Settings = lazy(() => import('./settings.tsx').then(({ Settings }) => ({ default: Settings })));
 
-/** The console. */
 export function App() {
   return (
     <>
-      {namespace.value === null ? <SignIn /> : <Frame />}
-      <Dialogs />
+      {namespace.value === null ? <SignIn /> : <Layout />}
+      <DialogHost />
       <Toasts />
     </>
   );
 }
 
-function Frame() {
+function Layout() {
   const [path, navigate] = useLocation();
   const isHome = path === '/';
   const isSession = path.startsWith('/sessions/');
 
   useEffect(() => {
-    // A notification was opened while the console was: the service worker says where it leads.
-    const opened = ({ data }: MessageEvent<{ type?: string; url?: string }>) => {
+    // The service worker sends the target of a clicked notification.
+    const onMessage = ({ data }: MessageEvent<{ type?: string; url?: string }>) => {
       if (data?.type === 'open' && data.url) navigate(new URL(data.url).pathname);
     };
-    navigator.serviceWorker?.addEventListener('message', opened);
-    return () => navigator.serviceWorker?.removeEventListener('message', opened);
+    navigator.serviceWorker?.addEventListener('message', onMessage);
+    return () => navigator.serviceWorker?.removeEventListener('message', onMessage);
   }, [navigate]);
 
-  useFocusOnArrival(path);
+  useFocusOnNavigation(path);
 
   return (
-    <div class="frame" data-at={isSession ? 'session' : 'page'}>
-      <a class="skip" href="#main">
-        Skip to the content
+    <div class="layout" data-view={isSession ? 'session' : 'page'}>
+      <a class="skip-link" href="#main">
+        Skip to content
       </a>
       <ConnectionBanner />
       {isWide.value && (
@@ -65,7 +64,7 @@ function Frame() {
       )}
       <NavBar />
       <main class={isHome && !isWide.value ? 'sidebar' : 'main'} id="main" tabIndex={-1}>
-        <Boundary key={isSession ? path.split('/')[2] : path}>
+        <ErrorBoundary key={isSession ? path.split('/')[2] : path}>
           <Suspense fallback={<Loading />}>
             <Switch>
               <Route path="/">{() => (isWide.value ? <Welcome /> : <SessionList />)}</Route>
@@ -76,32 +75,32 @@ function Frame() {
               <Route path="/machines">{() => <Machines />}</Route>
               <Route path="/new">{() => <NewSession />}</Route>
               <Route path="/settings">{() => <Settings />}</Route>
-              <Route>{() => <Nowhere />}</Route>
+              <Route>{() => <NotFound />}</Route>
             </Switch>
           </Suspense>
-        </Boundary>
+        </ErrorBoundary>
       </main>
       <Shortcuts />
-      <Title path={path} />
+      <PageTitle path={path} />
     </div>
   );
 }
 
 /**
- * Gives the focus to the view when what had it is gone with the view before, as a list's line on a phone: keys and screen
- * readers go on from there. Back at the list that is the line one came from.
+ * Focuses the new view if the focused element disappeared with the previous one, so that keyboards and screen readers continue
+ * there. Back in the session list, focuses the row of the session that was open.
  */
-function useFocusOnArrival(path: string): void {
+function useFocusOnNavigation(path: string): void {
   const [, , id] = path.split('/');
   const view = path.startsWith('/sessions/') ? `/sessions/${id}` : path;
-  const before = useRef(view);
+  const previous = useRef(view);
   useEffect(() => {
-    if (before.current === view) return;
-    const line = document.querySelector<HTMLElement>(`.session-row[href="${before.current}"]`);
-    before.current = view;
+    if (previous.current === view) return;
+    const previousRow = document.querySelector<HTMLElement>(`.session-row[href="${previous.current}"]`);
+    previous.current = view;
     if (document.activeElement !== document.body) return;
-    const place = view === '/' && line !== null ? line : document.getElementById('main');
-    place?.focus({ preventScroll: true });
+    const target = view === '/' && previousRow !== null ? previousRow : document.getElementById('main');
+    target?.focus({ preventScroll: true });
   }, [view]);
 }
 
@@ -117,35 +116,35 @@ function Welcome() {
   const count = Object.values(summaries.value).length;
   return (
     <div class="empty">
-      <h2>{count === 0 ? 'Nothing here yet' : 'Choose a session'}</h2>
+      <h2>{count === 0 ? 'Nothing here yet' : 'Select a session'}</h2>
       {hasKeyboard.value && (
         <p>
-          <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> shows all keys.
+          <kbd>/</kbd> searches, <kbd>n</kbd> starts a session, <kbd>?</kbd> lists all shortcuts.
         </p>
       )}
     </div>
   );
 }
 
-function Nowhere() {
+function NotFound() {
   return (
     <div class="empty">
-      <h2>There is no such page</h2>
-      <Link href="/">To the sessions</Link>
+      <h2>Page not found</h2>
+      <Link href="/">Back to sessions</Link>
     </div>
   );
 }
 
-const NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archive', '/machines': 'Machines', '/new': 'New session', '/settings': 'Settings' };
+const VIEW_NAMES: Record<string, string> = { '/': 'Sessions', '/archive': 'Archive', '/machines': 'Machines', '/new': 'New session', '/settings': 'Settings' };
 
 /**
- * The page's title: the view, and how many agents wait, which also stands on the icon of an installed console. A screen
- * reader says it only when a page is loaded, so another view is told of here.
+ * Sets the document title and the app badge, which show the number of pending requests. Screen readers announce a title only at
+ * page load, so a status element announces each new view.
  */
-function Title({ path }: { path: string }) {
+function PageTitle({ path }: { path: string }) {
   const count = pendingCount.value;
-  const shown = own(summaries.value, openSession.value ?? '');
-  const name = shown ? titleOf(shown) : own(NAMES, path);
+  const openSummary = getOwn(summaries.value, openSessionId.value ?? '');
+  const name = openSummary ? sessionTitle(openSummary) : getOwn(VIEW_NAMES, path);
   useEffect(() => {
     const title = name === undefined ? 'Session gateway' : `${name} · Session gateway`;
     document.title = count > 0 ? `(${count}) ${title}` : title;
@@ -155,7 +154,7 @@ function Title({ path }: { path: string }) {
     void badge.setAppBadge?.(count).catch(() => {});
   }, [count]);
   return (
-    <p class="hidden-visually" role="status">
+    <p class="visually-hidden" role="status">
       {name}
     </p>
   );

@@ -1,18 +1,18 @@
-/** What has changed in the session's directory: files staged and not, each with its diff. */
+/** The git changes of the session's directory: staged and unstaged files, each with its diff. */
 
 import './changes.css';
 import { GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
-import { type ChangedFile, type Changes as AllChanges, changesOf, diffOf } from '../state/workspace.ts';
-import { Failure, Skeleton } from '../ui/pieces.tsx';
-import { useRead } from '../ui/use-read.ts';
+import { type ChangedFile, type Changes as AllChanges, fetchChanges, fetchDiff } from '../state/workspace.ts';
+import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { useFetch } from '../ui/use-fetch.ts';
 import { Diff } from './diff.tsx';
 
-/** The changes. They are read anew when the agent has done something. */
+/** The changes are fetched again whenever the agent starts or stops working. */
 export function Changes({ session }: { session: Session }) {
   const { id, thinking } = session;
-  const { value, error, isReading, again } = useRead(id, () => changesOf(id), thinking);
+  const { value, error, isLoading, refetch } = useFetch(id, () => fetchChanges(id), thinking);
   return (
     <div class="page changes">
       <div class="page-head">
@@ -20,22 +20,22 @@ export function Changes({ session }: { session: Session }) {
           <GitBranch size={18} aria-hidden />
           <span class="mono ellipsis">{value?.branch ?? 'Changes'}</span>
         </h2>
-        <button type="button" class="button" onClick={again} disabled={isReading}>
+        <button type="button" class="button" onClick={refetch} disabled={isLoading}>
           <RotateCw size={16} aria-hidden /> Refresh
         </button>
       </div>
-      {error && <Failure text={error} onRetry={again} />}
-      {!value && !error && <Skeleton label="Reading the changes" />}
+      {error && <ErrorNotice text={error} onRetry={refetch} />}
+      {!value && !error && <Skeleton label="Loading the changes" />}
       {value && value.staged.length + value.unstaged.length === 0 && (
         <div class="empty">
-          <h2>Nothing has changed</h2>
-          <p>What the agent edits appears here.</p>
+          <h2>No changes</h2>
+          <p>Files that the agent edits appear here.</p>
         </div>
       )}
       {value && (
         <>
-          <Section title="Staged" id={id} all={value} part="staged" />
-          <Section title="Not staged" id={id} all={value} part="unstaged" />
+          <Section title="Staged" id={id} changes={value} area="staged" />
+          <Section title="Unstaged" id={id} changes={value} area="unstaged" />
         </>
       )}
     </div>
@@ -45,12 +45,12 @@ export function Changes({ session }: { session: Session }) {
 interface SectionProps {
   title: string;
   id: string;
-  all: AllChanges;
-  part: 'staged' | 'unstaged';
+  changes: AllChanges;
+  area: 'staged' | 'unstaged';
 }
 
-function Section({ title, id, all, part }: SectionProps) {
-  const files = all[part];
+function Section({ title, id, changes, area }: SectionProps) {
+  const files = changes[area];
   if (files.length === 0) return null;
   return (
     <section class="change-section">
@@ -58,41 +58,41 @@ function Section({ title, id, all, part }: SectionProps) {
         {title} <span class="chip">{files.length}</span>
       </h3>
       {files.map((file) => (
-        <FileChange key={file.path} id={id} all={all} part={part} file={file} />
+        <FileChange key={file.path} id={id} changes={changes} area={area} file={file} />
       ))}
     </section>
   );
 }
 
-const LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
+const STATUS_LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
 
-function FileChange({ id, all, part, file }: Omit<SectionProps, 'title'> & { file: ChangedFile }) {
-  const numbers = all.numbers[part].get(file.path);
+function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & { file: ChangedFile }) {
+  const numbers = changes.lineCounts[area].get(file.path);
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
         <span class="status" data-status={file.status} title={file.status} aria-label={file.status} role="img">
-          {LETTERS.get(file.status) ?? '?'}
+          {STATUS_LETTERS.get(file.status) ?? '?'}
         </span>
         <span class="mono change-path">
           {file.oldPath && `${file.oldPath} → `}
           {file.path}
         </span>
         {numbers && (
-          <span class="numbers">
-            <span class="plus">+{numbers.added}</span> <span class="minus">−{numbers.removed}</span>
+          <span class="line-counts">
+            <span class="lines-added">+{numbers.added}</span> <span class="lines-removed">−{numbers.removed}</span>
           </span>
         )}
       </summary>
-      {isOpen && <FileDiff id={id} all={all} part={part} path={file.path} />}
+      {isOpen && <FileDiff id={id} changes={changes} area={area} path={file.path} />}
     </details>
   );
 }
 
-function FileDiff({ id, all, part, path }: Omit<SectionProps, 'title'> & { path: string }) {
-  // It may have changed whenever the list was read again.
-  const { value, error, again } = useRead(`${id} ${part} ${path}`, () => diffOf(id, path, part === 'staged'), all);
-  if (error) return <Failure text={error} onRetry={again} />;
-  return value === undefined ? <Skeleton label="Reading the diff" /> : <Diff patch={value} label={`Diff of ${path}`} />;
+function FileDiff({ id, changes, area, path }: Omit<SectionProps, 'title'> & { path: string }) {
+  // Fetches the diff again with each new list of changes.
+  const { value, error, refetch } = useFetch(`${id} ${area} ${path}`, () => fetchDiff(id, path, area === 'staged'), changes);
+  if (error) return <ErrorNotice text={error} onRetry={refetch} />;
+  return value === undefined ? <Skeleton label="Loading the diff" /> : <Diff patch={value} label={`Diff of ${path}`} />;
 }

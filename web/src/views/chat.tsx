@@ -1,4 +1,4 @@
-/** A session's conversation: what was said, what the agent asks, what is to do, and the line to write. */
+/** The chat view of a session: messages, todos, pending requests, and the composer. */
 
 import './chat.css';
 import { Laptop, Play } from 'lucide-preact';
@@ -6,15 +6,14 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
-import { Boundary } from '../ui/boundary.tsx';
-import { attempt } from '../ui/toasts.tsx';
+import { ErrorBoundary } from '../ui/error-boundary.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
 import { Composer } from './composer.tsx';
 import { Messages } from './messages.tsx';
-import { Requests } from './requests.tsx';
+import { PendingRequests } from './pending-requests.tsx';
 import { resumeAndShow } from './session-menu.tsx';
-import { Todos } from './todos.tsx';
+import { TodoStrip } from './todos.tsx';
 
-/** The conversation. */
 export function Chat({ session }: { session: Session }) {
   const isLocal = session.mode === 'local';
   return (
@@ -22,18 +21,18 @@ export function Chat({ session }: { session: Session }) {
       <Messages session={session} />
       <div class="dock">
         <div class="dock-above">
-          <Boundary>{session.todos && session.todos.length > 0 && <Todos todos={session.todos} />}</Boundary>
-          <Boundary>{session.active && <Requests session={session} />}</Boundary>
+          <ErrorBoundary>{session.todos && session.todos.length > 0 && <TodoStrip todos={session.todos} />}</ErrorBoundary>
+          <ErrorBoundary>{session.active && <PendingRequests session={session} />}</ErrorBoundary>
         </div>
-        {!session.active ? <Ended id={session.id} /> : isLocal ? <Local id={session.id} /> : <Composer session={session} />}
+        {!session.active ? <InactiveNotice id={session.id} /> : isLocal ? <TerminalNotice id={session.id} /> : <Composer session={session} />}
       </div>
     </div>
   );
 }
 
-function Ended({ id }: { id: string }) {
+function InactiveNotice({ id }: { id: string }) {
   const [, navigate] = useLocation();
-  const [busy, setBusy] = useState(false);
+  const [isBusy, setBusy] = useState(false);
   const resume = async () => {
     setBusy(true);
     await resumeAndShow(id, navigate);
@@ -41,20 +40,20 @@ function Ended({ id }: { id: string }) {
   };
   return (
     <div class="notice">
-      <span>The agent's process has ended, so nothing can be sent.</span>
-      <button type="button" class="button primary" disabled={busy} onClick={resume}>
-        <Play size={16} aria-hidden /> {busy ? 'Resuming …' : 'Resume'}
+      <span>The agent's process has ended. Resume it to send messages.</span>
+      <button type="button" class="button primary" disabled={isBusy} onClick={resume}>
+        <Play size={16} aria-hidden /> {isBusy ? 'Resuming …' : 'Resume'}
       </button>
     </div>
   );
 }
 
-function Local({ id }: { id: string }) {
+function TerminalNotice({ id }: { id: string }) {
   return (
     <div class="notice">
       <Laptop size={18} aria-hidden />
-      <span>The terminal is in control. You can read along.</span>
-      <button type="button" class="button primary" onClick={() => void attempt('Not switched', () => actions.takeControl(id))}>
+      <span>The terminal is in control. Messages are read-only here.</span>
+      <button type="button" class="button primary" onClick={() => void tryOrToast('Could not take control', () => actions.takeControl(id))}>
         Take control
       </button>
     </div>

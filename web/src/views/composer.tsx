@@ -1,69 +1,69 @@
-/** The line to write: text, files, commands, and how the agent works. */
+/** The composer: writes messages with attachments, completes commands, and sets the permission mode and the model. */
 
 import './composer.css';
 import { Paperclip, SendHorizontal } from 'lucide-preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PermissionMode, Session } from '../api/types.ts';
-import { type Command, completions } from '../content/completions.ts';
-import { outbox } from '../hub.ts';
+import { type Command, matchCommands } from '../content/completions.ts';
 import * as actions from '../state/actions.ts';
-import { commandsOf } from '../state/commands.ts';
-import { hasModels, MODELS, type ModelMode, modeLabel, modelLabel, modeMeaning, modesOf } from '../state/modes.ts';
-import { keep } from '../state/shelf.ts';
-import { addFiles, takeAttachments, uploadsOf } from '../state/uploads.ts';
+import { fetchCommands } from '../state/commands.ts';
+import { outbox } from '../state/hub-client.ts';
+import { hasModels, modeDescription, modeLabel, modelLabel, type ModelMode, MODELS, modesOf } from '../state/modes.ts';
+import { saveItem } from '../state/storage.ts';
+import { addFiles, getUploads, takeUploaded } from '../state/uploads.ts';
 import { hasKeyboard } from '../ui/device.ts';
-import { attempt } from '../ui/toasts.tsx';
-import { Uploads } from './attachments.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
+import { UploadList } from './upload-list.tsx';
 
 const draftKey = (id: string) => `draft ${id}`;
 
-/** Who chooses with a pointer goes on writing. */
+/** Keeps the focus in the text field while a completion is clicked. */
 const keepFocus = (event: Event) => event.preventDefault();
 
-/** The composer of a session. What is written stays when the page is left. */
+/** The unsent text is stored as a draft in the tab's session storage. */
 export function Composer({ session }: { session: Session }) {
   const { id } = session;
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(id)) ?? '');
   const [commands, setCommands] = useState<Command[]>([]);
-  const [choice, setChoice] = useState(0);
-  const [isRefused, setRefused] = useState(false);
+  const [selectedIndex, setSelectedIndex] = useState(0);
+  const [isDismissed, setDismissed] = useState(false);
   const [isDropping, setDropping] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const files = uploadsOf(id);
-  const offered = isRefused ? [] : completions(commands, text);
-  // No message goes out without a file that was meant to go with it.
-  const isReady = (text.trim() !== '' || files.length > 0) && files.every(({ state }) => state === 'done');
+  const files = getUploads(id);
+  const completions = isDismissed ? [] : matchCommands(commands, text);
+  // A message cannot be sent before all its files are uploaded.
+  const isReady = (text.trim() !== '' || files.length > 0) && files.every(({ status }) => status === 'done');
 
   const startsCommand = text.startsWith('/');
   useEffect(() => {
-    if (startsCommand) void commandsOf(id).then(setCommands);
+    if (startsCommand) void fetchCommands(id).then(setCommands);
   }, [id, startsCommand]);
 
-  const write = (next: string) => {
+  const changeText = (next: string) => {
     setText(next);
-    setChoice(0);
-    setRefused(false);
+    setSelectedIndex(0);
+    setDismissed(false);
     if (next === '') sessionStorage.removeItem(draftKey(id));
-    else keep(sessionStorage, draftKey(id), next);
+    else saveItem(sessionStorage, draftKey(id), next);
   };
   const send = () => {
     if (!isReady) return;
-    void outbox.send(id, text.trim(), takeAttachments(id));
-    write('');
+    void outbox.send(id, text.trim(), takeUploaded(id));
+    changeText('');
     field.current?.focus();
   };
   const complete = (command: Command) => {
-    write(`/${command.name} `);
+    changeText(`/${command.name} `);
     field.current?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const chosen = offered[choice];
-    if (chosen && ((event.key === 'Tab' && !event.shiftKey) || (event.key === 'Enter' && `/${chosen.name}` !== text))) complete(chosen);
-    else if (chosen && event.key === 'ArrowDown') setChoice((choice + 1) % offered.length);
-    else if (chosen && event.key === 'ArrowUp') setChoice((choice - 1 + offered.length) % offered.length);
-    else if (chosen && event.key === 'Escape') setRefused(true);
-    // On a phone Enter begins a line, and the button sends.
+    const selected = completions[selectedIndex];
+    if (selected && ((event.key === 'Tab' && !event.shiftKey) || (event.key === 'Enter' && `/${selected.name}` !== text))) complete(selected);
+    else if (selected && event.key === 'ArrowDown') setSelectedIndex((selectedIndex + 1) % completions.length);
+    else if (selected && event.key === 'ArrowUp') setSelectedIndex((selectedIndex - 1 + completions.length) % completions.length);
+    else if (selected && event.key === 'Escape') setDismissed(true);
+    // With an on-screen keyboard, Enter inserts a line break.
     else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && (hasKeyboard.value || event.ctrlKey || event.metaKey)) send();
     else return;
     event.preventDefault();
@@ -91,21 +91,21 @@ export function Composer({ session }: { session: Session }) {
       onDragLeave={() => setDropping(false)}
       onDrop={onDrop}
     >
-      {offered.length > 0 && (
+      {completions.length > 0 && (
         <ul role="listbox" class="completions" id="completions" aria-label="Commands and skills">
-          {offered.map((command, at) => (
-            <li key={command.name} id={`completion-${at}`} role="option" aria-selected={at === choice} onMouseDown={keepFocus} onClick={() => complete(command)}>
+          {completions.map((command, index) => (
+            <li key={command.name} id={`completion-${index}`} role="option" aria-selected={index === selectedIndex} onMouseDown={keepFocus} onClick={() => complete(command)}>
               <span class="mono">/{command.name}</span>
               <span class="muted small ellipsis">{command.description}</span>
             </li>
           ))}
         </ul>
       )}
-      {/* A field of several lines has no attribute that tells of a list. */}
-      <p class="hidden-visually" role="status">
-        {offered.length > 0 && `${offered.length === 1 ? 'One command' : `${offered.length} commands`}: the arrow keys choose, Tab completes, Escape closes the list.`}
+      {/* ARIA allows no `aria-expanded` on a multi-line text field, so a status announces the list. */}
+      <p class="visually-hidden" role="status">
+        {completions.length > 0 && `${completions.length === 1 ? '1 command' : `${completions.length} commands`}. Use the arrow keys to select, Tab to complete, Escape to close.`}
       </p>
-      <Uploads sessionId={id} />
+      <UploadList sessionId={id} />
       <div class="composer-line">
         <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => picker.current?.click()}>
           <Paperclip size={19} aria-hidden />
@@ -121,20 +121,20 @@ export function Composer({ session }: { session: Session }) {
             currentTarget.value = '';
           }}
         />
-        <div class="grower" data-text={text}>
+        <div class="auto-grow" data-text={text}>
           <textarea
             ref={field}
             id="composer"
             rows={1}
             dir="auto"
             value={text}
-            placeholder={isDropping ? 'Drop the files here' : 'Message, or / for commands'}
+            placeholder={isDropping ? 'Drop files here' : 'Message, or / for commands'}
             aria-label="Message to the agent"
             aria-autocomplete="list"
             aria-haspopup="listbox"
-            aria-controls={offered.length > 0 ? 'completions' : undefined}
-            aria-activedescendant={offered.length > 0 ? `completion-${choice}` : undefined}
-            onInput={({ currentTarget }) => write(currentTarget.value)}
+            aria-controls={completions.length > 0 ? 'completions' : undefined}
+            aria-activedescendant={completions.length > 0 ? `completion-${selectedIndex}` : undefined}
+            onInput={({ currentTarget }) => changeText(currentTarget.value)}
             onKeyDown={onKeyDown}
             onPaste={onPaste}
           />
@@ -143,26 +143,26 @@ export function Composer({ session }: { session: Session }) {
           <SendHorizontal size={19} aria-hidden />
         </button>
       </div>
-      <Settings session={session} />
+      <ModeSelects session={session} />
     </div>
   );
 }
 
-function Settings({ session }: { session: Session }) {
+function ModeSelects({ session }: { session: Session }) {
   const { id, metadata, permissionMode = 'default', modelMode = 'default' } = session;
   const modes = modesOf(metadata?.flavor);
-  const isKnown = modes.some((one) => one === permissionMode);
+  const isKnown = modes.some((mode) => mode === permissionMode);
   return (
     <div class="composer-settings">
       <select
         aria-label="Permission mode"
-        title={modeMeaning(permissionMode)}
+        title={modeDescription(permissionMode)}
         value={permissionMode}
         onChange={({ currentTarget }) => {
           const mode = currentTarget.value as PermissionMode;
-          // What the agent applied comes back as an event; until then, and if it refuses, it is as it was.
+          // Shows the old mode until an event confirms the new one.
           currentTarget.value = permissionMode;
-          void attempt('The mode was not changed', () => actions.setPermissionMode(id, mode));
+          void tryOrToast('Could not change the mode', () => actions.setPermissionMode(id, mode));
         }}
       >
         {!isKnown && <option value={permissionMode}>{permissionMode}</option>}
@@ -179,10 +179,10 @@ function Settings({ session }: { session: Session }) {
           onChange={({ currentTarget }) => {
             const model = currentTarget.value as ModelMode;
             currentTarget.value = modelMode;
-            void attempt('The model was not changed', () => actions.setModel(id, model));
+            void tryOrToast('Could not change the model', () => actions.setModel(id, model));
           }}
         >
-          {!MODELS.some((one) => one === modelMode) && <option value={modelMode}>{modelMode}</option>}
+          {!MODELS.some((model) => model === modelMode) && <option value={modelMode}>{modelMode}</option>}
           {MODELS.map((model) => (
             <option key={model} value={model}>
               {modelLabel(model)}
@@ -190,7 +190,7 @@ function Settings({ session }: { session: Session }) {
           ))}
         </select>
       )}
-      <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter sends, Shift+Enter begins a line' : ''}</span>
+      <span class="muted small composer-hint">{hasKeyboard.value ? 'Enter to send, Shift+Enter for a new line' : ''}</span>
     </div>
   );
 }

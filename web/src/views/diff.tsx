@@ -1,14 +1,14 @@
-/** A diff as a table, with the numbers of the lines before and after. */
+/** Shows diffs as tables with old and new line numbers. */
 
 import './diff.css';
 import { useMemo, useState } from 'preact/hooks';
-import type { Edit } from '../content/arguments.ts';
-import { firstLines, type Hunk, hunksBetween, hunksOf, type Line } from '../content/diff.ts';
-import { Visible } from '../ui/visible.tsx';
+import { type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
+import type { Edit } from '../content/tool-arguments.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
 
-/** A unified diff of one file. */
+/** Shows a unified diff of one file. */
 export function Diff({ patch, label }: { patch: string; label: string }) {
-  const hunks = useMemo(() => hunksOf(patch), [patch]);
+  const hunks = useMemo(() => parseDiff(patch), [patch]);
   if (hunks === null) {
     return (
       <pre class="output" tabIndex={0}>
@@ -17,21 +17,21 @@ export function Diff({ patch, label }: { patch: string; label: string }) {
     );
   }
   if (hunks.length === 0) {
-    return <p class="muted small diff-none">{/^Binary files /m.test(patch) ? 'A binary file: there are no lines to show.' : 'No line differs.'}</p>;
+    return <p class="muted small diff-empty">{/^Binary files /m.test(patch) ? 'Binary files cannot be compared.' : 'No lines changed.'}</p>;
   }
   return <Hunks hunks={hunks} label={label} />;
 }
 
-/** The edits that a tool makes. */
+/** Shows the edits of a tool call. */
 export function Edits({ edits }: { edits: Edit[] }) {
   return (
     <>
-      {edits.map(({ path, before, after }, at) => (
-        <figure key={`${path}-${at}`} class="edit">
+      {edits.map(({ path, before, after }, index) => (
+        <figure key={`${path}-${index}`} class="edit">
           <figcaption class="mono">
-            <Visible text={path} />
+            <EscapedText text={path} />
           </figcaption>
-          <Hunks hunks={hunksBetween(before, after)} label={`Edit of ${path}`} />
+          <Hunks hunks={diffTexts(before, after)} label={`Edit of ${path}`} />
         </figure>
       ))}
     </>
@@ -39,19 +39,19 @@ export function Edits({ edits }: { edits: Edit[] }) {
 }
 
 const SIGNS = { same: ' ', added: '+', removed: '−' };
-const WORDS = { same: '', added: 'added', removed: 'removed' };
+const LABELS = { same: '', added: 'added', removed: 'removed' };
 
-/** Lines of a diff that are shown at first: many thousands would hold up the page. */
-const FIRST_LINES = 1000;
+/** Showing many thousand lines at once would block the page. */
+const INITIAL_LINES = 1000;
 
 function Hunks({ hunks, label }: { hunks: Hunk[]; label: string }) {
-  const [all, setAll] = useState(false);
+  const [showsAll, setShowsAll] = useState(false);
   const count = hunks.reduce((sum, { lines }) => sum + lines.length, 0);
   return (
     <>
-      <HunkTable hunks={all ? hunks : firstLines(hunks, FIRST_LINES)} label={label} />
-      {!all && count > FIRST_LINES && (
-        <button type="button" class="button quiet" onClick={() => setAll(true)}>
+      <HunkTable hunks={showsAll ? hunks : takeLines(hunks, INITIAL_LINES)} label={label} />
+      {!showsAll && count > INITIAL_LINES && (
+        <button type="button" class="button quiet" onClick={() => setShowsAll(true)}>
           Show all {count} lines
         </button>
       )}
@@ -63,10 +63,10 @@ function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
   return (
     <div class="diff" tabIndex={0} role="region" aria-label={label}>
       <table>
-        <thead class="hidden-visually">
+        <thead class="visually-hidden">
           <tr>
-            <th scope="col">Line before</th>
-            <th scope="col">Line after</th>
+            <th scope="col">Old line</th>
+            <th scope="col">New line</th>
             <th scope="col">Change</th>
             <th scope="col">Text</th>
           </tr>
@@ -77,7 +77,7 @@ function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
               <td colSpan={4}>{header}</td>
             </tr>
             {lines.map((line) => (
-              <DiffLine key={`${line.before} ${line.after}`} line={line} />
+              <DiffRow key={`${line.before} ${line.after}`} line={line} />
             ))}
           </tbody>
         ))}
@@ -86,17 +86,17 @@ function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
   );
 }
 
-function DiffLine({ line: { kind, before, after, runs } }: { line: Line }) {
+function DiffRow({ line: { kind, before, after, spans } }: { line: DiffLine }) {
   return (
     <tr data-kind={kind}>
       <td class="number">{before}</td>
       <td class="number">{after}</td>
       <td class="sign">
         <span aria-hidden>{SIGNS[kind]}</span>
-        <span class="hidden-visually">{WORDS[kind]}</span>
+        <span class="visually-hidden">{LABELS[kind]}</span>
       </td>
       <td class="text">
-        {runs.map(({ text, isChanged }, at) => (isChanged ? <mark key={at}><Visible text={text} /></mark> : <Visible key={at} text={text} />))}
+        {spans.map(({ text, isChanged }, index) => (isChanged ? <mark key={index}><EscapedText text={text} /></mark> : <EscapedText key={index} text={text} />))}
       </td>
     </tr>
   );

@@ -1,13 +1,14 @@
-/** A tree of folders and files; a folder is read when it is opened. */
+/** A tree of folders and files (ARIA tree pattern). A folder is fetched when it is opened. */
 
 import { ChevronRight, FileText, Folder } from 'lucide-preact';
 import { useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
-import { sentence } from '../api/errors.ts';
-import { type Entry, entriesOf } from '../state/workspace.ts';
-import { Failure, sizeOf, Skeleton } from '../ui/pieces.tsx';
-import { toastError } from '../ui/toasts.tsx';
-import { useRead } from '../ui/use-read.ts';
+import { errorText } from '../api/errors.ts';
+import { type DirectoryEntry, fetchDirectory } from '../state/workspace.ts';
+import { formatSize } from '../ui/format.ts';
+import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { showError } from '../ui/toasts.tsx';
+import { useFetch } from '../ui/use-fetch.ts';
 
 interface Props {
   id: string;
@@ -15,96 +16,95 @@ interface Props {
   onOpen: (path: string) => void;
 }
 
-/** A line of the tree. */
-interface Row extends Entry {
+/** A row of the tree. */
+interface Row extends DirectoryEntry {
   path: string;
   level: number;
 }
 
-/** What is in the folders that are open, by path. */
-type Folders = ReadonlyMap<string, Entry[] | 'reading'>;
+/** The content of the open folders by path. */
+type Folders = ReadonlyMap<string, DirectoryEntry[] | 'loading'>;
 
-/** The folders with one that is open, or without it. */
-function changed(folders: Folders, path: string, content?: Entry[] | 'reading'): Folders {
+/** Opens a folder with this content, or closes it without one. */
+function withFolder(folders: Folders, path: string, content?: DirectoryEntry[] | 'loading'): Folders {
   const next = new Map(folders);
   if (content === undefined) next.delete(path);
   else next.set(path, content);
   return next;
 }
 
-/** The tree. */
 export function FileTree({ id, open, onOpen }: Props) {
-  const { value, error, again } = useRead(id, () => entriesOf(id, ''));
-  if (error) return <Failure text={error} onRetry={again} />;
-  if (!value) return <Skeleton label="Reading the directory" lines={8} />;
+  const { value, error, refetch } = useFetch(id, () => fetchDirectory(id, ''));
+  if (error) return <ErrorNotice text={error} onRetry={refetch} />;
+  if (!value) return <Skeleton label="Loading the directory" lines={8} />;
   if (value.length === 0) return <p class="empty">The directory is empty.</p>;
   return <Tree id={id} root={value} open={open} onOpen={onOpen} />;
 }
 
-function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
+function Tree({ id, root, open, onOpen }: Props & { root: DirectoryEntry[] }) {
   const [folders, setFolders] = useState<Folders>(new Map());
-  const [current, setCurrent] = useState(0);
+  const [focusedIndex, setFocusedIndex] = useState(0);
   const list = useRef<VirtualizerHandle>(null);
-  const place = useRef<HTMLDivElement>(null);
-  const rows = rowsOf(root, '', 1, folders);
+  const container = useRef<HTMLDivElement>(null);
+  const rows = buildRows(root, '', 1, folders);
 
   const toggle = async ({ path }: Row) => {
     if (folders.has(path)) {
-      setFolders(changed(folders, path));
+      setFolders(withFolder(folders, path));
       return;
     }
-    setFolders((before) => changed(before, path, 'reading'));
+    setFolders((before) => withFolder(before, path, 'loading'));
     try {
-      const entries = await entriesOf(id, path);
-      setFolders((before) => (before.has(path) ? changed(before, path, entries) : before));
+      const entries = await fetchDirectory(id, path);
+      setFolders((before) => (before.has(path) ? withFolder(before, path, entries) : before));
     } catch (error) {
-      setFolders((before) => changed(before, path));
-      toastError('The folder cannot be read', sentence(error));
+      setFolders((before) => withFolder(before, path));
+      showError('Could not open the folder', errorText(error));
     }
   };
-  const act = (row: Row) => (row.type === 'directory' ? void toggle(row) : onOpen(row.path));
-  const goTo = (at: number) => {
-    const to = Math.max(0, Math.min(rows.length - 1, at));
-    setCurrent(to);
-    list.current?.scrollToIndex(to, { align: 'nearest' });
-    requestAnimationFrame(() => place.current?.querySelector<HTMLElement>(`[data-at="${to}"]`)?.focus());
+  const activate = (row: Row) => (row.type === 'directory' ? void toggle(row) : onOpen(row.path));
+  const focusRow = (index: number) => {
+    const target = Math.max(0, Math.min(rows.length - 1, index));
+    setFocusedIndex(target);
+    list.current?.scrollToIndex(target, { align: 'nearest' });
+    requestAnimationFrame(() => container.current?.querySelector<HTMLElement>(`[data-index="${target}"]`)?.focus());
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const row = rows[current];
+    const row = rows[focusedIndex];
     if (!row) return;
     const isOpen = folders.has(row.path);
-    const parent = rows.findLastIndex((one, at) => at < current && one.level < row.level);
-    if (event.key === 'ArrowDown') goTo(current + 1);
-    else if (event.key === 'ArrowUp') goTo(current - 1);
-    else if (event.key === 'Home') goTo(0);
-    else if (event.key === 'End') goTo(rows.length - 1);
-    else if (event.key === 'Enter' || event.key === ' ') act(row);
-    else if (event.key === 'ArrowRight' && row.type === 'directory') isOpen ? goTo(current + 1) : void toggle(row);
-    else if (event.key === 'ArrowLeft') isOpen ? void toggle(row) : parent >= 0 && goTo(parent);
+    const parent = rows.findLastIndex(({ level }, index) => index < focusedIndex && level < row.level);
+    if (event.key === 'ArrowDown') focusRow(focusedIndex + 1);
+    else if (event.key === 'ArrowUp') focusRow(focusedIndex - 1);
+    else if (event.key === 'Home') focusRow(0);
+    else if (event.key === 'End') focusRow(rows.length - 1);
+    else if (event.key === 'Enter' || event.key === ' ') activate(row);
+    else if (event.key === 'ArrowRight' && row.type === 'directory') isOpen ? focusRow(focusedIndex + 1) : void toggle(row);
+    else if (event.key === 'ArrowLeft') isOpen ? void toggle(row) : parent >= 0 && focusRow(parent);
     else return;
     event.preventDefault();
   };
   return (
-    <div class="tree" role="tree" aria-label="Files" ref={place} onKeyDown={onKeyDown}>
-      <Virtualizer ref={list} scrollRef={place}>
-        {rows.map((row, at) => (
+    <div class="tree" role="tree" aria-label="Files" ref={container} onKeyDown={onKeyDown}>
+      <Virtualizer ref={list} scrollRef={container}>
+        {rows.map((row, index) => (
           <div
             key={row.path}
             class="tree-row"
             role="treeitem"
-            data-at={at}
+            data-index={index}
             data-level={Math.min(row.level, 12)}
             aria-level={row.level}
             aria-expanded={row.type === 'directory' ? folders.has(row.path) : undefined}
             aria-selected={row.path === open}
-            tabIndex={at === current ? 0 : -1}
-            onFocus={() => setCurrent(at)}
-            onClick={() => act(row)}
+            tabIndex={index === focusedIndex ? 0 : -1}
+            onFocus={() => setFocusedIndex(index)}
+            onClick={() => activate(row)}
           >
-            {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="turns" /> : <span class="tree-gap" />}
+            {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="chevron" /> : <span class="tree-gap" />}
             {row.type === 'directory' ? <Folder size={16} aria-hidden /> : <FileText size={16} aria-hidden />}
             <span class="ellipsis">{row.name}</span>
-            {row.size !== undefined && <span class="muted tree-size">{sizeOf(row.size)}</span>}
+            {row.size !== undefined && <span class="muted tree-size">{formatSize(row.size)}</span>}
           </div>
         ))}
       </Virtualizer>
@@ -112,11 +112,11 @@ function Tree({ id, root, open, onOpen }: Props & { root: Entry[] }) {
   );
 }
 
-function rowsOf(entries: Entry[], folder: string, level: number, folders: Folders): Row[] {
+function buildRows(entries: DirectoryEntry[], folder: string, level: number, folders: Folders): Row[] {
   return entries.flatMap((entry) => {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
-    const below = folders.get(path);
+    const content = folders.get(path);
     const row = { ...entry, path, level };
-    return Array.isArray(below) ? [row, ...rowsOf(below, path, level + 1, folders)] : [row];
+    return Array.isArray(content) ? [row, ...buildRows(content, path, level + 1, folders)] : [row];
   });
 }

@@ -1,19 +1,19 @@
-/** One file, with its code coloured. */
+/** Shows one file: highlighted text, an image, or a download link for other content. */
 
 import { Download } from 'lucide-preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { contentKind } from '../content/file.ts';
+import { detectFileType } from '../content/file-type.ts';
 import { highlight } from '../content/highlight.ts';
-import { contentOf } from '../state/workspace.ts';
-import { Failure, sizeOf, Skeleton } from '../ui/pieces.tsx';
-import { useRead } from '../ui/use-read.ts';
+import { fetchFile } from '../state/workspace.ts';
+import { formatSize } from '../ui/format.ts';
+import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { useFetch } from '../ui/use-fetch.ts';
 
-/** The file at a path. */
 export function FileViewer({ id, path }: { id: string; path: string }) {
-  const { value, error, again } = useRead(`${id} ${path}`, () => contentOf(id, path));
+  const { value, error, refetch } = useFetch(`${id} ${path}`, () => fetchFile(id, path));
   const name = path.slice(path.lastIndexOf('/') + 1);
   const url = useObjectUrl(value, name);
-  const content = useMemo(() => value && contentKind(name, value), [value, name]);
+  const content = useMemo(() => value && detectFileType(name, value), [value, name]);
   return (
     <article class="file" aria-label={path}>
       <header class="spread">
@@ -21,53 +21,53 @@ export function FileViewer({ id, path }: { id: string; path: string }) {
           {path}
         </h2>
         <span class="row">
-          {value && <span class="muted small">{sizeOf(value.length)}</span>}
+          {value && <span class="muted small">{formatSize(value.length)}</span>}
           <a class="button quiet icon" href={url} download={name} aria-label={`Download ${name}`}>
             <Download size={18} aria-hidden />
           </a>
         </span>
       </header>
-      {error && <Failure text={error} onRetry={again} />}
-      {!value && !error && <Skeleton label="Reading the file" lines={8} />}
+      {error && <ErrorNotice text={error} onRetry={refetch} />}
+      {!value && !error && <Skeleton label="Loading the file" lines={8} />}
       {content?.kind === 'text' && <Code text={content.text} name={name} />}
       {content?.kind === 'image' && url && <img class="file-image" src={url} alt={name} />}
-      {content?.kind === 'binary' && <p class="empty">This is no text. You can download it.</p>}
+      {content?.kind === 'binary' && <p class="empty">Not a text file. Download it to open it.</p>}
     </article>
   );
 }
 
-/** An address of bytes in this browser, as long as they are shown. */
+/** Returns an object URL for the bytes. It is revoked when they change or the view closes. */
 function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string): string | undefined {
-  const [held, setHeld] = useState<{ bytes: Uint8Array; url: string }>();
+  const [objectUrl, setObjectUrl] = useState<{ bytes: Uint8Array; url: string }>();
   useEffect(() => {
     if (!bytes) return undefined;
-    const content = contentKind(name, bytes);
-    const made = URL.createObjectURL(new Blob([bytes], { type: content.kind === 'image' ? content.type : 'application/octet-stream' }));
-    setHeld({ bytes, url: made });
-    return () => URL.revokeObjectURL(made);
+    const content = detectFileType(name, bytes);
+    const url = URL.createObjectURL(new Blob([bytes], { type: content.kind === 'image' ? content.type : 'application/octet-stream' }));
+    setObjectUrl({ bytes, url: url });
+    return () => URL.revokeObjectURL(url);
   }, [bytes, name]);
-  // Until the address of these is made, that of others stands here.
-  return held?.bytes === bytes ? held?.url : undefined;
+  // The URL of the previous bytes must not be used until the new one exists.
+  return objectUrl?.bytes === bytes ? objectUrl?.url : undefined;
 }
 
-/** Code with the numbers of its lines. In what `highlight` answers everything but the colouring is escaped. */
+/** Shows code with line numbers. Setting its HTML is safe because `highlight` escapes the code. */
 function Code({ text, name }: { text: string; name: string }) {
-  const [coloured, setColoured] = useState<string | null>(null);
-  useEffect(() => void highlight(text, name).then(setColoured), [text, name]);
+  const [highlighted, setHighlighted] = useState<string | null>(null);
+  useEffect(() => void highlight(text, name).then(setHighlighted), [text, name]);
   const count = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
-  const numbers = useMemo(() => Array.from({ length: count }, (_, at) => at + 1).join('\n'), [count]);
+  const numbers = useMemo(() => Array.from({ length: count }, (_, index) => index + 1).join('\n'), [count]);
   return (
     <div class="code" tabIndex={0} role="region" aria-label="Content">
       <pre class="line-numbers" aria-hidden>
         {numbers}
       </pre>
-      {coloured === null ? (
+      {highlighted === null ? (
         <pre>
           <code>{text}</code>
         </pre>
       ) : (
         <pre>
-          <code dangerouslySetInnerHTML={{ __html: coloured }} />
+          <code dangerouslySetInnerHTML={{ __html: highlighted }} />
         </pre>
       )}
     </div>

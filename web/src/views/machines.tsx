@@ -5,33 +5,33 @@ import { Plus, Server } from 'lucide-preact';
 import { useEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
-import { sync } from '../hub.ts';
+import { sync } from '../state/hub-client.ts';
 import { machineName } from '../state/machines.ts';
-import { machines, reading, summaries } from '../state/store.ts';
-import { Read, shortPath } from '../ui/pieces.tsx';
+import { loadStates, machines, summaries } from '../state/store.ts';
+import { shortenPath } from '../ui/format.ts';
+import { LoadGate } from '../ui/loading.tsx';
 
-/** The view. */
 export function Machines() {
-  useEffect(() => void sync.machines(), []);
-  const all = Object.values(machines.value).sort((a, b) => machineName(a).localeCompare(machineName(b)) || (a.id < b.id ? -1 : 1));
+  useEffect(() => void sync.fetchMachines(), []);
+  const sorted = Object.values(machines.value).sort((a, b) => machineName(a).localeCompare(machineName(b)) || (a.id < b.id ? -1 : 1));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Machines">
       <div class="page-head">
         <h1>Machines</h1>
       </div>
-      <Read reading={reading.machines.value} label="Reading the machines" onRetry={() => void sync.machines()}>
-        {all.length === 0 ? <NoMachines /> : <ul role="list" class="stack">{all.map((one) => <li key={one.id}><MachineCard machine={one} /></li>)}</ul>}
-      </Read>
+      <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
+        {sorted.length === 0 ? <NoMachines /> : <ul role="list" class="stack">{sorted.map((machine) => <li key={machine.id}><MachineCard machine={machine} /></li>)}</ul>}
+      </LoadGate>
     </div>
   );
 }
 
-/** What to do when no machine is online. */
+/** Shown instead of a list when no machine is online. */
 export function NoMachines() {
   return (
     <div class="empty">
       <h2>No machine is online</h2>
-      <p>A machine appears here when an agent runs on it. Start one in a project's directory:</p>
+      <p>A machine appears here while an agent runs on it. Start one in a project directory:</p>
       <pre tabIndex={0}>
         <code>npm run agent -- --dir PATH</code>
       </pre>
@@ -41,8 +41,8 @@ export function NoMachines() {
 
 function MachineCard({ machine }: { machine: Machine }) {
   const { id, metadata } = machine;
-  const sessions = Object.values(summaries.value).filter((one) => one.active && one.metadata?.machineId === id);
-  const directories = [...new Set(sessions.map((one) => one.metadata?.path ?? ''))];
+  const sessions = Object.values(summaries.value).filter((session) => session.active && session.metadata?.machineId === id);
+  const directories = [...new Set(sessions.map((session) => session.metadata?.path ?? ''))];
   return (
     <article class="card machine">
       <Server size={20} aria-hidden />
@@ -55,7 +55,7 @@ function MachineCard({ machine }: { machine: Machine }) {
         </p>
         {directories.map((path) => (
           <p key={path} class="mono small ellipsis">
-            {shortPath(path, metadata?.homeDir)}
+            {shortenPath(path, metadata?.homeDir)}
           </p>
         ))}
       </div>

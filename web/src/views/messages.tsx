@@ -1,70 +1,69 @@
-/** What was said, newest at the bottom; older messages are read as they are scrolled to. */
+/** The messages of a session, newest at the bottom. Older messages are loaded while scrolling up. */
 
 import { ArrowDown } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import type { Session } from '../api/types.ts';
-import { wordsOf } from '../content/markup.ts';
-import { timeline } from '../content/timeline.ts';
-import { sync } from '../hub.ts';
-import { own } from '../own.ts';
-import { withoutOldest } from '../state/conversation.ts';
-import { changeConversation } from '../state/store.ts';
+import { markdownToText } from '../content/render-markdown.ts';
+import { buildTimeline } from '../content/timeline.ts';
+import { trimOldest } from '../state/conversation.ts';
+import { getOwn } from '../state/get-own.ts';
+import { sync } from '../state/hub-client.ts';
+import { updateConversation } from '../state/store.ts';
 import { EMPTY_CONVERSATION } from '../state/types.ts';
-import { Boundary } from '../ui/boundary.tsx';
-import { Read } from '../ui/pieces.tsx';
-import { useSelect } from '../ui/use-select.ts';
-import { ItemView } from './item.tsx';
+import { ErrorBoundary } from '../ui/error-boundary.tsx';
+import { LoadGate } from '../ui/loading.tsx';
+import { useSelector } from '../ui/use-selector.ts';
+import { TimelineItemView } from './timeline-item.tsx';
 
-/** So close to an end, in pixels, counts as being there. */
-const NEAR = 48;
-/** So close to the top older messages are read, in pixels. */
-const EARLY = 800;
-/** So far from the top, in pixels, older messages may be let go. */
-const FAR = 8000;
+/** This close to the end counts as at the end. */
+const END_TOLERANCE_PX = 48;
+/** Older messages are loaded this close to the top. */
+const LOAD_OLDER_PX = 800;
+/** The oldest messages are dropped only this far below the top. */
+const TRIM_DISTANCE_PX = 8000;
 
-/** So many characters of what the agent says are spoken by a screen reader at once. */
-const SPOKEN = 300;
+/** Screen readers announce this many characters of an agent's text. */
+const MAX_SPOKEN_LENGTH = 300;
 
-/** The column of a session's messages. */
 export function Messages({ session }: { session: Session }) {
   const { id, active, thinking } = session;
-  const { messages, outgoing, hasOlder, reading } = useSelect(({ conversations }) => own(conversations, id) ?? EMPTY_CONVERSATION);
+  const { messages, outgoing, hasOlder, loadState } = useSelector(({ conversations }) => getOwn(conversations, id) ?? EMPTY_CONVERSATION);
   const completed = session.agentState?.completedRequests;
   const items = useMemo(
-    () => timeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
+    () => buildTimeline({ messages, outgoing, hasOlder, completed }, { active, thinking }),
     [messages, outgoing, hasOlder, completed, active, thinking],
   );
-  const last = items.findLast((item) => item.kind === 'text')?.text;
-  const spoken = useMemo(() => last && `The agent says: ${wordsOf(last, SPOKEN)}`, [last]);
+  const lastText = items.findLast((item) => item.kind === 'text')?.text;
+  const spoken = useMemo(() => lastText && `The agent says: ${markdownToText(lastText, MAX_SPOKEN_LENGTH)}`, [lastText]);
   return (
-    <Read reading={messages.length > 0 ? { status: 'ready' } : reading} label="Reading the messages" onRetry={() => void sync.conversation(id)}>
+    <LoadGate loadState={messages.length > 0 ? { status: 'ready' } : loadState} label="Loading the messages" onRetry={() => void sync.fetchNewestMessages(id)}>
       {items.length === 0 ? (
         <div class="empty chat-empty">
-          <h2>Nothing was said yet</h2>
-          <p>{active ? 'Write what the agent should do.' : 'Resume the session to write to its agent.'}</p>
+          <h2>No messages yet</h2>
+          <p>{active ? 'Tell the agent what to do.' : 'Resume the session to send messages.'}</p>
         </div>
       ) : (
         <>
-          <Column sessionId={id} items={items} hasOlder={hasOlder} newest={messages.at(-1)?.seq} />
-          <p class="hidden-visually" role="status">
+          <MessageList sessionId={id} items={items} hasOlder={hasOlder} newest={messages.at(-1)?.seq} />
+          <p class="visually-hidden" role="status">
             {spoken}
           </p>
         </>
       )}
-    </Read>
+    </LoadGate>
   );
 }
 
-interface ColumnProps {
+interface MessageListProps {
   sessionId: string;
-  items: ReturnType<typeof timeline>;
+  items: ReturnType<typeof buildTimeline>;
   hasOlder: boolean;
-  /** The number of the newest message. */
+  /** The `seq` of the newest message. */
   newest: number | undefined;
 }
 
-function Column({ sessionId, items, hasOlder, newest }: ColumnProps) {
+function MessageList({ sessionId, items, hasOlder, newest }: MessageListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const isAtEnd = useRef(true);
@@ -72,81 +71,80 @@ function Column({ sessionId, items, hasOlder, newest }: ColumnProps) {
   const lastHeight = useRef(0);
   const firstKey = useRef(items[0]?.key);
   const lastKey = useRef(items.at(-1)?.key);
-  const [isAway, setAway] = useState(false);
-  const reading = useRef(false);
-  // Older messages come in above: what is on the screen must stay where it is.
+  const [isScrolledUp, setScrolledUp] = useState(false);
+  const isLoadingOlder = useRef(false);
+  // When older messages are prepended, the visible ones must keep their position.
   const isPrepended = firstKey.current !== items[0]?.key;
 
-  const toEnd = () => {
+  const scrollToEnd = () => {
     isAtEnd.current = true;
     const element = scroller.current;
     if (element) element.scrollTop = element.scrollHeight;
   };
   useLayoutEffect(() => {
     firstKey.current = items[0]?.key;
-    const last = items.at(-1);
-    // Who sends something wants to see it.
-    if (last?.kind === 'outgoing' && last.key !== lastKey.current) isAtEnd.current = true;
-    lastKey.current = last?.key;
-    if (isAtEnd.current) toEnd();
+    const lastItem = items.at(-1);
+    // The user has sent a message and wants to see it.
+    if (lastItem?.kind === 'outgoing' && lastItem.key !== lastKey.current) isAtEnd.current = true;
+    lastKey.current = lastItem?.key;
+    if (isAtEnd.current) scrollToEnd();
   }, [items]);
 
-  const readOlder = async () => {
+  const loadOlder = async () => {
     const handle = list.current;
-    if (!handle || !hasOlder || reading.current || handle.scrollOffset > EARLY) return;
-    reading.current = true;
-    await sync.older(sessionId);
-    reading.current = false;
+    if (!handle || !hasOlder || isLoadingOlder.current || handle.scrollOffset > LOAD_OLDER_PX) return;
+    isLoadingOlder.current = true;
+    await sync.fetchOlderMessages(sessionId);
+    isLoadingOlder.current = false;
   };
-  // A first page that does not fill the screen cannot be scrolled.
-  useEffect(() => void readOlder(), [items, hasOlder]);
+  // A first page that does not fill the screen cannot be scrolled, so load more at once.
+  useEffect(() => void loadOlder(), [items, hasOlder]);
 
-  // Who is at the end, far from the oldest, does not see them go. They go only when something new has come: what is read
-  // because the screen has room would otherwise go, and be read, for ever.
+  // At the end, far from the oldest messages, dropping them is not visible. Only a new message triggers it: older messages
+  // that were loaded to fill the screen would otherwise be dropped and loaded in a loop.
   useEffect(() => {
-    if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > FAR) changeConversation(sessionId, withoutOldest);
+    if (isAtEnd.current && (list.current?.scrollOffset ?? 0) > TRIM_DISTANCE_PX) updateConversation(sessionId, trimOldest);
   }, [newest]);
 
   const onScroll = (offset: number) => {
     const element = scroller.current;
     if (!element) return;
     const { clientHeight, scrollHeight } = element;
-    // While messages are measured the end moves away by itself, and a place that grows moves up what it shows: only who
-    // scrolls up leaves the end.
-    if (offset + clientHeight >= scrollHeight - NEAR) isAtEnd.current = true;
+    // Measuring messages moves the end away, and a growing container shifts its content. Only scrolling up leaves the end.
+    if (offset + clientHeight >= scrollHeight - END_TOLERANCE_PX) isAtEnd.current = true;
     else if (offset < lastOffset.current && clientHeight === lastHeight.current) isAtEnd.current = false;
     lastOffset.current = offset;
     lastHeight.current = clientHeight;
-    setAway(!isAtEnd.current);
-    void readOlder();
+    setScrolledUp(!isAtEnd.current);
+    void loadOlder();
   };
-  // The end moves away while messages are measured, and when a phone's keyboard or a growing composer takes room away. The
-  // list's own way to its end would go on for a moment, and take along who scrolls up meanwhile.
+  // The end moves when messages are measured, and when an on-screen keyboard or the composer takes space. `scrollToIndex` of the
+  // list keeps scrolling for a moment and would fight a user who scrolls up, so this sets the scroll position instead.
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
-    const observer = new ResizeObserver(() => isAtEnd.current && toEnd());
+    const observer = new ResizeObserver(() => isAtEnd.current && scrollToEnd());
     observer.observe(element);
     if (element.lastElementChild) observer.observe(element.lastElementChild);
     return () => observer.disconnect();
   }, []);
 
   return (
-    <div class="messages-place">
+    <div class="messages-container">
       <div class="messages" ref={scroller} tabIndex={0} role="log" aria-live="off" aria-label="Conversation">
-        <div class="messages-start">{hasOlder ? 'Reading older messages …' : 'The beginning'}</div>
+        <div class="messages-start">{hasOlder ? 'Loading older messages …' : 'Start of the conversation'}</div>
         <Virtualizer ref={list} scrollRef={scroller} shift={isPrepended} onScroll={onScroll} startMargin={36}>
           {items.map((item) => (
             <div key={item.key} class="message">
-              <Boundary>
-                <ItemView item={item} sessionId={sessionId} />
-              </Boundary>
+              <ErrorBoundary>
+                <TimelineItemView item={item} sessionId={sessionId} />
+              </ErrorBoundary>
             </div>
           ))}
         </Virtualizer>
       </div>
-      {isAway && (
-        <button type="button" class="button to-end" onClick={toEnd}>
+      {isScrolledUp && (
+        <button type="button" class="button scroll-to-end" onClick={scrollToEnd}>
           <ArrowDown size={16} aria-hidden /> Newest
         </button>
       )}

@@ -1,9 +1,9 @@
-/** The way between the main views: at the bottom of a phone, in a column beside the list on a desk. */
+/** The navigation between the main views: at the bottom on a phone, a column on wide screens. */
 
 import { Archive, Bot, Plus, Server, Settings } from 'lucide-preact';
 import { Link, useRoute } from 'wouter-preact';
 
-const PLACES = [
+const LINKS = [
   { to: '/', label: 'Sessions', Icon: Bot },
   { to: '/machines', label: 'Machines', Icon: Server },
   { to: '/new', label: 'New', Icon: Plus },
@@ -11,21 +11,20 @@ const PLACES = [
   { to: '/settings', label: 'Settings', Icon: Settings },
 ];
 
-/** The bar. */
 export function NavBar() {
   return (
     <nav class="nav-bar" aria-label="Views">
-      {PLACES.map((place) => (
-        <Place key={place.to} {...place} />
+      {LINKS.map((link) => (
+        <NavLink key={link.to} {...link} />
       ))}
     </nav>
   );
 }
 
-function Place({ to, label, Icon }: (typeof PLACES)[number]) {
-  const [isHere] = useRoute(to);
+function NavLink({ to, label, Icon }: (typeof LINKS)[number]) {
+  const [isCurrent] = useRoute(to);
   return (
-    <Link href={to} class={to === '/new' ? 'nav-place new' : 'nav-place'} aria-current={isHere ? 'page' : undefined}>
+    <Link href={to} class={to === '/new' ? 'nav-link new' : 'nav-link'} aria-current={isCurrent ? 'page' : undefined}>
       <Icon size={20} aria-hidden />
       <span>{label}</span>
     </Link>

@@ -1,36 +1,34 @@
-/** Starting a session on a machine. */
+/** The form that starts a session on a machine. */
 
 import './machines.css';
 import { Check, LoaderCircle, X } from 'lucide-preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation, useSearchParams } from 'wouter-preact';
-import { type StartField, type StartProblem, startProblem } from '../content/start-problem.ts';
-import { sync } from '../hub.ts';
-import { own } from '../own.ts';
-import { exists, machineName, type Start, spawn } from '../state/machines.ts';
-import { AGENTS } from '../state/modes.ts';
-import { machines, reading, summaries } from '../state/store.ts';
-import { Read, shortPath } from '../ui/pieces.tsx';
+import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
+import { getOwn } from '../state/get-own.ts';
+import { sync } from '../state/hub-client.ts';
+import { directoryExists, machineName, type SpawnOptions, spawnSession } from '../state/machines.ts';
+import { FLAVORS } from '../state/modes.ts';
+import { loadStates, machines, summaries } from '../state/store.ts';
+import { shortenPath } from '../ui/format.ts';
+import { LoadGate } from '../ui/loading.tsx';
 import { NoMachines } from './machines.tsx';
 
-/** After so long without a key the directory is looked up, in milliseconds. */
-const CHECK_AFTER_MS = 300;
-/** Directories that are offered. */
-const SUGGESTED = 6;
+const CHECK_DEBOUNCE_MS = 300;
+const MAX_SUGGESTIONS = 6;
 
-const FIRST: Start = { directory: '', agent: AGENTS[0] ?? '', model: '', yolo: false, worktree: '' };
+const INITIAL: SpawnOptions = { directory: '', agent: FLAVORS[0] ?? '', model: '', yolo: false, worktree: '' };
 
-/** The view. */
 export function NewSession() {
-  useEffect(() => void sync.machines(), []);
+  useEffect(() => void sync.fetchMachines(), []);
   return (
     <div class="page" tabIndex={0} role="region" aria-label="New session">
       <div class="page-head">
         <h1>New session</h1>
       </div>
-      <Read reading={reading.machines.value} label="Reading the machines" onRetry={() => void sync.machines()}>
+      <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
         {Object.keys(machines.value).length === 0 ? <NoMachines /> : <Form />}
-      </Read>
+      </LoadGate>
     </div>
   );
 }
@@ -40,41 +38,40 @@ function Form() {
   const [, navigate] = useLocation();
   const online = Object.values(machines.value);
   const [machineId, setMachineId] = useState(params.get('machine') ?? online[0]?.id ?? '');
-  const [start, setStart] = useState<Start>(FIRST);
-  const [isWorktree, setWorktree] = useState(false);
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<StartProblem | null>(null);
-  const machine = own(machines.value, machineId) ?? online[0];
-  const change = (changes: Partial<Start>) => {
-    setStart({ ...start, ...changes });
-    // It spoke of what stood there before.
-    setProblem(null);
+  const [options, setOptions] = useState<SpawnOptions>(INITIAL);
+  const [usesWorktree, setUsesWorktree] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState<StartError | null>(null);
+  const machine = getOwn(machines.value, machineId) ?? online[0];
+  const change = (changes: Partial<SpawnOptions>) => {
+    setOptions({ ...options, ...changes });
+    setError(null);
   };
-  const at = (field: StartField) => (problem?.field === field ? problem.text : null);
+  const errorOf = (field: StartField) => (error?.field === field ? error.text : null);
   useEffect(() => {
-    if (problem?.field) document.getElementById(problem.field)?.focus();
-  }, [problem]);
+    if (error?.field) document.getElementById(error.field)?.focus();
+  }, [error]);
 
   const toggleWorktree = (on: boolean) => {
-    setWorktree(on);
-    setProblem(null);
+    setUsesWorktree(on);
+    setError(null);
   };
 
   const submit = async (event: Event) => {
     event.preventDefault();
     if (!machine) return;
-    const worktree = isWorktree ? start.worktree.trim() : '';
-    if (isWorktree && worktree === '') {
-      setProblem({ field: 'worktree', text: 'The worktree needs a name.' });
+    const worktree = usesWorktree ? options.worktree.trim() : '';
+    if (usesWorktree && worktree === '') {
+      setError({ field: 'worktree', text: 'Enter a worktree name.' });
       return;
     }
     setBusy(true);
-    setProblem(null);
+    setError(null);
     try {
-      const id = await spawn(machine.id, { ...start, directory: start.directory.trim(), model: start.model.trim(), worktree });
+      const id = await spawnSession(machine.id, { ...options, directory: options.directory.trim(), model: options.model.trim(), worktree });
       navigate(`/sessions/${id}`);
     } catch (failure) {
-      setProblem(startProblem(failure, isWorktree));
+      setError(describeStartError(failure, usesWorktree));
       setBusy(false);
     }
   };
@@ -84,121 +81,120 @@ function Form() {
       <div class="field">
         <label for="machine">Machine</label>
         <select id="machine" class="input" value={machine?.id} onChange={({ currentTarget }) => setMachineId(currentTarget.value)}>
-          {online.map((one) => (
-            <option key={one.id} value={one.id}>
-              {machineName(one)} · {one.id.slice(0, 8)}
+          {online.map((item) => (
+            <option key={item.id} value={item.id}>
+              {machineName(item)} · {item.id.slice(0, 8)}
             </option>
           ))}
         </select>
       </div>
-      {machine && <Directory machineId={machine.id} value={start.directory} problem={at('directory')} onChange={(directory) => change({ directory })} />}
+      {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => change({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={start.agent} {...marked('agent', at('agent'))} onChange={({ currentTarget }) => change({ agent: currentTarget.value })}>
-          {AGENTS.map((agent) => (
+        <select id="agent" class="input" value={options.agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => change({ agent: currentTarget.value })}>
+          {FLAVORS.map((agent) => (
             <option key={agent}>{agent}</option>
           ))}
         </select>
-        <Problem field="agent" text={at('agent')} />
+        <FieldError field="agent" text={errorOf('agent')} />
       </div>
       <div class="field">
         <label for="model">Model (optional)</label>
         <input
           id="model"
           class="input mono"
-          value={start.model}
-          placeholder="The agent's own choice"
+          value={options.model}
+          placeholder="Agent default"
           autocomplete="off"
-          {...marked('model', at('model'))}
+          {...errorAttributes('model', errorOf('model'))}
           onInput={({ currentTarget }) => change({ model: currentTarget.value })}
         />
-        <Problem field="model" text={at('model')} />
+        <FieldError field="model" text={errorOf('model')} />
       </div>
       <fieldset class="plain">
-        <legend class="label">Ways of working</legend>
+        <legend class="label">Options</legend>
         <label class="check">
-          <input type="checkbox" checked={isWorktree} onChange={({ currentTarget }) => toggleWorktree(currentTarget.checked)} />
+          <input type="checkbox" checked={usesWorktree} onChange={({ currentTarget }) => toggleWorktree(currentTarget.checked)} />
           <span>
-            In a git worktree of its own
+            Use a new git worktree
             <br />
-            <span class="muted small">A new branch and checkout, so that the directory stays as it is</span>
+            <span class="muted small">Works on a new branch in a separate checkout. The directory itself is not changed.</span>
           </span>
         </label>
-        {isWorktree && (
+        {usesWorktree && (
           <div class="field">
-            <label for="worktree">Name of the worktree and its branch</label>
+            <label for="worktree">Worktree and branch name</label>
             <input
               id="worktree"
               class="input mono"
               required
-              value={start.worktree}
+              value={options.worktree}
               autocomplete="off"
               autocapitalize="none"
               spellcheck={false}
-              {...marked('worktree', at('worktree'))}
+              {...errorAttributes('worktree', errorOf('worktree'))}
               onInput={({ currentTarget }) => change({ worktree: currentTarget.value })}
             />
-            <Problem field="worktree" text={at('worktree')} />
+            <FieldError field="worktree" text={errorOf('worktree')} />
           </div>
         )}
         <label class="check">
-          <input type="checkbox" checked={start.yolo} onChange={({ currentTarget }) => change({ yolo: currentTarget.checked })} />
+          <input type="checkbox" checked={options.yolo} onChange={({ currentTarget }) => change({ yolo: currentTarget.checked })} />
           <span>
-            Without asking for permission
+            Skip permission requests
             <br />
-            <span class="muted small">The agent does everything unasked</span>
+            <span class="muted small">The agent never asks before it acts.</span>
           </span>
         </label>
       </fieldset>
-      {problem && !problem.field && (
+      {error && !error.field && (
         <p class="notice danger" role="alert">
-          {problem.text}
+          {error.text}
         </p>
       )}
       <div class="actions">
-        <button type="submit" class="button primary" disabled={busy || start.directory.trim() === ''}>
-          {busy ? 'Starting …' : 'Start the session'}
+        <button type="submit" class="button primary" disabled={isBusy || options.directory.trim() === ''}>
+          {isBusy ? 'Starting …' : 'Start session'}
         </button>
       </div>
     </form>
   );
 }
 
-/** A field's attributes while something is wrong with it. */
-const marked = (field: StartField, problem: string | null) => (problem === null ? {} : { 'aria-invalid': true, 'aria-describedby': `${field}-problem` });
+/** ARIA attributes that connect an invalid field to its error. */
+const errorAttributes = (field: StartField, error: string | null) => (error === null ? {} : { 'aria-invalid': true, 'aria-describedby': `${field}-error` });
 
-/** What is wrong with a field, below it. */
-function Problem({ field, text }: { field: StartField; text: string | null }) {
+function FieldError({ field, text }: { field: StartField; text: string | null }) {
   return (
     text && (
-      <p id={`${field}-problem`} class="path-check bad" role="alert">
+      <p id={`${field}-error`} class="field-status invalid" role="alert">
         <X size={15} aria-hidden /> {text}
       </p>
     )
   );
 }
 
-type Checked = 'unknown' | 'checking' | 'yes' | 'no';
+type DirectoryCheck = 'unknown' | 'checking' | 'exists' | 'missing';
 
-interface DirectoryProps {
+interface DirectoryFieldProps {
   machineId: string;
   value: string;
-  problem: string | null;
+  error: string | null;
   onChange: (directory: string) => void;
 }
 
-function Directory({ machineId, value, problem, onChange }: DirectoryProps) {
-  const checked = useExists(machineId, value.trim());
+function DirectoryField({ machineId, value, error, onChange }: DirectoryFieldProps) {
+  const check = useDirectoryCheck(machineId, value.trim());
   const known = Object.values(summaries.value)
     .filter(({ metadata }) => metadata?.machineId === machineId)
     .map(({ metadata }) => metadata?.worktree?.basePath ?? metadata?.path ?? '');
-  const suggested = [...new Set(known)].filter(Boolean).slice(0, SUGGESTED);
-  const words = {
-    unknown: 'Where the agent works, such as /code/demo',
-    checking: 'Looking …',
-    yes: 'This directory is there',
-    no: 'There is no such directory on this machine',
-  }[checked];
+  const suggestions = [...new Set(known)].filter(Boolean).slice(0, MAX_SUGGESTIONS);
+  const hint = {
+    unknown: 'The directory that the agent works in, such as /code/demo',
+    checking: 'Checking …',
+    exists: 'Directory found',
+    missing: 'Directory not found on this machine',
+  }[check];
   return (
     <div class="field">
       <label for="directory">Directory</label>
@@ -211,21 +207,21 @@ function Directory({ machineId, value, problem, onChange }: DirectoryProps) {
         autocapitalize="none"
         spellcheck={false}
         aria-describedby="directory-check"
-        {...marked('directory', problem)}
+        {...errorAttributes('directory', error)}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
       />
-      <Problem field="directory" text={problem} />
-      <p id="directory-check" role="status" class={`path-check ${checked === 'yes' ? 'good' : checked === 'no' ? 'bad' : ''}`}>
-        {checked === 'yes' && <Check size={15} aria-hidden />}
-        {checked === 'no' && <X size={15} aria-hidden />}
-        {checked === 'checking' && <LoaderCircle size={15} aria-hidden class="turning" />}
-        {words}
+      <FieldError field="directory" text={error} />
+      <p id="directory-check" role="status" class={`field-status ${check === 'exists' ? 'valid' : check === 'missing' ? 'invalid' : ''}`}>
+        {check === 'exists' && <Check size={15} aria-hidden />}
+        {check === 'missing' && <X size={15} aria-hidden />}
+        {check === 'checking' && <LoaderCircle size={15} aria-hidden class="spinning" />}
+        {hint}
       </p>
-      {suggested.length > 0 && (
+      {suggestions.length > 0 && (
         <div class="suggestions">
-          {suggested.map((directory) => (
+          {suggestions.map((directory) => (
             <button key={directory} type="button" class="button" onClick={() => onChange(directory)}>
-              <span class="mono ellipsis">{shortPath(directory)}</span>
+              <span class="mono ellipsis">{shortenPath(directory)}</span>
             </button>
           ))}
         </div>
@@ -234,25 +230,25 @@ function Directory({ machineId, value, problem, onChange }: DirectoryProps) {
   );
 }
 
-/** Whether a directory is there, asked a moment after the last key. */
-function useExists(machineId: string, directory: string): Checked {
-  const [checked, setChecked] = useState<Checked>('unknown');
+/** Checks whether a directory exists on a machine, debounced. */
+function useDirectoryCheck(machineId: string, directory: string): DirectoryCheck {
+  const [check, setChecked] = useState<DirectoryCheck>('unknown');
   useEffect(() => {
     setChecked('unknown');
     if (directory === '') return undefined;
     let isCurrent = true;
     const timer = setTimeout(async () => {
       setChecked('checking');
-      const found = await exists(machineId, directory).then(
-        (yes): Checked => (yes ? 'yes' : 'no'),
-        (): Checked => 'unknown',
+      const found = await directoryExists(machineId, directory).then(
+        (exists): DirectoryCheck => (exists ? 'exists' : 'missing'),
+        (): DirectoryCheck => 'unknown',
       );
       if (isCurrent) setChecked(found);
-    }, CHECK_AFTER_MS);
+    }, CHECK_DEBOUNCE_MS);
     return () => {
       isCurrent = false;
       clearTimeout(timer);
     };
   }, [machineId, directory]);
-  return checked;
+  return check;
 }

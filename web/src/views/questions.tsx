@@ -1,14 +1,14 @@
-/** The agent's questions, each with choices or a line to write. */
+/** The questions of an agent, each with options or a text field. */
 
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-import type { Question } from '../content/arguments.ts';
+import type { Question } from '../content/tool-arguments.ts';
 import type { AnswerDraft } from '../state/drafts.ts';
-import { Visible } from '../ui/visible.tsx';
+import { EscapedText } from '../ui/escaped-text.tsx';
 
 interface Props {
   questions: Question[];
-  /** What else there is to see before they are answered. */
+  /** Further content of the request, shown below the questions. */
   rest: ComponentChildren;
   draft: AnswerDraft;
   onDraft: (changes: Partial<AnswerDraft>) => void;
@@ -16,38 +16,38 @@ interface Props {
   onSkip: () => void;
 }
 
-/** A form with all questions of one request. */
-export function Questions({ questions, rest, draft: { chosen, written }, onDraft, onAnswer, onSkip }: Props) {
+/** A form with all questions of one request. Every question must be answered. */
+export function Questions({ questions, rest, draft: { selectedOptions, typedTexts }, onDraft, onAnswer, onSkip }: Props) {
   const answerOf = ({ key }: Question) => {
-    const own = written.get(key)?.trim();
-    return [...(chosen.get(key) ?? []), ...(own ? [own] : [])];
+    const typed = typedTexts.get(key)?.trim();
+    return [...(selectedOptions.get(key) ?? []), ...(typed ? [typed] : [])];
   };
-  const isComplete = questions.every((one) => answerOf(one).length > 0);
+  const isComplete = questions.every((question) => answerOf(question).length > 0);
   const submit = (event: Event) => {
     event.preventDefault();
-    onAnswer(Object.fromEntries(questions.map((one) => [one.key, answerOf(one)])));
+    onAnswer(Object.fromEntries(questions.map((question) => [question.key, answerOf(question)])));
   };
-  const choose = ({ key, isMultiple }: Question, label: string) => {
-    const before = chosen.get(key) ?? [];
-    const added = isMultiple ? [...before, label] : [label];
-    const all = new Map(chosen).set(key, before.includes(label) ? before.filter((one) => one !== label) : added);
-    // One answer to a question of one: what was written is none then.
-    onDraft(isMultiple ? { chosen: all } : { chosen: all, written: new Map(written).set(key, '') });
+  const toggleOption = ({ key, isMultiple }: Question, label: string) => {
+    const previous = selectedOptions.get(key) ?? [];
+    const next = isMultiple ? [...previous, label] : [label];
+    const all = new Map(selectedOptions).set(key, previous.includes(label) ? previous.filter((option) => option !== label) : next);
+    // A question with a single answer has either an option or a text.
+    onDraft(isMultiple ? { selectedOptions: all } : { selectedOptions: all, typedTexts: new Map(typedTexts).set(key, '') });
   };
-  const write = ({ key, isMultiple }: Question, text: string) => {
-    const all = new Map(written).set(key, text);
-    onDraft(isMultiple || text === '' ? { written: all } : { written: all, chosen: new Map(chosen).set(key, []) });
+  const changeText = ({ key, isMultiple }: Question, text: string) => {
+    const all = new Map(typedTexts).set(key, text);
+    onDraft(isMultiple || text === '' ? { typedTexts: all } : { typedTexts: all, selectedOptions: new Map(selectedOptions).set(key, []) });
   };
   return (
     <form onSubmit={submit}>
       {questions.map((question) => (
-        <Asked
+        <QuestionField
           key={question.key}
           question={question}
-          chosen={chosen.get(question.key) ?? []}
-          written={written.get(question.key) ?? ''}
-          onChoose={(label) => choose(question, label)}
-          onWrite={(text) => write(question, text)}
+          chosen={selectedOptions.get(question.key) ?? []}
+          written={typedTexts.get(question.key) ?? ''}
+          onChoose={(label) => toggleOption(question, label)}
+          onWrite={(text) => changeText(question, text)}
         />
       ))}
       {rest}
@@ -56,14 +56,14 @@ export function Questions({ questions, rest, draft: { chosen, written }, onDraft
           Answer
         </button>
         <button type="button" class="button" onClick={onSkip}>
-          Do not answer
+          Decline to answer
         </button>
       </div>
     </form>
   );
 }
 
-interface AskedProps {
+interface QuestionFieldProps {
   question: Question;
   chosen: string[];
   written: string;
@@ -71,7 +71,7 @@ interface AskedProps {
   onWrite: (text: string) => void;
 }
 
-function Asked({ question, chosen, written, onChoose, onWrite }: AskedProps) {
+function QuestionField({ question, chosen, written, onChoose, onWrite }: QuestionFieldProps) {
   const { text, header, options, isMultiple } = question;
   const name = useId();
   return (
@@ -79,20 +79,20 @@ function Asked({ question, chosen, written, onChoose, onWrite }: AskedProps) {
       <legend>
         {header && (
           <span class="chip accent">
-            <Visible text={header} />
+            <EscapedText text={header} />
           </span>
         )}{' '}
-        <Visible text={text} />
+        <EscapedText text={text} />
       </legend>
       {options.map(({ label, description }) => (
         <label key={label} class="check">
           <input type={isMultiple ? 'checkbox' : 'radio'} name={name} checked={chosen.includes(label)} onChange={() => onChoose(label)} />
           <span>
-            <Visible text={label} />
+            <EscapedText text={label} />
             {description && (
               <span class="muted small">
                 {' '}
-                — <Visible text={description} />
+                — <EscapedText text={description} />
               </span>
             )}
           </span>
@@ -101,7 +101,7 @@ function Asked({ question, chosen, written, onChoose, onWrite }: AskedProps) {
       <input
         class="input"
         aria-label={options.length > 0 ? `Another answer to: ${text}` : `Answer to: ${text}`}
-        placeholder={options.length > 0 ? 'Or in your own words' : 'Your answer'}
+        placeholder={options.length > 0 ? 'Or type another answer' : 'Your answer'}
         value={written}
         onInput={({ currentTarget }) => onWrite(currentTarget.value)}
       />

@@ -1,29 +1,29 @@
-/** The sessions by machine and directory, with what each is doing. */
+/** The session list: sessions grouped by directory and machine, with their activity and a search. */
 
 import './session-list.css';
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import type { SessionSummary } from '../api/types.ts';
-import { sync } from '../hub.ts';
-import { type Group, grouped, isArchived, matches, titleOf } from '../state/sessions.ts';
-import { namespace, reading, summaries } from '../state/store.ts';
-import { ago, Read, shortPath } from '../ui/pieces.tsx';
-import { Search } from '../ui/search.tsx';
+import { sync } from '../state/hub-client.ts';
+import { groupSessions, isArchived, matchesQuery, type SessionGroup, sessionTitle } from '../state/sessions.ts';
+import { loadStates, namespace, summaries } from '../state/store.ts';
+import { formatAge, shortenPath } from '../ui/format.ts';
+import { LoadGate } from '../ui/loading.tsx';
+import { SearchField } from '../ui/search.tsx';
 
-/** What is searched for, and how far the list is scrolled: a phone shows it again after each session. */
+/** The query and the scroll position outlive the component: a phone shows the list again after each session. */
 const query = signal('');
-let scrolled = 0;
+let scrollTop = 0;
 
-/** The list with its search. */
 export function SessionList() {
-  const place = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    if (place.current) place.current.scrollTop = scrolled;
+    if (list.current) list.current.scrollTop = scrollTop;
   }, []);
-  const wanted = query.value.trim();
-  const all = Object.values(summaries.value).filter((one) => !isArchived(one));
-  const groups = grouped(wanted === '' ? all : all.filter((one) => matches(one, wanted)));
+  const trimmedQuery = query.value.trim();
+  const listed = Object.values(summaries.value).filter((session) => !isArchived(session));
+  const groups = groupSessions(trimmedQuery === '' ? listed : listed.filter((session) => matchesQuery(session, trimmedQuery)));
   return (
     <>
       <header class="list-head">
@@ -33,7 +33,7 @@ export function SessionList() {
             {namespace.value}
           </span>
         </div>
-        <Search
+        <SearchField
           id="search"
           label="Search sessions"
           placeholder="Search sessions"
@@ -45,32 +45,32 @@ export function SessionList() {
       </header>
       <div
         class="list"
-        ref={place}
+        ref={list}
         tabIndex={0}
         role="region"
         aria-label="Sessions by directory"
         onScroll={({ currentTarget }) => {
-          scrolled = currentTarget.scrollTop;
+          scrollTop = currentTarget.scrollTop;
         }}
       >
-        <Read reading={reading.list.value} label="Reading the sessions" onRetry={() => void sync.list()}>
-          <Groups groups={groups} />
-          {groups.length === 0 && (all.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{wanted}”.</p>)}
-        </Read>
+        <LoadGate loadState={loadStates.list.value} label="Loading the sessions" onRetry={() => void sync.fetchSessions()}>
+          <SessionGroups groups={groups} />
+          {groups.length === 0 && (listed.length === 0 ? <NoSessions /> : <p class="empty">No session matches “{trimmedQuery}”.</p>)}
+        </LoadGate>
       </div>
     </>
   );
 }
 
-/** Sessions under the directories and machines that they are on. */
-export function Groups({ groups }: { groups: Group[] }) {
+/** Session rows under a heading for each directory and machine. */
+export function SessionGroups({ groups }: { groups: SessionGroup[] }) {
   return (
     <>
       {groups.map(({ key, path, host, sessions }) => (
         <div key={key} class="group">
           <h2 class="group-head">
             <span class="mono ellipsis" title={path}>
-              {shortPath(path)}
+              {shortenPath(path)}
             </span>
             <span class="ellipsis">{host}</span>
           </h2>
@@ -90,8 +90,8 @@ export function Groups({ groups }: { groups: Group[] }) {
 function NoSessions() {
   return (
     <div class="empty">
-      <h2>No session yet</h2>
-      <p>Connect an agent from the project's directory, and it appears here:</p>
+      <h2>No sessions yet</h2>
+      <p>Start an agent in a project directory to create one:</p>
       <pre tabIndex={0}>
         <code>{`npm run agent -- \\\n  --dir PATH${location.port === '8787' ? '' : ` \\\n  --hub ${location.origin}`}`}</code>
       </pre>
@@ -99,32 +99,30 @@ function NoSessions() {
   );
 }
 
-/** What a session is doing, as one word. */
-function activityOf({ active, thinking, pendingRequestsCount }: SessionSummary): 'asks' | 'thinking' | 'active' | 'inactive' {
+function getActivity({ active, thinking, pendingRequestsCount }: SessionSummary): 'waiting' | 'thinking' | 'active' | 'inactive' {
   if (!active) return 'inactive';
-  if (pendingRequestsCount > 0) return 'asks';
+  if (pendingRequestsCount > 0) return 'waiting';
   return thinking ? 'thinking' : 'active';
 }
 
-/** A session's line. */
 function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
   const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, activeAt } = session;
-  const activity = activityOf(session);
-  const isHere = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
-  const words = {
-    asks: pendingRequestsCount === 1 ? 'waits for your answer' : `${pendingRequestsCount} wait for your answer`,
+  const activity = getActivity(session);
+  const isOpen = path === `/sessions/${id}` || path.startsWith(`/sessions/${id}/`);
+  const label = {
+    waiting: pendingRequestsCount === 1 ? '1 request pending' : `${pendingRequestsCount} requests pending`,
     thinking: 'working',
     active: 'ready',
     inactive: 'ended',
   }[activity];
   return (
-    <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isHere ? 'page' : undefined}>
-      <span class="signal" aria-hidden />
-      <span class="session-title ellipsis name">{titleOf(session)}</span>
-      <span class="session-time muted">{ago(Math.max(updatedAt, activeAt))}</span>
-      <span class="session-about">
-        <span class={activity === 'asks' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{words}</span>
+    <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isOpen ? 'page' : undefined}>
+      <span class="activity-bar" aria-hidden />
+      <span class="session-title ellipsis name">{sessionTitle(session)}</span>
+      <span class="session-time muted">{formatAge(Math.max(updatedAt, activeAt))}</span>
+      <span class="session-details">
+        <span class={activity === 'waiting' ? 'chip warn' : activity === 'thinking' ? 'chip accent' : activity === 'active' ? 'chip ok' : 'chip'}>{label}</span>
         {metadata?.worktree?.branch && <span class="mono ellipsis">{metadata.worktree.branch}</span>}
         {metadata?.flavor && <span class="ellipsis">{metadata.flavor}</span>}
         {todoProgress && (

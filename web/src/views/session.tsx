@@ -1,4 +1,4 @@
-/** One session: its head, and the conversation, the changes or the files below it. */
+/** The view of one session: a header, and below it the chat, the changes or the files. */
 
 import './session.css';
 import { ArrowLeft, FileDiff, FolderTree, MessagesSquare, Square } from 'lucide-preact';
@@ -6,15 +6,16 @@ import { Suspense } from 'preact/compat';
 import { useLayoutEffect } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
-import { close, open } from '../hub.ts';
 import * as actions from '../state/actions.ts';
-import { own } from '../own.ts';
-import { isArchived, titleOf } from '../state/sessions.ts';
+import { getOwn } from '../state/get-own.ts';
+import { closeSession, openSession } from '../state/hub-client.ts';
+import { isArchived, sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
+import { shortenPath } from '../ui/format.ts';
 import { lazy } from '../ui/lazy.tsx';
-import { Failure, shortPath, Skeleton } from '../ui/pieces.tsx';
-import { attempt } from '../ui/toasts.tsx';
-import { useSelect } from '../ui/use-select.ts';
+import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
+import { useSelector } from '../ui/use-selector.ts';
 import { Chat } from './chat.tsx';
 import { SessionMenu } from './session-menu.tsx';
 
@@ -29,75 +30,74 @@ const TABS = [
   { tab: 'files', path: '/files', label: 'Files', Icon: FolderTree },
 ] as const;
 
-/** The session of an address. */
 export function SessionView({ id, tab }: { id: string; tab: Tab }) {
-  // With its first picture, so that a key that is pressed at once finds it open.
+  // In a layout effect, so that shortcuts work as soon as the view is visible.
   useLayoutEffect(() => {
-    void open(id);
-    return () => close(id);
+    void openSession(id);
+    return () => closeSession(id);
   }, [id]);
-  const session = useSelect(({ sessions }) => own(sessions, id));
-  const error = useSelect(({ sessionErrors }) => own(sessionErrors, id));
-  if (error?.isGone) return <Gone text={error.text} />;
-  if (error) return <Unread text={error.text} onRetry={() => void open(id)} />;
+  const session = useSelector(({ sessions }) => getOwn(sessions, id));
+  const error = useSelector(({ sessionErrors }) => getOwn(sessionErrors, id));
+  if (error?.isGone) return <SessionGone text={error.text} />;
+  if (error) return <LoadFailed text={error.text} onRetry={() => void openSession(id)} />;
   return (
     <>
-      <Head id={id} session={session} tab={tab} />
-      {session ? <Body session={session} tab={tab} /> : <Pending />}
+      <SessionHeader id={id} session={session} tab={tab} />
+      {session ? <SessionTab session={session} tab={tab} /> : <LoadingSession />}
     </>
   );
 }
 
-function Body({ session, tab }: { session: Session; tab: Tab }) {
+function SessionTab({ session, tab }: { session: Session; tab: Tab }) {
   if (tab === 'chat') return <Chat session={session} />;
-  return <Suspense fallback={<Pending />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;
+  return <Suspense fallback={<LoadingSession />}>{tab === 'files' ? <Files session={session} /> : <Changes session={session} />}</Suspense>;
 }
 
-function Pending() {
+function LoadingSession() {
   return (
     <div class="page">
-      <Skeleton label="Reading the session" lines={6} />
+      <Skeleton label="Loading the session" lines={6} />
     </div>
   );
 }
 
-function Gone({ text }: { text: string }) {
+function SessionGone({ text }: { text: string }) {
   return (
     <div class="empty" role="alert">
       <h2>{text}</h2>
       <Link href="/" class="button primary">
-        To the sessions
+        Back to sessions
       </Link>
     </div>
   );
 }
 
-function Unread({ text, onRetry }: { text: string; onRetry: () => void }) {
+function LoadFailed({ text, onRetry }: { text: string; onRetry: () => void }) {
   return (
     <div class="page">
       <div class="stack">
-        <Failure text={text} onRetry={onRetry} />
-        <Link href="/">To the sessions</Link>
+        <ErrorNotice text={text} onRetry={onRetry} />
+        <Link href="/">Back to sessions</Link>
       </div>
     </div>
   );
 }
 
-function Head({ id, session, tab }: { id: string; session: Session | undefined; tab: Tab }) {
-  const summary = session ?? own(summaries.value, id);
+function SessionHeader({ id, session, tab }: { id: string; session: Session | undefined; tab: Tab }) {
+  const summary = session ?? getOwn(summaries.value, id);
   const { metadata } = summary ?? {};
   return (
     <header class="session-head">
       <div class="session-bar">
-        <Link href="/" class="button quiet icon back" aria-label="Back to the sessions">
+        <Link href="/" class="button quiet icon back" aria-label="Back to sessions">
           <ArrowLeft size={20} aria-hidden />
         </Link>
         <div class="session-name">
-          <h1 class="ellipsis name">{summary ? titleOf(summary) : 'Session'}</h1>
+          <h1 class="ellipsis name">{summary ? sessionTitle(summary) : 'Session'}</h1>
           <p class="ellipsis muted small">
             {metadata && (
               <>
-                <span class="mono">{shortPath(metadata.path)}</span> on {metadata.host}
+                <span class="mono">{shortenPath(metadata.path)}</span> on {metadata.host}
                 {metadata.worktree?.branch && (
                   <>
                     {' '}
@@ -111,9 +111,9 @@ function Head({ id, session, tab }: { id: string; session: Session | undefined; 
         {session && <Activity session={session} />}
         {session && <SessionMenu session={session} />}
       </div>
-      <nav class="tabs" aria-label="Parts of the session">
-        {TABS.map(({ tab: one, path, label, Icon }) => (
-          <Link key={one} href={`/sessions/${id}${path}`} aria-current={tab === one ? 'page' : undefined}>
+      <nav class="tabs" aria-label="Session views">
+        {TABS.map(({ tab: name, path, label, Icon }) => (
+          <Link key={name} href={`/sessions/${id}${path}`} aria-current={tab === name ? 'page' : undefined}>
             <Icon size={16} aria-hidden /> {label}
           </Link>
         ))}
@@ -123,11 +123,11 @@ function Head({ id, session, tab }: { id: string; session: Session | undefined; 
 }
 
 function Activity({ session }: { session: Session }) {
-  const waits = Object.keys(session.agentState?.requests ?? {}).length > 0;
-  if (session.active && (session.thinking || waits)) {
+  const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
+  if (session.active && (session.thinking || hasRequests)) {
     return (
-      <button type="button" class="button stop" onClick={() => void attempt('Not stopped', () => actions.abort(session.id))}>
-        <Square size={14} aria-hidden fill="currentColor" /> <span class="stop-word">Stop</span>
+      <button type="button" class="button stop" onClick={() => void tryOrToast('Could not stop the agent', () => actions.abort(session.id))}>
+        <Square size={14} aria-hidden fill="currentColor" /> <span class="stop-label">Stop</span>
       </button>
     );
   }

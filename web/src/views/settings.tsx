@@ -1,21 +1,20 @@
-/** This browser's settings. */
+/** The settings of this browser, and signing out. */
 
 import { LogOut } from 'lucide-preact';
-import { data } from '../api/client.ts';
-import { api, auth } from '../hub.ts';
-import { unsubscribe } from '../push.ts';
+import { unwrap } from '../api/client.ts';
+import { api, auth } from '../state/hub-client.ts';
+import { unsubscribe } from '../state/push.ts';
 import { namespace } from '../state/store.ts';
-import { setTheme, THEMES, theme } from '../state/theme.ts';
+import { setTheme, theme, THEMES } from '../state/theme.ts';
 import { hasKeyboard } from '../ui/device.ts';
-import { useRead } from '../ui/use-read.ts';
+import { useFetch } from '../ui/use-fetch.ts';
 import { Notifications } from './notifications.tsx';
 import { KEYS } from './shortcuts.tsx';
 
-const THEME_WORDS = { system: 'As the system', light: 'Light', dark: 'Dark' };
+const THEME_LABELS = { system: 'System', light: 'Light', dark: 'Dark' };
 
-/** The view. */
 export function Settings() {
-  const { value: health } = useRead('health', () => data(api.GET('/health')));
+  const { value: health } = useFetch('health', () => unwrap(api.GET('/health')));
   return (
     <div class="page" tabIndex={0} role="region" aria-label="Settings">
       <div class="page-head">
@@ -26,10 +25,10 @@ export function Settings() {
           <h2 id="appearance">Appearance</h2>
           <div class="field">
             <label for="theme">Theme</label>
-            <select id="theme" class="input" value={theme.value} onChange={({ currentTarget }) => setTheme(THEMES.find((one) => one === currentTarget.value) ?? 'system')}>
-              {THEMES.map((one) => (
-                <option key={one} value={one}>
-                  {THEME_WORDS[one]}
+            <select id="theme" class="input" value={theme.value} onChange={({ currentTarget }) => setTheme(THEMES.find((name) => name === currentTarget.value) ?? 'system')}>
+              {THEMES.map((name) => (
+                <option key={name} value={name}>
+                  {THEME_LABELS[name]}
                 </option>
               ))}
             </select>
@@ -38,7 +37,7 @@ export function Settings() {
         <Notifications />
         {hasKeyboard.value && (
           <section class="card stack" aria-labelledby="keys">
-            <h2 id="keys">Keys</h2>
+            <h2 id="keys">Keyboard shortcuts</h2>
             <KeyList />
           </section>
         )}
@@ -59,13 +58,12 @@ export function Settings() {
   );
 }
 
-/** Whoever signs out here gets no notifications here, either. */
+/** Also turns notifications off, which are for the signed-in namespace. */
 async function signOut(): Promise<void> {
   await unsubscribe().catch(() => {});
   auth.signOut();
 }
 
-/** The keys of the console. */
 function KeyList() {
   return (
     <dl class="keys">

@@ -1,24 +1,23 @@
-/** Signing in with the access token. */
+/** The sign-in page. */
 
 import './sign-in.css';
 import { useState } from 'preact/hooks';
-import { sentence } from '../api/errors.ts';
-import { signIn } from '../hub.ts';
-import { signedOutBecause } from '../state/store.ts';
+import { errorText } from '../api/errors.ts';
+import { signIn } from '../state/sign-in.ts';
+import { signOutReason } from '../state/store.ts';
 
-/** The page of who is not signed in. */
 export function SignIn() {
   const [token, setToken] = useState('');
-  const [busy, setBusy] = useState(false);
+  const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
-  const why = error ?? signedOutBecause.value;
+  const message = error ?? signOutReason.value;
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     try {
       await signIn(token.trim());
     } catch (failure) {
-      setError(sentence(failure));
+      setError(errorText(failure));
       setBusy(false);
     }
   };
@@ -43,16 +42,16 @@ export function SignIn() {
             aria-describedby="token-help"
           />
           <p id="token-help" class="muted small">
-            The hub prints it when it starts with <code>npm run dev</code>. It stays in this browser until you sign out.
+            <code>npm run dev</code> prints it. It is stored in this browser until you sign out.
           </p>
         </div>
-        {why && (
+        {message && (
           <p class="notice danger" role="alert">
-            {why}
+            {message}
           </p>
         )}
-        <button type="submit" class="button primary" disabled={busy}>
-          {busy ? 'Signing in …' : 'Sign in'}
+        <button type="submit" class="button primary" disabled={isBusy}>
+          {isBusy ? 'Signing in …' : 'Sign in'}
         </button>
       </form>
     </main>

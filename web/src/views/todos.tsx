@@ -1,24 +1,23 @@
-/** The session's todos. */
+/** Todo lists of agents. */
 
 import './todos.css';
 import { Circle, CircleCheck, CircleDot, ListTodo } from 'lucide-preact';
 import type { TodoItem } from '../api/types.ts';
 
 const ICONS = { pending: Circle, in_progress: CircleDot, completed: CircleCheck };
-const WORDS = { pending: 'to do', in_progress: 'in progress', completed: 'done' };
+const STATUS_LABELS = { pending: 'to do', in_progress: 'in progress', completed: 'done' };
 
-/** A list of todos. */
 export function TodoList({ todos }: { todos: TodoItem[] }) {
   return (
     <ul role="list" class="todos">
-      {todos.map(({ content, status, priority }, at) => {
+      {todos.map(({ content, status, priority }, index) => {
         const Icon = ICONS[status];
         return (
-          // Their ids are the agent's, which may give one twice.
-          <li key={at} data-status={status}>
+          // Not keyed by id: agents may use an id twice.
+          <li key={index} data-status={status}>
             <Icon size={16} aria-hidden />
             <span>{content}</span>
-            <span class="hidden-visually">, {WORDS[status]}</span>
+            <span class="visually-hidden">, {STATUS_LABELS[status]}</span>
             {priority === 'high' && <span class="chip warn">high</span>}
           </li>
         );
@@ -27,8 +26,8 @@ export function TodoList({ todos }: { todos: TodoItem[] }) {
   );
 }
 
-/** The todos above the composer, folded to the one that is being done. */
-export function Todos({ todos }: { todos: TodoItem[] }) {
+/** The session's todos above the composer, collapsed to the current one. */
+export function TodoStrip({ todos }: { todos: TodoItem[] }) {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const current = todos.find(({ status }) => status === 'in_progress') ?? todos.find(({ status }) => status === 'pending');
   return (

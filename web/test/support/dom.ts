@@ -1,4 +1,4 @@
-// A document for what needs one. It is there when this module was imported first.
+// Provides a global `document`. Import this module before modules that need one.
 
 import { JSDOM } from 'jsdom';
 

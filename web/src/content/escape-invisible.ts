@@ -1,0 +1,40 @@
+/**
+ * Escapes invisible characters and those that reorder text, such as `\u202E`, so that a permission request cannot hide what
+ * it does.
+ */
+
+/** A part of a text: visible text, or the escapes of invisible characters. */
+export interface TextRun {
+  text: string;
+  isEscape: boolean;
+}
+
+/**
+ * Control, format and ignorable characters, separators, and lone surrogates. Excluded are line breaks, tabs, and the variation
+ * selector U+FE0F, which many emoji contain.
+ */
+const INVISIBLE = /\r(?!\n|$)|(?![\n\r\t\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
+/** Splits a text into runs in which each invisible character is replaced by its escape, such as `\u001B`. */
+export function escapeInvisible(text: string): TextRun[] {
+  const runs: TextRun[] = [];
+  let position = 0;
+  const add = (part: string, isEscape: boolean) => {
+    const last = runs.at(-1);
+    if (last?.isEscape === isEscape) last.text += part;
+    else if (part !== '') runs.push({ text: part, isEscape });
+  };
+  for (const { 0: character, index } of text.matchAll(INVISIBLE)) {
+    add(text.slice(position, index), false);
+    add(escapeCharacter(character), true);
+    position = index + character.length;
+  }
+  add(text.slice(position), false);
+  return runs;
+}
+
+function escapeCharacter(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  const digits = code.toString(16).toUpperCase();
+  return code > 0xffff ? `\\u{${digits}}` : `\\u${digits.padStart(4, '0')}`;
+}

@@ -1,0 +1,173 @@
+/**
+ * Parses the content of a message, which is any JSON that its sender wrote. Known records become typed parts
+ * (docs/PROTOCOL.md, `GET /api/sessions/:id/messages`); everything else becomes an `unknown` part, so nothing is lost.
+ */
+
+import type { Attachment, TodoItem } from '../api/types.ts';
+import { isObject } from '../api/validate.ts';
+import { formatJson } from './format-json.ts';
+
+export type MessagePart =
+  | { kind: 'user'; text: string; attachments: Attachment[]; from: string | undefined }
+  | { kind: 'text'; text: string }
+  | { kind: 'thinking'; text: string }
+  | { kind: 'tool'; id: string; name: string; input: unknown }
+  /** `images`: data URLs. */
+  | { kind: 'result'; id: string; text: string; images: string[]; isError: boolean }
+  | { kind: 'image'; url: string }
+  | { kind: 'plan'; todos: TodoItem[] }
+  | { kind: 'event'; name: string; text: string | undefined }
+  | { kind: 'unknown'; json: unknown };
+
+type Fields = Record<string, unknown>;
+
+const asString = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+export function parseMessage(content: unknown): MessagePart[] {
+  const record = findRecord(content);
+  const parts = record ? parseRecord(record) : parseAgentContent(content);
+  return parts ?? [{ kind: 'unknown', json: content }];
+}
+
+/** Finds the record with a `role`: the content itself, or one of the places where agents nest it. */
+function findRecord(content: unknown): Fields | null {
+  if (!isObject(content)) return null;
+  const { message, data, payload } = content;
+  const candidates = [content, message, isObject(data) ? data.message : undefined, isObject(payload) ? payload.message : undefined];
+  return candidates.find((value): value is Fields => isObject(value) && typeof value.role === 'string' && 'content' in value) ?? null;
+}
+
+function parseRecord({ role, content, meta }: Fields): MessagePart[] | null {
+  if (role === 'user') return parseUserContent(content, isObject(meta) ? asString(meta.sentFrom) : undefined);
+  return parseAgentContent(content);
+}
+
+function parseUserContent(content: unknown, from: string | undefined): MessagePart[] | null {
+  if (typeof content === 'string') return [{ kind: 'user', text: content, attachments: [], from }];
+  if (!isObject(content) || content.type !== 'text') return null;
+  const attachments = Array.isArray(content.attachments) ? content.attachments.filter(isObject).map(parseAttachment) : [];
+  return [{ kind: 'user', text: asString(content.text) ?? '', attachments, from }];
+}
+
+function parseAttachment({ id, filename, mimeType, size, path }: Fields, index: number): Attachment {
+  return {
+    id: asString(id) ?? `${index}`,
+    filename: asString(filename) ?? 'Unnamed file',
+    mimeType: asString(mimeType) ?? 'application/octet-stream',
+    size: typeof size === 'number' ? size : 0,
+    path: asString(path) ?? '',
+  };
+}
+
+/** Parses plain text, blocks, an `output` record, an event, or a record of another type. */
+function parseAgentContent(body: unknown): MessagePart[] | null {
+  if (typeof body === 'string') return [{ kind: 'text', text: body }];
+  if (Array.isArray(body)) return parseBlocks(body);
+  if (!isObject(body)) return null;
+  if (body.type === 'text' && typeof body.text === 'string') return [{ kind: 'text', text: body.text }];
+  if (!isObject(body.data)) return null;
+  if (body.type === 'output') return parseOutput(body.data);
+  if (body.type === 'event') return parseEvent(body.data);
+  return parseTypedRecord(body.data);
+}
+
+function parseOutput(data: Fields): MessagePart[] | null {
+  if (data.type === 'summary') return asString(data.summary) === undefined ? null : [{ kind: 'event', name: 'summary', text: asString(data.summary) }];
+  const { content, role } = isObject(data.message) ? data.message : {};
+  // A prompt that was typed at the terminal.
+  if (typeof content === 'string' && role === 'user') return parseUserContent(content, 'cli');
+  if (typeof content === 'string') return [{ kind: 'text', text: content }];
+  return Array.isArray(content) ? parseBlocks(content) : null;
+}
+
+function parseBlocks(blocks: unknown[]): MessagePart[] | null {
+  return blocks.map((block) => parseBlock(block) ?? { kind: 'unknown', json: block });
+}
+
+function parseBlock(block: unknown): MessagePart | null {
+  if (!isObject(block)) return null;
+  switch (block.type) {
+    case 'text':
+      return typeof block.text === 'string' ? { kind: 'text', text: block.text } : null;
+    case 'thinking':
+      return typeof block.thinking === 'string' ? { kind: 'thinking', text: block.thinking } : null;
+    case 'tool_use':
+      return typeof block.id === 'string' && typeof block.name === 'string'
+        ? { kind: 'tool', id: block.id, name: block.name, input: block.input }
+        : null;
+    case 'tool_result':
+      return typeof block.tool_use_id === 'string'
+        ? { kind: 'result', id: block.tool_use_id, ...parseToolOutput(block.content), isError: block.is_error === true }
+        : null;
+    case 'image': {
+      const url = imageUrl(block);
+      return url === null ? null : { kind: 'image', url };
+    }
+    default:
+      return null;
+  }
+}
+
+/** Parses the records that agents of other flavors write. */
+function parseTypedRecord(data: Fields): MessagePart[] | null {
+  const id = asString(data.callId) ?? asString(data.id);
+  switch (data.type) {
+    case 'message':
+      return asString(data.message) === undefined ? null : [{ kind: 'text', text: String(data.message) }];
+    case 'reasoning':
+      return asString(data.message) === undefined ? null : [{ kind: 'thinking', text: String(data.message) }];
+    case 'tool-call':
+      return id && typeof data.name === 'string' ? [{ kind: 'tool', id, name: data.name, input: data.input }] : null;
+    case 'tool-call-result':
+      return id ? [{ kind: 'result', id, ...parseToolOutput(data.output), isError: data.is_error === true || data.isError === true }] : null;
+    case 'plan':
+      return Array.isArray(data.entries) ? [{ kind: 'plan', todos: parseTodos(data.entries) }] : null;
+    default:
+      return null;
+  }
+}
+
+function parseEvent(data: Fields): MessagePart[] | null {
+  const name = asString(data.type);
+  return name === undefined ? null : [{ kind: 'event', name, text: asString(data.message) ?? asString(data.text) ?? asString(data.mode) }];
+}
+
+/** Splits a tool's output into images and text. */
+function parseToolOutput(content: unknown): { text: string; images: string[] } {
+  const blocks = Array.isArray(content) ? content : [content];
+  const images = blocks.map((block) => (isObject(block) && block.type === 'image' ? imageUrl(block) : null));
+  if (images.every((image) => image === null)) return { text: outputText(content), images: [] };
+  const rest = blocks.filter((_, index) => images[index] === null);
+  return { text: rest.length > 0 ? outputText(rest) : '', images: images.filter((image) => image !== null) };
+}
+
+/** Returns the data URL of an image block. Agents put the data into `source`, tool servers into the block itself. */
+function imageUrl({ source, ...block }: Fields): string | null {
+  const { data, media_type, mimeType } = isObject(source) ? source : block;
+  const type = asString(media_type) ?? asString(mimeType);
+  if (typeof data !== 'string' || type === undefined || !/^image\/[\w.+-]+$/.test(type)) return null;
+  return `data:${type};base64,${data}`;
+}
+
+/** Returns a tool's output as text: a string as it is, the texts of its blocks, or JSON. */
+export function outputText(output: unknown): string {
+  if (typeof output === 'string') return output;
+  if (output === undefined || output === null) return '';
+  if (Array.isArray(output) && output.every((block) => isObject(block) && typeof block.text === 'string')) {
+    return output.map((block) => (block as { text: string }).text).join('\n');
+  }
+  return formatJson(output);
+}
+
+const STATUSES = ['pending', 'in_progress', 'completed'] as const;
+const PRIORITIES = ['high', 'medium', 'low'] as const;
+
+/** Parses the todo items of a tool call or a plan. Invalid items are dropped. */
+export function parseTodos(entries: unknown): TodoItem[] {
+  if (!Array.isArray(entries)) return [];
+  return entries.filter(isObject).flatMap((entry, index) => {
+    const status = STATUSES.find((name) => name === entry.status) ?? 'pending';
+    const priority = PRIORITIES.find((name) => name === entry.priority) ?? 'medium';
+    return typeof entry.content === 'string' ? [{ id: asString(entry.id) ?? `${index}`, content: entry.content, status, priority }] : [];
+  });
+}

@@ -1,0 +1,219 @@
+/**
+ * Renders markdown as safe HTML. Agents repeat text from any source, so it may be hostile: the result contains only
+ * {@link ALLOWED_TAGS} and {@link ALLOWED_ATTRIBUTES}, and limits bound the time to parse and to lay out any text. What exceeds
+ * a limit is shown as plain text.
+ */
+
+import DOMPurify from 'dompurify';
+import { Lexer, Marked, type Token, type TokensList } from 'marked';
+
+/** In characters, without embedded images. */
+const MAX_LENGTH = 100_000;
+/** Nested lists and quotations. */
+const MAX_DEPTH = 24;
+/**
+ * The sum of the squared lengths of all inline texts, because some inline rules take quadratic time. It allows one paragraph
+ * of 8,000 characters or 250 of 500.
+ */
+const MAX_COST = 64_000_000;
+/** HTML elements in the result. */
+const MAX_ELEMENTS = 5000;
+/** HTML tags in the markdown. */
+const MAX_TAGS = 500;
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  // A character instead of a disabled input; `labelCheckbox` adds its accessible name.
+  renderer: { checkbox: ({ checked }) => `${checked ? CHECKED : UNCHECKED} ` },
+});
+
+const CHECKED = '☑';
+const UNCHECKED = '☐';
+
+/** The elements of markdown, and common inline HTML. */
+const ALLOWED_TAGS = [
+  ...['a', 'abbr', 'b', 'br', 'code', 'del', 'em', 'i', 'img', 'ins', 'kbd', 'mark', 'q', 's', 'samp', 'small', 'span', 'strong', 'sub', 'sup', 'u', 'var'],
+  ...['blockquote', 'dd', 'details', 'div', 'dl', 'dt', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li', 'ol', 'p', 'pre', 'summary', 'ul'],
+  ...['caption', 'table', 'tbody', 'td', 'tfoot', 'th', 'thead', 'tr'],
+];
+const ALLOWED_ATTRIBUTES = ['align', 'alt', 'class', 'colspan', 'href', 'lang', 'open', 'rowspan', 'src', 'start', 'title'];
+
+const SANITIZE_OPTIONS = { ALLOWED_TAGS, ALLOWED_ATTR: ALLOWED_ATTRIBUTES, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true } as const;
+
+/** A document that loads no resources and runs no scripts. */
+const inertDocument = document.implementation.createHTMLDocument('');
+
+/** A markdown lexer that treats everything beyond {@link MAX_DEPTH} and {@link MAX_COST} as plain text. */
+class BoundedLexer extends Lexer {
+  #depth = 0;
+  #cost = 0;
+
+  override blockTokens(source: string, tokens?: Token[], isClipped?: boolean): Token[];
+  override blockTokens(source: string, tokens?: TokensList, isClipped?: boolean): TokensList;
+  override blockTokens(source: string, tokens: Token[] = [], isClipped?: boolean): Token[] {
+    if (this.#depth < MAX_DEPTH) return this.#nest(() => super.blockTokens(source, tokens, isClipped));
+    tokens.push({ type: 'paragraph', raw: source, text: source, tokens: plainTokens(source) });
+    return tokens;
+  }
+
+  override inlineTokens(source: string, tokens: Token[] = []): Token[] {
+    this.#cost += source.length ** 2;
+    if (this.#cost > MAX_COST || this.#depth >= MAX_DEPTH) {
+      for (const token of plainTokens(source)) tokens.push(token);
+      return tokens;
+    }
+    return this.#nest(() => super.inlineTokens(source, tokens));
+  }
+
+  #nest<T>(parse: () => T): T {
+    this.#depth += 1;
+    try {
+      return parse();
+    } finally {
+      this.#depth -= 1;
+    }
+  }
+}
+
+/** Returns a text as plain text tokens with line breaks. */
+function plainTokens(text: string): Token[] {
+  return text.split('\n').flatMap((line, index): Token[] => {
+    const textNode = { type: 'text', raw: line, text: line, escaped: false };
+    return index === 0 ? [textNode] : [{ type: 'br', raw: '\n' }, textNode];
+  });
+}
+
+const DATA_IMAGE = /data:image\/[\w.+-]+;base64,[A-Za-z0-9+/=]{200,}/g;
+const PLACEHOLDER = /data:image\/placeholder,(\d+)/g;
+
+/** Whether a text exceeds {@link MAX_LENGTH}, so that it must be shown as plain text. */
+export function isTooLongForMarkdown(text: string): boolean {
+  return text.length > MAX_LENGTH && text.replace(DATA_IMAGE, '').length > MAX_LENGTH;
+}
+
+/** Renders markdown as safe HTML. A text that {@link isTooLongForMarkdown} gives an empty string. */
+export function renderMarkdown(text: string): string {
+  if (isTooLongForMarkdown(text)) return '';
+  // Embedded images are too long for the lexer, so placeholders stand for them.
+  const images: string[] = [];
+  const withPlaceholders = text.replace(DATA_IMAGE, (image) => `data:image/placeholder,${images.push(image) - 1}`);
+  const container = inertDocument.createElement('div');
+  container.append(parseAndSanitize(withPlaceholders));
+  postProcess(container);
+  // Base64 needs no escaping in HTML.
+  return container.innerHTML.replace(PLACEHOLDER, (placeholder, index: string) => images[Number(index)] ?? placeholder);
+}
+
+/** Returns the start of a markdown text without its markup, for screen readers. */
+export function markdownToText(text: string, length: number): string {
+  // Markup and URLs are dropped, so more source is needed.
+  return (parseAndSanitize(text.slice(0, length * 3)).textContent ?? '').trim().slice(0, length);
+}
+
+function parseAndSanitize(text: string): DocumentFragment {
+  const tokens = limitElements(new BoundedLexer(marked.defaults).lex(text));
+  let tags = 0;
+  marked.walkTokens(tokens, (token) => {
+    if (token.type !== 'html') return;
+    tags += token.raw.split('<').length - 1;
+    if (tags > MAX_TAGS) Object.assign(token, { type: 'text', text: token.raw, escaped: false });
+  });
+  return DOMPurify.sanitize(marked.parser(tokens), SANITIZE_OPTIONS);
+}
+
+/** Replaces all blocks after {@link MAX_ELEMENTS} elements by one code block with their source. */
+function limitElements(blocks: Token[]): Token[] {
+  let elements = 0;
+  const end = blocks.findIndex((block) => (elements += countElements(block)) > MAX_ELEMENTS);
+  if (end < 0) return blocks;
+  const raw = blocks.slice(end).map((block) => block.raw).join('');
+  return [...blocks.slice(0, end), { type: 'code', raw, text: raw }];
+}
+
+/** Tokens that create no element. HTML is limited by {@link MAX_TAGS} instead. */
+const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def', 'html']);
+
+/** Counts the elements that a token becomes, including those that {@link postProcess} adds. */
+function countElements(token: Token): number {
+  // The block with its `pre`, `code` and copy button.
+  if (token.type === 'code') return 4;
+  const { tokens = [], items = [], header = [], rows = [] } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
+  const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
+  const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
+  return (WITHOUT_ELEMENT.has(token.type) ? 0 : 1) + (token.type === 'table' ? 3 + cells.length : 0) + inner.reduce((sum, child) => sum + countElements(child), 0);
+}
+
+/** A table cell. One without tokens also counts a row. */
+interface Cell {
+  tokens: Token[];
+}
+
+/** Adapts sanitized HTML to the page. */
+function postProcess(container: HTMLElement): void {
+  // With the console's classes an agent could imitate parts of the page.
+  for (const element of container.querySelectorAll('[class]')) {
+    const language = element.tagName === 'CODE' ? [...element.classList].find((name) => name.startsWith('language-')) : undefined;
+    if (language === undefined) element.removeAttribute('class');
+    else element.className = language;
+  }
+  // The Content-Security-Policy blocks external images, so they become links.
+  for (const image of container.querySelectorAll('img')) {
+    const address = image.getAttribute('src') ?? '';
+    if (!address.startsWith('data:')) image.replaceWith(/^https?:/.test(address) ? createLink(address, image.alt || address) : image.alt || address);
+  }
+  for (const link of container.querySelectorAll('a')) {
+    link.target = '_blank';
+    link.rel = 'noopener noreferrer';
+    // The link's text may show another URL.
+    link.title = link.getAttribute('href') ?? '';
+  }
+  for (const item of container.querySelectorAll('li')) labelCheckbox(item);
+  // Each block gets the text direction of its own language; code is always left to right.
+  for (const block of container.children) block.setAttribute('dir', block.tagName === 'PRE' ? 'ltr' : 'auto');
+  // Wide blocks scroll by themselves; `tabIndex` makes them scrollable by keyboard.
+  for (const table of container.querySelectorAll('table')) wrap(table, 'table-scroller').tabIndex = 0;
+  for (const pre of container.querySelectorAll('pre')) {
+    pre.tabIndex = 0;
+    wrap(pre, 'code-block').append(createCopyButton());
+  }
+}
+
+function createLink(address: string, text: string): HTMLElement {
+  const link = inertDocument.createElement('a');
+  link.href = address;
+  link.textContent = text;
+  return link;
+}
+
+/** Adds an accessible name to the checkbox character at the start of a list item. */
+function labelCheckbox(item: HTMLLIElement): void {
+  const first = item.firstElementChild?.tagName === 'P' && item.firstChild === item.firstElementChild ? item.firstElementChild : item;
+  const textNode = first.firstChild;
+  const mark = textNode?.textContent?.[0];
+  if (textNode?.nodeType !== Node.TEXT_NODE || (mark !== CHECKED && mark !== UNCHECKED)) return;
+  const checkbox = inertDocument.createElement('span');
+  checkbox.className = 'checkbox';
+  checkbox.textContent = mark;
+  checkbox.setAttribute('role', 'img');
+  checkbox.setAttribute('aria-label', mark === CHECKED ? 'done' : 'to do');
+  textNode.textContent = textNode.textContent?.slice(1) ?? '';
+  first.prepend(checkbox);
+}
+
+function wrap(inner: Element, name: string): HTMLElement {
+  const container = inertDocument.createElement('div');
+  container.className = name;
+  inner.before(container);
+  container.append(inner);
+  return container;
+}
+
+function createCopyButton(): HTMLElement {
+  const button = inertDocument.createElement('button');
+  button.type = 'button';
+  button.className = 'copy';
+  button.textContent = 'Copy';
+  button.setAttribute('aria-label', 'Copy code');
+  return button;
+}

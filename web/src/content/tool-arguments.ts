@@ -1,0 +1,164 @@
+/**
+ * Splits the arguments of a tool call into the parts that views can show: a command, edits, questions. The user must see all
+ * of a call before approving it, so every field that none of these parts contains is listed as it is.
+ */
+
+import { isObject, isString } from '../api/validate.ts';
+import { formatJson } from './format-json.ts';
+
+/** A field that is shown as it is. */
+export interface ArgumentField {
+  /** The field's path, such as `env` or `edits[1].insert`; empty if the arguments are not an object. */
+  name: string;
+  /** A string as it is, any other value as JSON. */
+  text: string;
+}
+
+/** A file change that a call makes. */
+export interface Edit {
+  path: string;
+  before: string;
+  after: string;
+}
+
+/** The complete arguments of a call. */
+export interface ToolArguments {
+  command: string | undefined;
+  edits: Edit[];
+  /** All other fields. */
+  rest: ArgumentField[];
+}
+
+/** A question of an agent to the user. */
+export interface Question {
+  /** The key of its answer. */
+  key: string;
+  text: string;
+  header: string;
+  options: { label: string; description: string }[];
+  isMultiple: boolean;
+}
+
+/** The fields of an object that have not been taken yet. */
+class RemainingFields {
+  readonly #fields: Map<string, unknown>;
+
+  constructor(from: object) {
+    this.#fields = new Map(Object.entries(from));
+  }
+
+  get isEmpty(): boolean {
+    return this.#fields.size === 0;
+  }
+
+  /** Returns a field if it has the expected type. */
+  peek<T>(name: string, isType: (value: unknown) => value is T): T | undefined {
+    const value = this.#fields.get(name);
+    return isType(value) ? value : undefined;
+  }
+
+  /** Removes and returns a field if it has the expected type. */
+  take<T>(name: string, isType: (value: unknown) => value is T): T | undefined {
+    const value = this.peek(name, isType);
+    if (value !== undefined) this.#fields.delete(name);
+    return value;
+  }
+
+  /** Returns the fields that were not taken. */
+  rest(prefix = ''): ArgumentField[] {
+    return [...this.#fields].map(([name, value]) => toField(`${prefix}${name}`, value));
+  }
+}
+
+const isBoolean = (value: unknown): value is boolean => typeof value === 'boolean';
+const isList = (value: unknown): value is unknown[] => Array.isArray(value);
+
+const toField = (name: string, value: unknown): ArgumentField => ({ name, text: isString(value) && value !== '' ? value : formatJson(value) });
+
+export function parseArguments(input: unknown): ToolArguments {
+  if (input === undefined || input === null) return { command: undefined, edits: [], rest: [] };
+  if (!isObject(input)) return { command: undefined, edits: [], rest: [toField('', input)] };
+  const fields = new RemainingFields(input);
+  const { edits, rest } = takeEdits(fields);
+  return { command: fields.take('command', isString), edits, rest: [...fields.rest(), ...rest] };
+}
+
+/** The field names that agents use for the file of an edit. */
+const PATH_FIELDS = ['file_path', 'filePath', 'path'];
+
+/** Takes one replacement, a list of replacements, or the content of a new file. */
+function takeEdits(fields: RemainingFields): { edits: Edit[]; rest: ArgumentField[] } {
+  const name = PATH_FIELDS.find((item) => fields.peek(item, isString) !== undefined);
+  if (name === undefined || !hasEdits(fields)) return { edits: [], rest: [] };
+  const path = fields.take(name, isString) ?? '';
+  const single = takeReplacement(fields);
+  if (single) return { edits: [{ path, ...single }], rest: [] };
+  const edits: Edit[] = [];
+  const rest: ArgumentField[] = [];
+  for (const [index, item] of (fields.take('edits', isList) ?? []).entries()) {
+    const itemFields = isObject(item) ? new RemainingFields(item) : null;
+    const replacement = itemFields && takeReplacement(itemFields);
+    if (replacement) edits.push({ path, ...replacement });
+    rest.push(...(itemFields && replacement ? itemFields.rest(`edits[${index}].`) : [toField(`edits[${index}]`, item)]));
+  }
+  if (edits.length > 0) return { edits, rest };
+  return { edits: [{ path, before: '', after: fields.take('content', isString) ?? '' }], rest };
+}
+
+function hasEdits(fields: RemainingFields): boolean {
+  if (isReplacement(fields) || fields.peek('content', isString) !== undefined) return true;
+  return fields.peek('edits', isList)?.some((item) => isObject(item) && isReplacement(new RemainingFields(item))) ?? false;
+}
+
+const isReplacement = (fields: RemainingFields) => fields.peek('old_string', isString) !== undefined && fields.peek('new_string', isString) !== undefined;
+
+function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
+  if (!isReplacement(fields)) return null;
+  return { before: fields.take('old_string', isString) ?? '', after: fields.take('new_string', isString) ?? '' };
+}
+
+/** Matches a question id that cannot contain a hidden message, so it need not be shown. */
+const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
+
+/**
+ * Returns the questions of a permission request, and in `rest` all other fields inside them. A request with any field besides
+ * its questions gives none: answering the questions would approve that field too.
+ */
+export function parseQuestions(input: unknown): { questions: Question[]; rest: ArgumentField[] } {
+  const fields = isObject(input) ? new RemainingFields(input) : null;
+  const list = fields?.take('questions', isList);
+  if (!list || !fields?.isEmpty) return { questions: [], rest: [] };
+  const questions: Question[] = [];
+  const rest: ArgumentField[] = [];
+  for (const [index, item] of list.entries()) {
+    const prefix = `questions[${index}]`;
+    const itemFields = isObject(item) ? new RemainingFields(item) : null;
+    const text = itemFields?.take('question', isString);
+    if (!itemFields || text === undefined) {
+      rest.push(toField(prefix, item));
+      continue;
+    }
+    const { options, rest: otherOptionFields } = parseOptions(itemFields.take('options', isList) ?? [], prefix);
+    const key = itemFields.peek('id', isString) ?? text;
+    itemFields.take('id', isPlainId);
+    questions.push({ key, text, header: itemFields.take('header', isString) ?? '', options, isMultiple: itemFields.take('multiSelect', isBoolean) ?? false });
+    rest.push(...itemFields.rest(`${prefix}.`), ...otherOptionFields);
+  }
+  return questions.length > 0 ? { questions, rest } : { questions, rest: [] };
+}
+
+function parseOptions(list: unknown[], prefix: string): { options: Question['options']; rest: ArgumentField[] } {
+  const options: Question['options'] = [];
+  const rest: ArgumentField[] = [];
+  for (const [index, item] of list.entries()) {
+    const itemFields = isObject(item) ? new RemainingFields(item) : null;
+    const label = isString(item) ? item : itemFields?.take('label', isString);
+    if (label === undefined) {
+      rest.push(toField(`${prefix}.options[${index}]`, item));
+      continue;
+    }
+    options.push({ label, description: itemFields?.take('description', isString) ?? '' });
+    rest.push(...(itemFields?.rest(`${prefix}.options[${index}].`) ?? []));
+  }
+  return { options, rest };
+}

@@ -1,0 +1,55 @@
+/** Short texts about tool calls: a one-line summary of the input, and a preview of the output. */
+
+import { formatJson } from './format-json.ts';
+import { outputText } from './parse-message.ts';
+
+type Fields = Record<string, unknown>;
+
+/** The fields that describe a call best, in order of preference. */
+const SUMMARY_FIELDS = ['command', 'file_path', 'path', 'filePath', 'pattern', 'query', 'url', 'description', 'prompt', 'title'];
+
+/** Summarizes the input of a tool call in one line. */
+export function summarizeInput(input: unknown): string {
+  if (typeof input === 'string') return firstLine(input);
+  if (typeof input !== 'object' || input === null) return '';
+  const fields = input as Fields;
+  if (Array.isArray(fields.command)) return firstLine(fields.command.map((word) => (typeof word === 'string' ? word : formatJson(word))).join(' '));
+  const named = SUMMARY_FIELDS.map((name) => fields[name]).find((value) => typeof value === 'string' && value !== '');
+  if (typeof named === 'string') return firstLine(named);
+  const first = Object.values(fields).find((value) => typeof value === 'string');
+  return firstLine(typeof first === 'string' ? first : outputText(input));
+}
+
+/** ANSI escape sequences: CSI, such as colours, and OSC, such as titles. */
+const TERMINAL_SEQUENCES = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007]*\u0007/g;
+
+/** Removes ANSI escape sequences and trailing whitespace. */
+export const stripTerminalSequences = (text: string): string => text.replace(TERMINAL_SEQUENCES, '').trimEnd();
+
+const PREVIEW_LINES = 6;
+/** In characters, because one line may be very long. */
+const PREVIEW_LENGTH = 600;
+
+/**
+ * Returns the start of an output as `text`, and in `more` what is left out, such as "40 more lines"; empty if nothing is.
+ * @param imageCount the number of images in the output
+ */
+export function previewOutput(output: string, imageCount: number): { text: string; more: string } {
+  const clean = stripTerminalSequences(output);
+  const lines = clean.split('\n');
+  const first = lines.slice(0, PREVIEW_LINES).join('\n');
+  const text = first.slice(0, PREVIEW_LENGTH);
+  const rest = lines.length - PREVIEW_LINES;
+  const more = [
+    text.length < first.length ? pluralize(clean.length - text.length, 'more character') : rest > 0 && pluralize(rest, 'more line'),
+    imageCount > 0 && pluralize(imageCount, 'image'),
+  ];
+  return { text, more: more.filter(Boolean).join(', ') };
+}
+
+const pluralize = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+function firstLine(text: string): string {
+  const [line = '', ...rest] = text.trim().split('\n');
+  return rest.length > 0 ? `${line} …` : line;
+}

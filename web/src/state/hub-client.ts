@@ -1,0 +1,146 @@
+/**
+ * The client of the hub: creates the authentication, the REST calls, the event channel, the outbox and the sync, and connects
+ * them to each other, to the browser and to the store. All other modules import these instances.
+ */
+
+import { Auth } from '../api/auth.ts';
+import { Channel, type Gap } from '../api/channel.ts';
+import { createApi, unwrap } from '../api/client.ts';
+import { fetchBuffered } from '../api/fetch-buffered.ts';
+import { Presence } from '../api/presence.ts';
+import { deleteSubscription } from '../api/push-subscription.ts';
+import type { HubEvent } from '../api/types.ts';
+import { showToast } from '../ui/toasts.tsx';
+import { restoreDrafts } from './drafts.ts';
+import { getOwn } from './get-own.ts';
+import { Outbox } from './outbox.ts';
+import { connectionState, isCatchingUp, namespace, openSessionId, setOpenSession, state } from './store.ts';
+import { Sync } from './sync.ts';
+
+/** The session storage key that carries the reason of a sign-out across the reload. */
+export const SIGN_OUT_REASON_KEY = 'signed-out-because';
+
+export const auth = new Auth({
+  storage: localStorage,
+  tabStorage: sessionStorage,
+  fetch: fetchBuffered,
+  now: Date.now,
+  onSignedOut: (reason) => {
+    channel.stop();
+    presence.stop();
+    if (reason !== null) sessionStorage.setItem(SIGN_OUT_REASON_KEY, reason);
+    void resetPage();
+  },
+});
+
+/**
+ * Reloads the page for another account, so that no data and no pending request of the previous one remains. Deletes the push
+ * subscription as well.
+ */
+export async function resetPage(): Promise<void> {
+  await deleteSubscription().catch(() => {});
+  location.reload();
+}
+
+export const api = createApi(auth);
+export const sync = new Sync(api);
+export const outbox = new Outbox(api, sessionStorage);
+
+const isVisible = () => document.visibilityState === 'visible';
+
+const presence = new Presence({
+  isVisible,
+  report: async (subscriptionId, visibility) => {
+    // A page that gets hidden may be about to close: `keepalive` lets the request outlive it.
+    await unwrap(api.POST('/api/visibility', { body: { subscriptionId, visibility }, keepalive: visibility === 'hidden' }));
+  },
+});
+
+const channel = new Channel({
+  token: () => auth.token(),
+  invalidateToken: () => auth.invalidateJwt(),
+  onEvent,
+  onConnected,
+  onState: (next) => {
+    connectionState.value = next;
+  },
+  onConnectFailed: (sessionId) => void unfollowIfGone(sessionId),
+  isOnline: () => navigator.onLine,
+  visibility: () => presence.prepareSubscription(),
+  WebSocket,
+  EventSource,
+  origin: location.origin,
+});
+
+function onEvent(event: HubEvent): void {
+  if (event.type === 'toast') {
+    const { title, body, url, sessionId } = event.data;
+    // The open session shows the same.
+    if (sessionId !== openSessionId.value) showToast({ title, text: body, url });
+    return;
+  }
+  // A request can fail while the channel stays open; the hub is reachable, so retry.
+  if (event.type === 'heartbeat') void outbox.flush();
+  if (event.type === 'session-removed') channel.unfollow(event.sessionId);
+  void sync.handleEvent(event);
+}
+
+async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
+  presence.handleConnected(subscriptionId);
+  const flushed = outbox.flush();
+  const sessionId = openSessionId.value;
+  if (gap === 'all') {
+    // The first connection has nothing to catch up on: everything is loaded for the first time.
+    isCatchingUp.value = state.value.listLoad.status === 'ready';
+    await sync.refetchShown();
+    isCatchingUp.value = false;
+    followOpenSession();
+  } else if (gap === 'messages' && sessionId !== null) {
+    await sync.fetchNewerMessages(sessionId);
+  }
+  await flushed;
+}
+
+async function unfollowIfGone(sessionId: string | null): Promise<void> {
+  if (sessionId === null) return;
+  await sync.fetchSession(sessionId);
+  if (getOwn(state.value.sessionErrors, sessionId) !== undefined) channel.unfollow(sessionId);
+}
+
+/** Opens a session: fetches it and subscribes to its messages. */
+export async function openSession(id: string): Promise<void> {
+  setOpenSession(id);
+  void sync.fetchNewerMessages(id);
+  await sync.fetchSession(id);
+  followOpenSession();
+}
+
+/** Follows the open session, but only once it is loaded: the hub rejects a connection that follows an unknown session. */
+function followOpenSession(): void {
+  const id = openSessionId.value;
+  if (id !== null && getOwn(state.value.sessions, id) && getOwn(state.value.sessionErrors, id) === undefined) channel.follow(id);
+}
+
+/** Closes a session. Does nothing if another one is open by now. */
+export function closeSession(id: string): void {
+  if (openSessionId.value === id) openSessionId.value = null;
+}
+
+/** Starts the console for a signed-in namespace. */
+export function connect(name: string): void {
+  namespace.value = name;
+  outbox.restore();
+  restoreDrafts();
+  channel.start();
+}
+
+// Another tab has signed in or out.
+addEventListener('storage', () => {
+  if (auth.namespace !== namespace.value) void resetPage();
+});
+addEventListener('online', () => channel.reconnectNow());
+addEventListener('offline', () => channel.handleOffline());
+document.addEventListener('visibilitychange', () => {
+  if (isVisible()) channel.reconnectNow();
+  presence.handleVisibilityChange();
+});

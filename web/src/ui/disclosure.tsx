@@ -1,0 +1,59 @@
+/** Collapsible content below a summary line. */
+
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+
+/** The expanded items. Their components cannot hold this state: a virtualized list unmounts them when they scroll out of view. */
+const expandedIds = signal<ReadonlySet<string>>(new Set());
+
+interface Props {
+  id: string;
+  icon: ComponentChildren;
+  title: string;
+  detail?: string;
+  isFailed?: boolean;
+  trailing?: ComponentChildren;
+  /** Shown below the summary while collapsed. */
+  preview?: ComponentChildren;
+  /** The label of a button that expands the content, such as "40 more lines". */
+  moreLabel?: string;
+  children: ComponentChildren;
+}
+
+/** A collapsible line. Its content is rendered only while it is expanded. */
+export function Disclosure({ id, icon, title, detail, isFailed, trailing, preview, moreLabel, children }: Props) {
+  const summary = useRef<HTMLElement>(null);
+  const isOpen = expandedIds.value.has(id);
+  const onToggle = (open: boolean) => {
+    if (open === expandedIds.value.has(id)) return;
+    const next = new Set(expandedIds.value);
+    if (open) next.add(id);
+    else next.delete(id);
+    expandedIds.value = next;
+  };
+  const expand = () => {
+    onToggle(true);
+    // The focused button disappears, so move the focus to the summary.
+    summary.current?.focus({ preventScroll: true });
+  };
+  return (
+    <div class={isFailed ? 'disclosure failed' : 'disclosure'}>
+      <details open={isOpen} onToggle={({ currentTarget }) => onToggle(currentTarget.open)}>
+        <summary ref={summary}>
+          {icon}
+          <span class="disclosure-title ellipsis">{title}</span>
+          {detail && <span class="mono ellipsis disclosure-detail">{detail}</span>}
+          {trailing}
+        </summary>
+        {isOpen && <div class="disclosure-body">{children}</div>}
+      </details>
+      {!isOpen && preview}
+      {!isOpen && moreLabel && (
+        <button type="button" class="button quiet disclosure-more" onClick={expand}>
+          … {moreLabel}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+/** Shows a text in which no character is hidden. */
+
+import { escapeInvisible } from '../content/escape-invisible.ts';
+
+/** Renders a text with highlighted escapes of its invisible characters. */
+export function EscapedText({ text }: { text: string }) {
+  return (
+    <>
+      {escapeInvisible(text).map(({ text: part, isEscape }, index) =>
+        isEscape ? (
+          <span key={index} class="escape">
+            {part}
+          </span>
+        ) : (
+          part
+        ),
+      )}
+    </>
+  );
+}

@@ -1,0 +1,35 @@
+/** Fetches data for a view. */
+
+import { useCallback, useEffect, useState } from 'preact/hooks';
+import { errorText } from '../api/errors.ts';
+
+export interface FetchState<T> {
+  value: T | undefined;
+  error: string | null;
+  isLoading: boolean;
+  /** Fetches again. The old value stays until then. */
+  refetch: () => void;
+}
+
+/**
+ * Fetches data for `key`, and again when `key` or `trigger` changes. While the key is the same, the old value stays until the
+ * new one arrives. Outdated responses are ignored.
+ */
+export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unknown): FetchState<T> {
+  const [result, setResult] = useState<{ key: string; value?: T; error: string | null; isLoading: boolean }>({ key, error: null, isLoading: true });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let isCurrent = true;
+    setResult((before) => (before.key === key ? { ...before, error: null, isLoading: true } : { key, error: null, isLoading: true }));
+    load().then(
+      (value) => isCurrent && setResult({ key, value, error: null, isLoading: false }),
+      (error: unknown) => isCurrent && setResult({ key, error: errorText(error), isLoading: false }),
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [key, round, trigger]);
+  const refetch = useCallback(() => setRound((before) => before + 1), []);
+  const isStale = result.key !== key;
+  return { value: isStale ? undefined : result.value, error: isStale ? null : result.error, isLoading: isStale || result.isLoading, refetch };
+}

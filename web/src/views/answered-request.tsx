@@ -1,0 +1,53 @@
+/** Completed permission requests in the conversation. */
+
+import './answered-request.css';
+import { ShieldCheck, ShieldQuestion, ShieldX } from 'lucide-preact';
+import type { CompletedRequest } from '../api/types.ts';
+import { answeredQuestions, describeDecision, summarizeRequest } from '../content/permissions.ts';
+import { parseQuestions } from '../content/tool-arguments.ts';
+import { modeLabel } from '../state/modes.ts';
+import { Disclosure } from '../ui/disclosure.tsx';
+import { ToolInput } from './tool-content.tsx';
+
+const ICONS = { approved: ShieldCheck, denied: ShieldX, canceled: ShieldQuestion };
+
+/** The icon of a decision. `isLabelled` adds an accessible name, for places without a text. */
+export function DecisionIcon({ request, isLabelled }: { request: CompletedRequest; isLabelled?: boolean }) {
+  const { kind, label } = describeDecision(request);
+  const Icon = ICONS[kind];
+  return <Icon size={15} class={`decision ${kind}`} {...(isLabelled ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })} />;
+}
+
+/** A completed request without a tool call in the conversation. */
+export function AnsweredRequest({ id, request }: { id: string; request: CompletedRequest }) {
+  const { label } = describeDecision(request);
+  const { reason } = request;
+  return (
+    <Disclosure id={id} icon={<DecisionIcon request={request} />} title={label} detail={reason ? `${summarizeRequest(request)} — ${reason}` : summarizeRequest(request)}>
+      {parseQuestions(request.arguments).questions.length === 0 && <ToolInput input={request.arguments} />}
+      <DecisionDetails request={request} />
+    </Disclosure>
+  );
+}
+
+/** The decision, with its answers, reason, mode and allowed tools. */
+export function DecisionDetails({ request }: { request: CompletedRequest }) {
+  const { reason, mode, allowTools = [] } = request;
+  const lines: [name: string, text: string][] = [
+    ['Decision', describeDecision(request).label],
+    ...answeredQuestions(request).map(({ question, answers }): [string, string] => [question, answers.join(', ')]),
+    ...(reason ? [['Reason', reason] as [string, string]] : []),
+    ...(mode ? [['Mode', modeLabel(mode)] as [string, string]] : []),
+    ...(allowTools.length > 0 ? [['Also allowed', allowTools.join(', ')] as [string, string]] : []),
+  ];
+  return (
+    <dl class="decision-details">
+      {lines.map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

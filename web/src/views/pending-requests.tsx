@@ -1,0 +1,263 @@
+/** The pending permission requests of a session, with their answers. */
+
+import './pending-requests.css';
+import { Ban, Check, ChevronDown, Eye, ShieldQuestion, X } from 'lucide-preact';
+import type { RefObject } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { PendingRequest, Session } from '../api/types.ts';
+import { formatJson } from '../content/format-json.ts';
+import { validRequests } from '../content/permissions.ts';
+import { parseArguments, parseQuestions } from '../content/tool-arguments.ts';
+import { summarizeInput } from '../content/tool-summary.ts';
+import * as actions from '../state/actions.ts';
+import { deleteDraft, getDraft, updateDraft } from '../state/drafts.ts';
+import { acceptEditsMode, modeLabel } from '../state/modes.ts';
+import { hasKeyboard } from '../ui/device.ts';
+import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { tryOrToast } from '../ui/toasts.tsx';
+import { Questions } from './questions.tsx';
+import { ToolIcon } from './tool-call.tsx';
+import { ArgumentList, ToolInput } from './tool-content.tsx';
+
+/** The hub's limit. */
+const MAX_REASON_LENGTH = 1000;
+/** After an answer, the next request is disabled for this time: the second click of a double click must not answer it. */
+const CLICK_GUARD_MS = 600;
+/** A hidden part of a request up to this height does not show the "More below" button. */
+const HIDDEN_TOLERANCE_PX = 8;
+
+/** Shows the oldest request as a card and the others collapsed. Clicking a collapsed one opens it instead. */
+export function PendingRequests({ session }: { session: Session }) {
+  const requests = validRequests(session.agentState?.requests ?? {});
+  requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
+  const [selectedId, setSelectedId] = useState<string | null>(null);
+  const openId = (requests.some(([id]) => id === selectedId) ? selectedId : requests[0]?.[0]) ?? null;
+  // Selects the open request, so that a new one, even with an older time, cannot replace it just before a click.
+  useEffect(() => setSelectedId(openId), [openId]);
+  const container = useRef<HTMLDivElement>(null);
+  const [expandedId, setExpandedId] = useState<string | null>(null);
+  // An expanded card may not fit into the visible area.
+  useEffect(() => {
+    if (expandedId !== null) container.current?.querySelector('.request:not(.collapsed)')?.scrollIntoView({ block: 'nearest' });
+  }, [expandedId]);
+  const [answeredId, setAnsweredId] = useState<string | null>(null);
+  const isGuarded = answeredId !== null && openId !== null && answeredId !== openId;
+  useEffect(() => {
+    if (!isGuarded) return;
+    const timer = setTimeout(() => setAnsweredId(null), CLICK_GUARD_MS);
+    return () => clearTimeout(timer);
+  }, [isGuarded, openId]);
+  const focusNext = useFocusAfterAnswer(requests.length, isGuarded, container);
+  const onAnswer = () => {
+    setAnsweredId(openId);
+    focusNext();
+  };
+  const expand = (id: string) => {
+    setSelectedId(id);
+    setExpandedId(id);
+  };
+  // A held key must answer only one request.
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.repeat && event.key === 'Enter') event.preventDefault();
+  };
+  return (
+    <div role="region" aria-label="Requests" class="requests" ref={container} onKeyDown={onKeyDown}>
+      <p class="visually-hidden" role="status">
+        {requests.length > 0 && `The agent asks: ${requests[0]?.[1].tool ?? ''} ${summarizeInput(requests[0]?.[1].arguments)}`}
+      </p>
+      {requests.map(([id, request]) =>
+        id === openId ? (
+          <RequestCard key={id} session={session} id={id} request={request} isGuarded={isGuarded} onAnswer={onAnswer} />
+        ) : (
+          <CollapsedRequest key={id} request={request} onOpen={() => expand(id)} />
+        ),
+      )}
+    </div>
+  );
+}
+
+/**
+ * Moves the focus to the next request, or to the composer, when the focused button disappears with an answered request.
+ * @returns a function to call with each answer
+ */
+function useFocusAfterAnswer(count: number, isGuarded: boolean, container: RefObject<HTMLElement>): () => void {
+  const isFocusPending = useRef(false);
+  const hasDialog = isDialogOpen.value;
+  useEffect(() => {
+    if (!isFocusPending.current || hasDialog || isGuarded || document.activeElement !== document.body) return;
+    isFocusPending.current = false;
+    const next = container.current?.querySelector<HTMLElement>('.request :is(button, input)');
+    (next ?? document.getElementById(hasKeyboard.value ? 'composer' : 'main'))?.focus({ preventScroll: true });
+  }, [count, hasDialog, isGuarded]);
+  return () => {
+    isFocusPending.current = true;
+  };
+}
+
+const requestTitle = ({ tool = 'A tool', arguments: input }: PendingRequest) => (parseQuestions(input).questions.length > 0 ? 'Question from the agent' : `Allow ${tool}?`);
+
+function CollapsedRequest({ request, onOpen }: { request: PendingRequest; onOpen: () => void }) {
+  const { tool = 'A tool', arguments: input } = request;
+  const [question] = parseQuestions(input).questions;
+  return (
+    <section class="request collapsed" aria-label={`${tool} request`}>
+      <button type="button" onClick={onOpen}>
+        {question ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
+        <span class="ellipsis">
+          <EscapedText text={requestTitle(request)} />
+        </span>
+        <span class="ellipsis muted small">
+          <EscapedText text={question?.text ?? summarizeInput(input)} />
+        </span>
+      </button>
+    </section>
+  );
+}
+
+interface CardProps {
+  session: Session;
+  id: string;
+  request: PendingRequest;
+  /** Whether answers are disabled for {@link CLICK_GUARD_MS}. */
+  isGuarded: boolean;
+  onAnswer: () => void;
+}
+
+function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
+  const [isBusy, setBusy] = useState(false);
+  const { questions, rest } = useMemo(() => parseQuestions(request.arguments), [request]);
+  const { edits } = useMemo(() => parseArguments(request.arguments), [request]);
+  const content = useMemo(() => formatJson([request.tool, request.arguments]), [request]);
+  const [reviewedContent, setReviewedContent] = useState(content);
+  const tool = request.tool ?? 'A tool';
+  const answer = async (operation: () => Promise<unknown>) => {
+    if (isBusy) return;
+    setBusy(true);
+    onAnswer();
+    // An event will remove the answered request, and with it this card.
+    if (await tryOrToast('Could not send the answer', operation)) deleteDraft(session.id, id);
+    else setBusy(false);
+  };
+  const approve = (approval: actions.Approval) => void answer(() => actions.approve(session.id, id, approval));
+  const deny = (decision: 'denied' | 'abort', reason?: string) => answer(() => actions.deny(session.id, id, decision, reason));
+  const denyWithReason = () =>
+    openDialog({
+      title: 'Deny the request',
+      field: {
+        label: 'Reason for the agent (optional)',
+        value: getDraft(session.id, id).reason,
+        maxLength: MAX_REASON_LENGTH,
+        isOptional: true,
+        onInput: (reason) => updateDraft(session.id, id, { reason }),
+      },
+      action: 'Deny',
+      isDangerous: true,
+      onConfirm: async (reason) => {
+        onAnswer();
+        await actions.deny(session.id, id, 'denied', reason);
+        deleteDraft(session.id, id);
+      },
+    });
+  const reviewAgain = () => {
+    // The draft answered the old request.
+    deleteDraft(session.id, id);
+    setReviewedContent(content);
+  };
+  const mode = acceptEditsMode(session.metadata?.flavor);
+  return (
+    <section class="request" aria-label={`${tool} request`} aria-busy={isBusy}>
+      <h2>
+        {questions.length > 0 ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
+        <span>
+          <EscapedText text={requestTitle(request)} />
+        </span>
+        {questions.length > 0 && (
+          <span class="muted small mono">
+            <EscapedText text={tool} />
+          </span>
+        )}
+      </h2>
+      <fieldset class="request-body" disabled={isGuarded}>
+        {content !== reviewedContent ? (
+          <ChangedNotice onReview={reviewAgain} />
+        ) : questions.length > 0 ? (
+          <Questions
+            questions={questions}
+            rest={<ArgumentList fields={rest} />}
+            draft={getDraft(session.id, id)}
+            onDraft={(changes) => updateDraft(session.id, id, changes)}
+            onAnswer={(answers) => approve({ decision: 'approved', answers })}
+            onSkip={() => void deny('denied')}
+          />
+        ) : (
+          <>
+            <ScrollableInput input={request.arguments} />
+            <div class="request-actions">
+              <button type="button" class="button primary" onClick={() => approve({ decision: 'approved' })}>
+                <Check size={18} aria-hidden /> Approve
+              </button>
+              <button type="button" class="button" onClick={() => approve({ decision: 'approved_for_session' })}>
+                Approve for session
+              </button>
+              {mode && edits.length > 0 && (
+                <button type="button" class="button" onClick={() => approve({ decision: 'approved', mode })}>
+                  {modeLabel(mode)}
+                </button>
+              )}
+              <button type="button" class="button danger" onClick={denyWithReason}>
+                <X size={18} aria-hidden /> Deny
+              </button>
+              <button type="button" class="button danger" onClick={() => void deny('abort')}>
+                <Ban size={16} aria-hidden /> Deny and stop
+              </button>
+            </div>
+          </>
+        )}
+      </fieldset>
+    </section>
+  );
+}
+
+/** Shows the whole input, with a button while a part of it is hidden: some phones show no scroll bar. */
+function ScrollableInput({ input }: { input: unknown }) {
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const [hasHiddenPart, setHasHiddenPart] = useState(false);
+  const measure = () => {
+    const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = box.current ?? {};
+    setHasHiddenPart(scrollHeight - scrollTop - clientHeight > HIDDEN_TOLERANCE_PX);
+  };
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(measure);
+    for (const { current } of [box, content]) if (current) observer.observe(current);
+    return () => observer.disconnect();
+  }, []);
+  const scrollDown = () => box.current?.scrollBy({ top: box.current.clientHeight * 0.8 });
+  return (
+    <>
+      <div class="request-input" tabIndex={0} role="region" aria-label="Requested action" ref={box} onScroll={measure}>
+        <div ref={content}>
+          <ToolInput input={input} />
+        </div>
+      </div>
+      {hasHiddenPart && (
+        <button type="button" class="button request-more" onClick={scrollDown}>
+          <ChevronDown size={16} aria-hidden /> More below
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Replaces a request that has changed since it was shown, because an answer would apply to the new content. */
+function ChangedNotice({ onReview }: { onReview: () => void }) {
+  return (
+    <div class="notice" role="alert">
+      <span>The agent changed this request.</span>
+      <button type="button" class="button" onClick={onReview}>
+        <Eye size={16} aria-hidden /> Review again
+      </button>
+    </div>
+  );
+}

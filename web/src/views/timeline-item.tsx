@@ -1,0 +1,154 @@
+/** Renders one item of a conversation. */
+
+import './timeline-item.css';
+import { AlertTriangle, Brain, Check, Clock, Paperclip, RotateCw, Terminal, X } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import type { Attachment } from '../api/types.ts';
+import { formatJson } from '../content/format-json.ts';
+import { Markdown } from '../content/markdown.tsx';
+import { isTooLongForMarkdown } from '../content/render-markdown.ts';
+import type { TimelineItem } from '../content/timeline.ts';
+import { outbox } from '../state/hub-client.ts';
+import type { OutgoingMessage } from '../state/types.ts';
+import { Disclosure } from '../ui/disclosure.tsx';
+import { formatAge, formatSize } from '../ui/format.ts';
+import { AnsweredRequest } from './answered-request.tsx';
+import { TodoList } from './todos.tsx';
+import { ResultDisclosure, ToolCall } from './tool-call.tsx';
+import { Images, ToolOutput } from './tool-content.tsx';
+
+export function TimelineItemView({ item, sessionId }: { item: TimelineItem; sessionId: string }) {
+  switch (item.kind) {
+    case 'user':
+      return (
+        <UserMessage attachments={item.attachments} time={item.createdAt} note={item.from === 'cli' ? 'typed at the terminal' : undefined}>
+          {item.text}
+        </UserMessage>
+      );
+    case 'outgoing':
+      return <Outgoing sessionId={sessionId} outgoing={item.outgoing} />;
+    case 'text':
+      return isTooLongForMarkdown(item.text) ? <ToolOutput text={item.text} /> : <Markdown text={item.text} />;
+    case 'thinking':
+      return (
+        <Disclosure id={item.key} icon={<Brain size={15} aria-hidden />} title="Thinking">
+          <p class="thinking">{item.text}</p>
+        </Disclosure>
+      );
+    case 'tool':
+      return <ToolCall tool={item} />;
+    case 'result':
+      return (
+        <ResultDisclosure id={item.key} icon={<Terminal size={15} aria-hidden />} title="Output of an earlier tool call" isFailed={item.isError} output={item.text} images={item.images} />
+      );
+    case 'permission':
+      return <AnsweredRequest id={item.key} request={item.request} />;
+    case 'image':
+      return <Images urls={[item.url]} />;
+    case 'plan':
+      return <TodoList todos={item.todos} />;
+    case 'event':
+      return <Event name={item.name} text={item.text} />;
+    case 'unknown':
+      return (
+        <Disclosure id={item.key} icon={<Terminal size={15} aria-hidden />} title="Unknown message">
+          <ToolOutput text={formatJson(item.json)} />
+        </Disclosure>
+      );
+  }
+}
+
+function Event({ name, text }: { name: string; text: string | undefined }) {
+  if (name === 'ready') return <hr class="turn-end" />;
+  return (
+    <p class="event">
+      {name.replaceAll('_', ' ')}
+      {text && `: ${text}`}
+    </p>
+  );
+}
+
+/** Shows a relative time, with the exact one as a tooltip. */
+function Timestamp({ time }: { time: number }) {
+  const date = new Date(time);
+  return (
+    <time class="muted timestamp" dateTime={date.toISOString()} title={date.toLocaleString()}>
+      {formatAge(time)}
+    </time>
+  );
+}
+
+interface UserMessageProps {
+  attachments: Attachment[];
+  time?: number;
+  note?: string | undefined;
+  children: ComponentChildren;
+}
+
+function UserMessage({ attachments, time, note, children }: UserMessageProps) {
+  return (
+    <div class="user-message">
+      <span class="prompt" aria-hidden>
+        ›
+      </span>
+      <div>
+        <span class="visually-hidden">You: </span>
+        <div class="user-message-text">{children}</div>
+        {attachments.length > 0 && (
+          <ul role="list" class="attachments" aria-label="Attachments">
+            {attachments.map(({ id, filename, size }) => (
+              <li key={id} class="chip">
+                <Paperclip size={13} aria-hidden />
+                <span class="ellipsis">{filename}</span>{' '}
+                <span>{formatSize(size)}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+        {note && <p class="muted small">{note}</p>}
+      </div>
+      {time !== undefined && <Timestamp time={time} />}
+    </div>
+  );
+}
+
+function Outgoing({ sessionId, outgoing }: { sessionId: string; outgoing: OutgoingMessage }) {
+  const { status, error, text, attachments, localId } = outgoing;
+  return (
+    <div class="outgoing" data-state={status}>
+      <UserMessage attachments={attachments}>{text}</UserMessage>
+      <p class="outgoing-status small" role="status">
+        {status === 'sending' && (
+          <>
+            <Clock size={13} aria-hidden /> Sending …
+          </>
+        )}
+        {status === 'sent' && (
+          <>
+            <Check size={13} aria-hidden /> Sent
+          </>
+        )}
+        {status === 'waiting' && (
+          <>
+            <Clock size={13} aria-hidden /> Waiting for the hub
+          </>
+        )}
+        {status === 'failed' && (
+          <>
+            <AlertTriangle size={13} aria-hidden /> Not sent: {error}
+          </>
+        )}
+      </p>
+      {(status === 'failed' || status === 'waiting') && (
+        <div class="actions">
+          <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing)}>
+            <RotateCw size={15} aria-hidden /> Retry
+          </button>
+          <button type="button" class="button quiet" onClick={() => outbox.discard(sessionId, localId)}>
+            <X size={15} aria-hidden /> Discard
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}

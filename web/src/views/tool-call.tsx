@@ -1,0 +1,91 @@
+/** A tool call: one summary line, and below it the input and the output. */
+
+import { Check, FilePen, FileText, Globe, ListTodo, LoaderCircle, Search, Terminal, TriangleAlert, Wrench } from 'lucide-preact';
+import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
+import { parseTodos } from '../content/parse-message.ts';
+import type { ToolItem } from '../content/timeline.ts';
+import { previewOutput, summarizeInput } from '../content/tool-summary.ts';
+import { Disclosure } from '../ui/disclosure.tsx';
+import { DecisionDetails, DecisionIcon } from './answered-request.tsx';
+import { TodoList } from './todos.tsx';
+import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
+
+const ICONS: [RegExp, typeof Wrench][] = [
+  [/todo|plan/i, ListTodo],
+  [/bash|shell|exec|command|terminal/i, Terminal],
+  [/edit|write|patch/i, FilePen],
+  [/grep|glob|search|find|list|ls/i, Search],
+  [/fetch|web|http/i, Globe],
+  [/read|file|notebook/i, FileText],
+];
+
+/** Returns an icon that fits the tool's name. */
+export function ToolIcon({ name }: { name: string }) {
+  const Icon = ICONS.find(([pattern]) => pattern.test(name))?.[1] ?? Wrench;
+  return <Icon size={15} aria-hidden />;
+}
+
+export function ToolCall({ tool }: { tool: ToolItem }) {
+  const { key, name, input, output, images, state, permission } = tool;
+  const todos = name === 'TodoWrite' ? parseTodos((input as { todos?: unknown } | null)?.todos) : null;
+  const detail = todos ? `${todos.filter(({ status }) => status === 'completed').length} of ${todos.length} done` : summarizeInput(input);
+  return (
+    <ResultDisclosure
+      id={key}
+      icon={<ToolIcon name={name} />}
+      title={name}
+      detail={detail}
+      isFailed={state === 'failed'}
+      trailing={<ToolStatus tool={tool} />}
+      output={todos ? '' : output}
+      images={images}
+      after={permission && <DecisionDetails request={permission} />}
+    >
+      {todos ? <TodoList todos={todos} /> : <ToolInput input={input} />}
+    </ResultDisclosure>
+  );
+}
+
+interface ResultDisclosureProps {
+  id: string;
+  icon: ComponentChildren;
+  title: string;
+  detail?: string;
+  isFailed: boolean;
+  trailing?: ComponentChildren;
+  output: string;
+  images: string[];
+  /** Shown above the output when expanded. */
+  children?: ComponentChildren;
+  /** Shown below the output when expanded. */
+  after?: ComponentChildren;
+}
+
+/** Collapsible output. Its start is visible also while collapsed. */
+export function ResultDisclosure({ output, images, children, after, ...header }: ResultDisclosureProps) {
+  const { text, more } = useMemo(() => previewOutput(output, images.length), [output, images.length]);
+  return (
+    <Disclosure {...header} preview={text !== '' && <pre class="output preview">{text}</pre>} moreLabel={more}>
+      {children}
+      {text !== '' && <ToolOutput text={output} />}
+      <Images urls={images} />
+      {after}
+    </Disclosure>
+  );
+}
+
+function ToolStatus({ tool: { permission, state } }: { tool: ToolItem }) {
+  return (
+    <span class="disclosure-trailing">
+      {permission && <DecisionIcon request={permission} isLabelled />}
+      {state === 'running' && (
+        <span class="chip accent">
+          <LoaderCircle size={13} aria-hidden class="spinning" /> running
+        </span>
+      )}
+      {state === 'done' && <Check size={15} class="done" role="img" aria-label="done" />}
+      {state === 'failed' && <TriangleAlert size={15} class="failed" role="img" aria-label="failed" />}
+    </span>
+  );
+}

@@ -1,0 +1,100 @@
+/** The input and the output of a tool call. */
+
+import './tool-content.css';
+import type { ComponentChildren } from 'preact';
+import { Suspense } from 'preact/compat';
+import { useMemo, useState } from 'preact/hooks';
+import { type ArgumentField, parseArguments } from '../content/tool-arguments.ts';
+import { stripTerminalSequences } from '../content/tool-summary.ts';
+import { EscapedText } from '../ui/escaped-text.tsx';
+import { lazy } from '../ui/lazy.tsx';
+
+const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
+
+const INITIAL_LINES = 200;
+/** In characters, because one line may be very long. */
+const INITIAL_LENGTH = 50_000;
+
+const renderEscaped = (text: string) => <EscapedText text={text} />;
+
+/** Shows the complete input of a call: the command, edits as diffs, and all other fields as a list. */
+export function ToolInput({ input }: { input: unknown }) {
+  const { command, edits, rest } = useMemo(() => parseArguments(input), [input]);
+  return (
+    <>
+      {command !== undefined && (
+        <TruncatedText text={command} class="command">
+          {renderEscaped}
+        </TruncatedText>
+      )}
+      {edits.length > 0 && (
+        <Suspense fallback={null}>
+          <Edits edits={edits} />
+        </Suspense>
+      )}
+      <ArgumentList fields={rest} />
+    </>
+  );
+}
+
+export function ArgumentList({ fields }: { fields: ArgumentField[] }) {
+  if (fields.length === 0) return null;
+  return (
+    <dl class="arguments">
+      {fields.map(({ name, text }) => (
+        <div key={name}>
+          <dt class="mono">
+            <EscapedText text={name} />
+          </dt>
+          <dd>
+            <TruncatedText text={text} class="output">
+              {renderEscaped}
+            </TruncatedText>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function Images({ urls }: { urls: string[] }) {
+  return (
+    <>
+      {urls.map((url, index) => (
+        <img key={index} class="image" src={url} alt={urls.length === 1 ? 'Image' : `Image ${index + 1}`} />
+      ))}
+    </>
+  );
+}
+
+export function ToolOutput({ text }: { text: string }) {
+  return (
+    <TruncatedText text={stripTerminalSequences(text)} class="output" tabIndex={0}>
+      {(visible) => visible}
+    </TruncatedText>
+  );
+}
+
+interface TruncatedTextProps {
+  text: string;
+  class: string;
+  tabIndex?: number;
+  children: (visible: string) => ComponentChildren;
+}
+
+/** Shows the start of a long text, with a button that shows all of it. */
+function TruncatedText({ text, children, ...attributes }: TruncatedTextProps) {
+  const [showsAll, setShowsAll] = useState(false);
+  const lines = text.split('\n');
+  const first = lines.slice(0, INITIAL_LINES).join('\n').slice(0, INITIAL_LENGTH);
+  return (
+    <>
+      <pre {...attributes}>{children(showsAll ? text : first)}</pre>
+      {!showsAll && first.length < text.length && (
+        <button type="button" class="button quiet" onClick={() => setShowsAll(true)}>
+          {lines.length > INITIAL_LINES ? `Show all ${lines.length} lines` : `Show all ${text.length} characters`}
+        </button>
+      )}
+    </>
+  );
+}

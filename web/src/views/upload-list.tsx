@@ -1,0 +1,37 @@
+/** The files in the composer. */
+
+import { Paperclip, RotateCw, X } from 'lucide-preact';
+import { getUploads, removeFile, startUpload } from '../state/uploads.ts';
+import { formatSize } from '../ui/format.ts';
+
+export function UploadList({ sessionId }: { sessionId: string }) {
+  const uploads = getUploads(sessionId);
+  if (uploads.length === 0) return null;
+  return (
+    <>
+      <ul role="list" class="uploads" aria-label="Files to send">
+        {uploads.map((upload) => (
+          <li key={upload.id} data-state={upload.status}>
+            <Paperclip size={15} aria-hidden />
+            <span class="ellipsis">{upload.file.name}</span>
+            <span class="muted small">{upload.status === 'failed' ? upload.error : formatSize(upload.file.size)}</span>
+            {upload.status === 'sending' && <progress value={upload.progress} max={1} aria-label={`Uploading ${upload.file.name}`} />}
+            {upload.status === 'failed' && (
+              <button type="button" class="button quiet icon" aria-label={`Retry ${upload.file.name}`} onClick={() => void startUpload(sessionId, upload)}>
+                <RotateCw size={16} aria-hidden />
+              </button>
+            )}
+            <button type="button" class="button quiet icon" aria-label={`Remove ${upload.file.name}`} onClick={() => removeFile(sessionId, upload)}>
+              <X size={16} aria-hidden />
+            </button>
+          </li>
+        ))}
+      </ul>
+      {uploads.some(({ status }) => status === 'failed') && (
+        <p class="notice danger small" role="alert">
+          A file could not be uploaded. Retry or remove it to send the message.
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,189 @@
+// The reducer, and the pure functions on conversations, sessions and metadata.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
+import { trimOldest, withMessage, withNewerPage, withNewestPage, withOlderPage, withOutgoing } from '../src/state/conversation.ts';
+import { withValidMetadata } from '../src/state/metadata.ts';
+import { reduce } from '../src/state/reduce.ts';
+import { groupSessions, matchesQuery, sessionTitle, toSummary } from '../src/state/sessions.ts';
+import { getConversation } from '../src/state/store.ts';
+import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
+
+const session = (id: string, more: Partial<Session> = {}): Session => ({
+  id,
+  namespace: 'n',
+  tag: id,
+  seq: 0,
+  createdAt: 1,
+  updatedAt: 1,
+  activeAt: 1,
+  thinkingAt: 0,
+  active: true,
+  thinking: false,
+  metadata: { path: `/code/${id}`, host: 'laptop' },
+  metadataVersion: 1,
+  agentState: null,
+  agentStateVersion: 1,
+  ...more,
+});
+const message = (seq: number, localId: string | null = null, id = `m${seq}`): Message => ({ id, seq, localId, content: seq, createdAt: seq });
+const seqs = ({ messages }: Conversation) => messages.map(({ seq }) => seq);
+const ready = (...all: number[]): Conversation => ({ ...EMPTY_CONVERSATION, loadState: { status: 'ready' }, messages: all.map((seq) => message(seq)) });
+const stateWith = (item: Session): State => ({ ...EMPTY_STATE, listLoad: { status: 'ready' }, summaries: { [item.id]: toSummary(item) }, sessions: { [item.id]: item } });
+const applyAll = (state: State, ...events: HubEvent[]) => events.reduce((before, event) => reduce(before, event).state, state);
+const updated = (sessionId: string, data: Partial<Session>): HubEvent => ({ type: 'session-updated', sessionId, data: data as Record<string, unknown> });
+
+test('adds a session to the list', () => {
+  const state = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> });
+  assert.equal(state.summaries.a?.metadata?.path, '/code/a');
+  assert.equal(state.sessions.a, undefined);
+});
+
+test('applies an update to the list and to the open session', () => {
+  const todos = [{ id: '1', content: 'x', status: 'completed' as const, priority: 'low' as const }];
+  const state = applyAll(stateWith(session('a')), updated('a', { thinking: true, updatedAt: 9 }), updated('a', { todos }), updated('a', { metadata: { path: '/b', host: 'h', name: 'B' } }));
+  assert.deepEqual([state.summaries.a?.thinking, state.summaries.a?.updatedAt, state.summaries.a?.todoProgress, state.summaries.a?.metadata?.name], [true, 9, { completed: 1, total: 1 }, 'B']);
+  assert.deepEqual([state.sessions.a?.thinking, state.sessions.a?.todos, state.sessions.a?.metadata?.name], [true, todos, 'B']);
+});
+
+test('adds completed requests to the known ones and replaces the rest of the agent state', () => {
+  const request = { tool: 'Bash', arguments: {} };
+  const before = session('a', { agentState: { requests: { r2: request }, completedRequests: { r1: { ...request, status: 'denied' } }, controlledByUser: true } });
+  const state = applyAll(stateWith(before), updated('a', { agentState: { completedRequests: { r2: { ...request, status: 'approved' } } } }));
+  assert.deepEqual(Object.keys(state.sessions.a?.agentState?.completedRequests ?? {}), ['r1', 'r2']);
+  assert.deepEqual([state.sessions.a?.agentState?.requests, state.sessions.a?.agentState?.controlledByUser], [undefined, undefined]);
+  assert.equal(state.summaries.a?.pendingRequestsCount, 0);
+});
+
+test('fetches the list after an update of an unknown session', () => {
+  assert.deepEqual(reduce(stateWith(session('a')), updated('b', { active: true })).refetches, [{ kind: 'sessions' }]);
+  assert.deepEqual(reduce(EMPTY_STATE, updated('b', { active: true })).refetches, []);
+});
+
+test('fetches a value that an event omits, with the open session or else with the list', () => {
+  const open = stateWith(session('a', { agentState: { controlledByUser: true } }));
+  const large = updated('a', { agentStateBytes: 3_000_000, agentStateVersion: 2 } as Partial<Session>);
+  const { state, refetches } = reduce(open, large);
+  assert.deepEqual([refetches, state.sessions.a?.agentState, state.sessions.a?.agentStateVersion], [[{ kind: 'session', id: 'a' }], { controlledByUser: true }, 2]);
+  const closed = { ...open, sessions: {} };
+  assert.deepEqual(reduce(closed, updated('a', { metadataBytes: 3_000_000 } as Partial<Session>)).refetches, [{ kind: 'sessions' }]);
+  const { metadata: _, ...rest } = session('b');
+  const added = { type: 'session-added', sessionId: 'b', data: { ...rest, metadataBytes: 3_000_000 } } as unknown as HubEvent;
+  assert.deepEqual(reduce(closed, added).refetches, [{ kind: 'sessions' }]);
+  assert.deepEqual(reduce({ ...closed, listLoad: { status: 'idle' } }, added).refetches, []);
+});
+
+test('removes a session and stores an error for its view', () => {
+  const state = applyAll({ ...stateWith(session('a')), conversations: { a: ready(1) } }, { type: 'session-removed', sessionId: 'a' });
+  assert.deepEqual([state.summaries, state.sessions, state.conversations], [{}, {}, {}]);
+  assert.match(state.sessionErrors.a?.text ?? '', /deleted/);
+  assert.equal(applyAll(state, { type: 'session-added', sessionId: 'a', data: session('a') as unknown as Record<string, unknown> }).sessionErrors.a, undefined);
+});
+
+test('updates and removes machines, and fetches the list for a new one', () => {
+  const machine = { id: 'm', active: true, seq: 1 } as Machine;
+  const state: State = { ...EMPTY_STATE, machinesLoad: { status: 'ready' }, machines: { m: machine } };
+  const event = (machineId: string, active: boolean) => ({ type: 'machine-updated', machineId, data: { active, activeAt: 5, metadataVersion: 1, runnerStateVersion: 1 } }) as HubEvent;
+  assert.equal(applyAll(state, event('m', true)).machines.m?.activeAt, 5);
+  assert.deepEqual(applyAll(state, event('m', false)).machines, {});
+  assert.deepEqual(reduce(state, event('x', true)).refetches, [{ kind: 'machines' }]);
+});
+
+test('treats inherited property names as unknown ids', () => {
+  for (const id of ['__proto__', 'constructor']) {
+    const event = { type: 'machine-updated', machineId: id, data: { active: true } } as HubEvent;
+    const state: State = { ...EMPTY_STATE, listLoad: { status: 'ready' }, machinesLoad: { status: 'ready' } };
+    assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'machines' }] });
+    assert.deepEqual(reduce(state, updated(id, { thinking: true })), { state, refetches: [{ kind: 'sessions' }] });
+    assert.deepEqual(reduce(state, { type: 'message-received', sessionId: id, message: message(1) } as unknown as HubEvent), { state, refetches: [] });
+    assert.equal(getConversation(id), EMPTY_CONVERSATION);
+  }
+});
+
+test('drops metadata fields of the wrong type', () => {
+  const invalid = { path: '/code/a', host: 5, name: { a: 1 }, flavor: [], summary: { text: {} }, worktree: 7, lifecycleState: 'running', more: 1 };
+  const valid = { path: '/code/a', lifecycleState: 'running', more: 1 };
+  assert.deepEqual(withValidMetadata({ id: 'a', metadata: invalid }), { id: 'a', metadata: valid });
+  assert.deepEqual([null, 'x', []].map((metadata) => withValidMetadata({ metadata }).metadata), [null, null, null]);
+  assert.deepEqual(withValidMetadata({ id: 'a' }), { id: 'a' });
+  const metadata = invalid as unknown as Session['metadata'];
+  const state = applyAll(stateWith(session('a')), updated('a', { metadata }));
+  assert.deepEqual(state.sessions.a?.metadata, valid);
+  assert.equal(sessionTitle(state.summaries.a ?? session('b')), 'a');
+  const added = applyAll(EMPTY_STATE, { type: 'session-added', sessionId: 'a', data: session('a', { metadata }) as unknown as Record<string, unknown> });
+  assert.equal(groupSessions(Object.values(added.summaries))[0]?.host, 'unknown machine');
+  const machine = { ...EMPTY_STATE, machines: { m: { id: 'm' } as Machine } };
+  const event = { type: 'machine-updated', machineId: 'm', data: { active: true, metadata: { displayName: 5, host: 'h' } } } as unknown as HubEvent;
+  assert.deepEqual(applyAll(machine, event).machines.m?.metadata, { host: 'h' });
+});
+
+test('ignores unknown event types', () => {
+  const state = stateWith(session('a'));
+  assert.deepEqual(reduce(state, { type: 'unknown-type' } as unknown as HubEvent), { state, refetches: [] });
+});
+
+test('adds messages in order, ignores duplicates and fetches after a gap', () => {
+    assert.deepEqual(seqs((withMessage(ready(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
+  assert.deepEqual(withMessage(ready(1, 2), message(2)), { conversation: ready(1, 2) });
+  assert.deepEqual(withMessage(ready(1, 2), message(4)), { refetch: 'newer-messages' });
+  assert.deepEqual(withMessage(ready(1, 2), message(2, null, 'another')), { refetch: 'messages' });
+  assert.deepEqual(withMessage({ ...ready(1), loadState: { status: 'loading' } }, message(2)), { refetch: 'newer-messages' });
+  assert.deepEqual(withMessage(EMPTY_CONVERSATION, message(2)), { conversation: EMPTY_CONVERSATION });
+});
+
+test('fetches a message whose event has no content', () => {
+  const state: State = { ...EMPTY_STATE, conversations: { a: ready(1) } };
+  const event = { type: 'message-received', sessionId: 'a', message: { id: 'm2', seq: 2, localId: null, contentBytes: 9_000_000, createdAt: 2 } } as HubEvent;
+  assert.deepEqual(reduce(state, event), { state, refetches: [{ kind: 'newer-messages', id: 'a' }] });
+});
+
+test('joins pages without gaps and duplicates', () => {
+  const first = withNewestPage(EMPTY_CONVERSATION, [message(9), message(8)], true);
+  assert.deepEqual([seqs(first), first.hasOlder, first.loadState.status], [[8, 9], true, 'ready']);
+  const older = withOlderPage(first, [message(8), message(7), message(6)], false);
+  assert.deepEqual([seqs(older), older.hasOlder], [[6, 7, 8, 9], false]);
+  assert.deepEqual(seqs(withNewerPage(older, [message(9), message(10), message(11)])), [6, 7, 8, 9, 10, 11]);
+});
+
+test('removes an outgoing message once its event arrives, before or after the response', () => {
+  const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, state: 'sending' as const };
+  const sent = withOutgoing(ready(1), outgoing);
+  assert.deepEqual(sent.outgoing, [outgoing]);
+  const back = (withMessage(sent, message(2, 'l')) as { conversation: Conversation }).conversation;
+  assert.deepEqual(back.outgoing, []);
+  assert.deepEqual(withOutgoing(back, { ...outgoing, status: 'sent' }).outgoing, []);
+});
+
+test('groups sessions by machine and directory, active ones first, worktrees with their repository', () => {
+  const summary = (id: string, more: Partial<Session>) => toSummary(session(id, more));
+  const groups = groupSessions([
+    summary('a', { active: false, updatedAt: 9, metadata: { path: '/x', host: 'h' } }),
+    summary('b', { updatedAt: 2, metadata: { path: '/y', host: 'h' } }),
+    summary('c', { updatedAt: 3, metadata: { path: '/y/.worktrees/w', host: 'h', worktree: { basePath: '/y' } } }),
+    summary('d', { updatedAt: 1, metadata: { path: '/y', host: 'other' } }),
+  ]);
+  assert.deepEqual(groups.map(({ host, path, sessions }) => [host, path, sessions.map(({ id }) => id)]), [
+    ['h', '/y', ['c', 'b']],
+    ['other', '/y', ['d']],
+    ['h', '/x', ['a']],
+  ]);
+});
+
+test('titles a session by name, summary, directory or id, and finds it by its words', () => {
+  const title = (metadata: Session['metadata']) => sessionTitle({ id: '0123456789', metadata });
+  const base = { path: '/code/demo', host: 'h' };
+  assert.deepEqual([title({ ...base, name: 'N', summary: { text: 'S' } }), title({ ...base, summary: { text: 'S' } }), title(base), title(null)], ['N', 'S', 'demo', '01234567']);
+  const summary = toSummary(session('a', { metadata: { path: '/code/demo', host: 'laptop', name: 'Fix it' } }));
+  assert.deepEqual(['fix', 'DEMO laptop', 'it q', 'phone'].map((query) => matchesQuery(summary, query)), [true, true, false, false]);
+});
+
+test('trims the oldest messages of a long conversation', () => {
+  const many = (count: number) => ready(...Array.from({ length: count }, (_, index) => index + 1));
+  assert.equal(trimOldest(many(400)).messages.length, 400);
+  const trimmed = trimOldest(many(401));
+  assert.deepEqual([seqs(trimmed)[0], seqs(trimmed).at(-1), trimmed.hasOlder], [202, 401, true]);
+  assert.equal(seqs(withOlderPage(trimmed, [message(201)], true))[0], 201);
+  // A repeated event of a trimmed message changes nothing.
+  assert.deepEqual(withMessage(trimmed, message(5)), { conversation: trimmed });
+});
