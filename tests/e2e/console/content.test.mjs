@@ -1,4 +1,4 @@
-/** What agents and people write, as the web console shows it. */
+/** Content of agents and users in the web console. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,28 +11,28 @@ const { hub, visit } = await startConsole();
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
-const text = (words) => output({ type: 'text', text: words });
+const text = (value) => output({ type: 'text', text: value });
 
-/** A session whose agent has said something. */
-async function talk(t, namespace, tag, messages, metadata = {}) {
+/** Creates a session with messages of its agent. */
+async function sessionWith(t, namespace, tag, messages, metadata = {}) {
   const live = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/x', host: 'h', ...metadata } });
   for (const message of messages) await live.cli.say(live.session.id, message);
   return live;
 }
 
-/** A session whose agent has said something, on a page. */
+/** Creates a session with messages of its agent, and opens it on a page. */
 async function conversation(t, namespace, messages, options = DESK, metadata = {}) {
-  const live = await talk(t, namespace, '/code/x', messages, metadata);
+  const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
   return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
 }
 
-test('what an agent writes cannot do anything to the page, and what is not known is shown as it is', async (t) => {
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
-  const evil = '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
-  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: evil }] } } } });
-  await cli.say(one.id, { whatever: { nested: [1, 2, 'three'] } });
-  await cli.say(one.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
-  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${one.id}` });
+test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
+  const hostile = '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
+  await cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } } });
+  await cli.say(session.id, { whatever: { nested: [1, 2, 'three'] } });
+  await cli.say(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
+  const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
   await page.getByText('context compacted: to 20 %').waitFor();
   await page.locator('summary', { hasText: 'Unknown message' }).click();
   await page.getByText('"three"').waitFor();
@@ -40,19 +40,19 @@ test('what an agent writes cannot do anything to the page, and what is not known
   const markdown = page.locator('.markdown');
   assert.deepEqual(await markdown.evaluate((element) => [...element.querySelectorAll('script, form, input, [style], [id], [onerror], a[href^="javascript"], .toasts, [data-state]')].map(({ outerHTML }) => outerHTML)), []);
   assert.match(await page.title(), /Session gateway$/);
-  // The browser says that the policy would not have let it pass, either.
+  // The browser may also report that the Content-Security-Policy blocked something.
   assert.deepEqual(complaints.filter((text) => !/Content Security Policy/.test(text)), []);
 });
 
-test('pictures of agents and tools are shown, and one that lies elsewhere is a link', async (t) => {
-  const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
+test('shows images of agents and tools, and links to external ones', async (t) => {
+  const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
   const { page, complaints } = await conversation(t, 'pictures', [
-    output(picture),
+    output(image),
     output({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
-    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, picture, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
+    output({ type: 'tool_result', tool_use_id: 's', content: [{ type: 'text', text: 'Two of them' }, image, { type: 'image', data: PNG, mimeType: 'image/png' }] }),
     text(`![the plan](https://pictures.example/plan.png) ![own](data:image/png;base64,${PNG}) ![lost](lost.png)`),
   ]);
-  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((image) => image.decode().then(() => image.naturalWidth === 1));
+  const isDrawn = (name) => page.getByRole('img', { name, exact: true }).evaluate((element) => element.decode().then(() => element.naturalWidth === 1));
   assert.equal(await isDrawn('Image'), true);
   assert.equal(await isDrawn('own'), true);
   await page.locator('summary', { hasText: 'Screenshot' }).click();
@@ -64,9 +64,9 @@ test('pictures of agents and tools are shown, and one that lies elsewhere is a l
   assert.deepEqual(complaints, []);
 });
 
-test('words run in the direction of their script, and code from left to right', async (t) => {
-  const said = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
-  const { page } = await conversation(t, 'scripts', [said, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
+test('uses the text direction of each script, and left to right for code', async (t) => {
+  const userMessage = { role: 'user', content: { type: 'text', text: 'مرحبا\nhello' } };
+  const { page } = await conversation(t, 'scripts', [userMessage, text('بالتأكيد، سأنظر أولا.\n\nIn English.\n\n1. أولا\n\n```sh\nls\n```')], DESK, { name: 'اسم' });
   const directionOf = (locator) => locator.first().evaluate((element) => getComputedStyle(element).direction);
   await page.locator('.markdown').waitFor();
   assert.equal(await directionOf(page.getByText('بالتأكيد')), 'rtl');
@@ -78,7 +78,7 @@ test('words run in the direction of their script, and code from left to right', 
   assert.equal(await directionOf(line), 'rtl');
 });
 
-test('on a phone nothing is wider than the page, however long its words are', async (t) => {
+test('fits long words into the width of a phone', async (t) => {
   const long = 'a_word_without_an_end_'.repeat(11);
   const table = `| ${long} | two |\n|---|---:|\n| 1 | 2 |`;
   const { page, session, cli } = await conversation(
@@ -96,25 +96,25 @@ test('on a phone nothing is wider than the page, however long its words are', as
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
   await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
-  const wide = () =>
+  const overflows = () =>
     page.evaluate(() => {
       const isScrolled = (element) => element !== null && (/auto|scroll|hidden/.test(getComputedStyle(element).overflowX) || isScrolled(element.parentElement));
-      const all = [...document.querySelectorAll('#app *')].filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(one.parentElement));
+      const all = [...document.querySelectorAll('#app *')].filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && !isScrolled(element.parentElement));
       return [document.documentElement.scrollWidth <= innerWidth, all.map(({ outerHTML }) => outerHTML.slice(0, 120))];
     });
   await page.locator('.disclosure-body').waitFor();
-  assert.deepEqual(await wide(), [true, []]);
+  assert.deepEqual(await overflows(), [true, []]);
   await page.locator('input[type=file]').setInputFiles([{ name: `${long}.txt`, mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   await page.getByRole('list', { name: 'Files to send' }).waitFor();
-  assert.deepEqual(await wide(), [true, []]);
+  assert.deepEqual(await overflows(), [true, []]);
   const column = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
   assert.equal(column, true);
   await page.goto('/');
   await page.getByRole('link', { name: /a_word/ }).waitFor();
-  assert.deepEqual(await wide(), [true, []]);
+  assert.deepEqual(await overflows(), [true, []]);
 });
 
-test('code is copied with a button, and of what is very long the beginning is shown first', async (t) => {
+test('copies code, and truncates very long content at first', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, at) => `line ${at + 1}`);
   const { page, context } = await conversation(t, 'copy', [
     text('Run this:\n\n```sh\nnpm run dev\n```'),
@@ -130,8 +130,8 @@ test('code is copied with a button, and of what is very long the beginning is sh
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
   await page.locator('summary', { hasText: 'seq 3000' }).click();
   const shown = page.locator('.disclosure-body .output');
-  const shows = (isRight, what) => eventually(async () => isRight(await shown.textContent()), what);
-  const endsWith = (line) => shows((all) => all.endsWith(`\n${line}`), `an output that ends with ${line}`);
+  const outputMatches = (predicate, what) => eventually(async () => predicate(await shown.textContent()), what);
+  const endsWith = (line) => outputMatches((all) => all.endsWith(`\n${line}`), `an output that ends with ${line}`);
   await endsWith('line 200');
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
   await endsWith('line 3000');
@@ -143,41 +143,41 @@ test('code is copied with a button, and of what is very long the beginning is sh
   await counted(diff.locator('[data-kind="added"]'), 1000);
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
   await counted(diff.locator('[data-kind="added"]'), 3000);
-  await shows(({ length }) => length === 50_000, 'the beginning of the output');
+  await outputMatches(({ length }) => length === 50_000, 'the start of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
-  await shows(({ length }) => length === 60_000, 'the whole output');
+  await outputMatches(({ length }) => length === 60_000, 'the whole output');
 });
 
-test('texts that are made to hold up the page are shown as they were written, and the page answers', async (t) => {
+test('stays responsive with texts that are costly to render', async (t) => {
   const costly = {
-    blanks: `a${' '.repeat(60_000)}b`,
-    addresses: `${'a.'.repeat(20_000)}@`,
+    spaces: `a${' '.repeat(60_000)}b`,
+    'email addresses': `${'a.'.repeat(20_000)}@`,
     quotations: '>'.repeat(2000),
     lists: Array.from({ length: 400 }, (_, at) => `${' '.repeat(2 * at)}- a`).join('\n'),
     lines: 'a\n'.repeat(45_000),
     headings: '# a\n'.repeat(24_000),
     tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),
-    'blocks of code': '```x\n1\n```\n'.repeat(8000),
+    'code blocks': '```x\n1\n```\n'.repeat(8000),
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
   const { page, complaints } = await visit(t, 'costly');
-  for (const [name, words] of Object.entries(costly)) {
-    const { session } = await talk(t, 'costly', name, [text(`This is about ${name}.\n\n${words}`), text('The end.\n\n```constructor\nx\n```')]);
+  for (const [name, markdown] of Object.entries(costly)) {
+    const { session } = await sessionWith(t, 'costly', name, [text(`This is about ${name}.\n\n${markdown}`), text('The end.\n\n```constructor\nx\n```')]);
     await page.goto(`/sessions/${session.id}`);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
-    await page.getByLabel('Message to the agent').fill('It answers.');
+    await page.getByLabel('Message to the agent').fill('The page responds.');
     assert.deepEqual(complaints, []);
   }
 });
 
-test('requests and files of another kind than they should be take nothing with them', async (t) => {
-  const odd = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
-  const { page, cli, session, complaints } = await conversation(t, 'odd', [odd, text('Said.')]);
-  const requests = { odd: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
-  const completedRequests = { odd: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
+test('tolerates invalid requests and attachments', async (t) => {
+  const invalid = { role: 'user', content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] } };
+  const { page, cli, session, complaints } = await conversation(t, 'invalid', [invalid, text('Said.')]);
+  const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
+  const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   const { result } = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
   assert.equal(result, 'success');
   await page.getByRole('region', { name: 'A tool request' }).waitFor();
@@ -187,29 +187,29 @@ test('requests and files of another kind than they should be take nothing with t
   assert.deepEqual(complaints, []);
 });
 
-test('what is deeper than any stack is shown, and takes nothing with it', async (t) => {
+test('shows JSON that is too deep for recursion', async (t) => {
   const deep = `${'{"a":'.repeat(6000)}1${'}'.repeat(6000)}`;
-  // As a text that holds JSON, which the hub unwraps: the client cannot send it in another way.
-  const holding = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
+  // Sent as a string with JSON, which the hub parses: the test's client cannot serialize such depth.
+  const withDeepJson = (block) => JSON.stringify(output(block)).replace('"DEEP"', deep);
   const { page, complaints } = await conversation(t, 'deep', [
     text('Before.'),
-    holding({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
-    holding({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
+    withDeepJson({ type: 'tool_use', id: 'd', name: 'Bash', input: { command: ['DEEP'] } }),
+    withDeepJson({ type: 'tool_result', tool_use_id: 'd', content: 'DEEP' }),
     deep,
     text('After.'),
   ]);
   const log = page.getByRole('log');
-  for (const words of ['Before.', 'After.']) await log.getByText(words).waitFor();
-  for (const words of ['Bash', 'Unknown message']) await log.locator('summary', { hasText: words }).click();
+  for (const text of ['Before.', 'After.']) await log.getByText(text).waitFor();
+  for (const title of ['Bash', 'Unknown message']) await log.locator('summary', { hasText: title }).click();
   await log.locator('.disclosure-body .output').nth(2).waitFor();
   assert.equal(await page.getByText('This part could not be displayed').count(), 0);
   assert.deepEqual(complaints, []);
 });
 
-test('machines and sessions whose CLIs describe them in another way than they should take nothing with them', async (t) => {
+test('tolerates invalid metadata of machines and sessions', async (t) => {
   const namespace = 'described';
-  const odd = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
-  const { page, cli, complaints } = await conversation(t, namespace, [text('Said.')], DESK, odd);
+  const invalid = { name: { a: 1 }, summary: { text: [] }, worktree: 5, flavor: {}, machineId: 7, homeDir: [] };
+  const { page, cli, complaints } = await conversation(t, namespace, [text('Said.')], DESK, invalid);
   const web = hub.web(namespace);
   for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
     assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
@@ -229,7 +229,7 @@ test('machines and sessions whose CLIs describe them in another way than they sh
   assert.deepEqual(complaints, []);
 });
 
-test('an address with a name that every object inherits is that of no session', async (t) => {
+test('treats inherited property names in URLs as unknown ids', async (t) => {
   const { page, complaints } = await visit(t, 'inherited');
   for (const name of ['__proto__', 'constructor']) {
     await page.goto(`/sessions/${name}`);
@@ -239,32 +239,32 @@ test('an address with a name that every object inherits is that of no session', 
   assert.deepEqual(complaints, []);
 });
 
-test('answers of a CLI that are of another kind than they should be are left out, or said in words', async (t) => {
+test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
   const { page, cli, session, complaints } = await conversation(t, 'answers', [text('Said.')]);
-  const answer = { gitDiffNumstat: { success: true, files: {} } };
-  for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => answer[name]);
-  const shows = async (path, changes, words) => {
-    Object.assign(answer, changes);
+  const results = { gitDiffNumstat: { success: true, files: {} } };
+  for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills']) await cli.serve(`${session.id}:${name}`, () => results[name]);
+  const expectText = async (path, changes, text) => {
+    Object.assign(results, changes);
     await page.goto(`/sessions/${session.id}${path}`);
-    await page.getByText(words, { exact: true }).first().waitFor();
+    await page.getByText(text, { exact: true }).first().waitFor();
   };
-  const refused = 'The agent could not do that.';
-  await shows('/files', { listDirectory: { success: true, entries: {} } }, 'The directory is empty.');
-  await shows('/files', { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } }, 'a.txt');
+  const unknownError = 'The agent reported an error without a message.';
+  await expectText('/files', { listDirectory: { success: true, entries: {} } }, 'The directory is empty.');
+  await expectText('/files', { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } }, 'a.txt');
   await counted(page.getByRole('treeitem'), 1);
-  await shows('/files', { listDirectory: { success: false, error: { a: 1 } } }, refused);
-  for (const content of [5, '!no base64!']) await shows('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent’s answer holds no file.');
-  await shows('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
-  await shows('/changes', { gitStatus: { success: 'yes' } }, refused);
-  await shows('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
+  await expectText('/files', { listDirectory: { success: false, error: { a: 1 } } }, unknownError);
+  for (const content of [5, '!no base64!']) await expectText('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent returned no valid file content.');
+  await expectText('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
+  await expectText('/changes', { gitStatus: { success: 'yes' } }, unknownError);
+  await expectText('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
   await page.getByLabel('Message to the agent').fill('/');
   await counted(page.locator('.completions li'), 2);
   assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
   assert.deepEqual(complaints, []);
 });
 
-test('what a person wrote says when, at a glance and exactly', async (t) => {
-  const { page } = await conversation(t, 'when', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
+test('shows the relative and the exact time of user messages', async (t) => {
+  const { page } = await conversation(t, 'times', [{ role: 'user', content: { type: 'text', text: 'hello' } }]);
   const time = page.getByRole('log').locator('time');
   assert.equal(await time.textContent(), 'now');
   assert.ok(Math.abs(Date.parse(await time.getAttribute('datetime')) - Date.now()) < 600_000);

@@ -1,4 +1,4 @@
-/** A session's life in the web console: started, named, archived, resumed, deleted; and what else has a view of its own. */
+/** The life cycle of sessions in the web console; starting sessions; settings. */
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -9,16 +9,16 @@ import { counted, DESK, focused, holds, PHONE } from '../lib/browser.mjs';
 import { connectCli } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, visit, session } = await startConsole();
+const { hub, visit, startSession } = await startConsole();
 
-/** Opens the menu of the session on the page and chooses. */
-async function choose(page, item) {
+/** Selects an item of the session menu. */
+async function selectAction(page, item) {
   await page.getByRole('button', { name: 'Session actions' }).click();
   await page.getByRole('menuitem', { name: item }).click();
 }
 
-test('a session is started in a worktree, worked in, renamed, archived, resumed and deleted', async (t) => {
-  const { repository, page, complaints } = await session(t, 'life');
+test('starts a session in a worktree, renames, archives, resumes and deletes it', async (t) => {
+  const { repository, page, complaints } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session' }).click();
 
@@ -39,14 +39,14 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   const id = new URL(page.url()).pathname.split('/')[2];
   await page.getByText('fix-notes', { exact: true }).first().waitFor();
 
-  await choose(page, 'Rename');
+  await selectAction(page, 'Rename');
   await page.getByRole('dialog').getByLabel('Name').fill('Fix the notes');
   await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
   await page.getByRole('heading', { name: 'Fix the notes', level: 1 }).waitFor();
   const inList = page.getByRole('complementary').getByRole('link', { name: /Fix the notes/ });
   await inList.waitFor();
 
-  await choose(page, 'Archive');
+  await selectAction(page, 'Archive');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await page.getByText('The agent\'s process has ended').waitFor();
   await inList.waitFor({ state: 'detached' });
@@ -64,17 +64,17 @@ test('a session is started in a worktree, worked in, renamed, archived, resumed 
   await page.locator('summary', { hasText: 'cat made.txt' }).waitFor();
   assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).body.session.active, true);
 
-  await choose(page, 'Archive');
+  await selectAction(page, 'Archive');
   await page.getByRole('dialog').getByRole('button', { name: 'Archive' }).click();
   await page.getByText('The agent\'s process has ended').waitFor();
-  await choose(page, 'Delete');
+  await selectAction(page, 'Delete');
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForURL(`${hub.url}/`);
   assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).status, 404);
   assert.deepEqual(complaints, []);
 });
 
-test('a machine appears when it is online, and starts a session with everything that was chosen', async (t) => {
+test('shows a machine once it is online, and starts a session on it with all options', async (t) => {
   const { page, complaints } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   const web = hub.web('machines');
@@ -82,10 +82,10 @@ test('a machine appears when it is online, and starts a session with everything 
   const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm1' } });
   await cli.ask('machine-alive', { machineId: 'm1', time: Date.now() });
   await page.getByRole('heading', { name: 'The workshop' }).waitFor();
-  const asked = [];
+  const spawnRequests = [];
   const started = await web.session({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
-  await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((one) => [one, one === '/home/ada/site'])) }));
-  await cli.serve('m1:spawnSession', (params) => (asked.push(params), { success: true, sessionId: started.id }));
+  await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((path) => [path, path === '/home/ada/site'])) }));
+  await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session' }).click();
   await page.getByRole('textbox', { name: 'Directory' }).fill('/home/ada/site');
   await page.getByText('Directory found').waitFor();
@@ -96,49 +96,49 @@ test('a machine appears when it is online, and starts a session with everything 
   await page.getByLabel(/Worktree and branch name/).fill('new-page');
   await page.getByRole('button', { name: 'Start session' }).click();
   await page.waitForURL(`**/sessions/${started.id}`);
-  assert.deepEqual(asked, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
+  assert.deepEqual(spawnRequests, [{ directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' }]);
   assert.deepEqual(complaints, []);
 });
 
-test('what a machine refuses is said where it was asked for', async (t) => {
-  const { page } = await session(t, 'refused', { options: PHONE });
+test('shows the error of a machine in the form', async (t) => {
+  const { page } = await startSession(t, 'refused', { options: PHONE });
   await page.goto(`${hub.url}/new`);
   await page.getByRole('textbox', { name: 'Directory' }).fill('/');
   await page.getByRole('button', { name: 'Start session' }).tap();
   await page.getByRole('alert').getByText(/outside the directories this machine serves/).waitFor();
 });
 
-test('what is wrong with a field is said at the field, in a person’s words', async (t) => {
-  const { repository, page } = await session(t, 'fields');
+test('shows errors at their fields, with form names', async (t) => {
+  const { repository, page } = await startSession(t, 'fields');
   await page.goto(`${hub.url}/new`);
   const directory = page.getByRole('textbox', { name: 'Directory' });
   const name = page.getByLabel(/Worktree and branch name/);
   const start = page.getByRole('button', { name: 'Start session' });
-  const fault = async (field, words) => {
+  const expectError = async (field, pattern) => {
     await focused(field.and(page.locator('[aria-invalid="true"]')));
-    const said = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
-    assert.match(await said.textContent(), words);
+    const error = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
+    assert.match(await error.textContent(), pattern);
   };
   await directory.fill(repository.folder);
   await page.getByLabel(/Use a new git worktree/).check();
   await name.fill(' ');
   await start.click();
-  await fault(name, /^ Enter a worktree name\.$/);
+  await expectError(name, /^ Enter a worktree name\.$/);
   await name.fill('-no');
   await start.click();
-  await fault(name, /^ The worktree name becomes a branch and a folder: 1 to 64 letters/);
+  await expectError(name, /^ The worktree name becomes a branch and a folder: 1 to 64 letters/);
   await name.fill('main');
   await start.click();
-  await fault(name, /There is a branch main already/);
+  await expectError(name, /There is a branch main already/);
   await page.getByLabel(/Use a new git worktree/).uncheck();
   await page.locator('[aria-invalid]').waitFor({ state: 'detached' });
   await directory.fill('/');
   await start.click();
-  await fault(directory, /outside the directories this machine serves/);
+  await expectError(directory, /outside the directories this machine serves/);
 });
 
-test('keys are offered where there are some: not on a phone, but as soon as a tablet has got a keyboard', async (t) => {
-  const { page, chat } = await session(t, 'keys', { options: PHONE });
+test('shows shortcuts only if there is a hardware keyboard', async (t) => {
+  const { page, chat } = await startSession(t, 'keys', { options: PHONE });
   await page.goto(`${hub.url}/settings`);
   await page.getByRole('heading', { name: 'Notifications' }).waitFor();
   const keys = page.getByRole('heading', { name: 'Keyboard shortcuts' });
@@ -156,33 +156,33 @@ test('keys are offered where there are some: not on a phone, but as soon as a ta
   await holds(chat.line, '');
 });
 
-test('the theme is that of the system until one is chosen, which stays', async (t) => {
+test('follows the system theme until one is selected, and stores it', async (t) => {
   const { page } = await visit(t, 'theme', { ...DESK, colorScheme: 'dark', path: '/settings' });
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(19, 22, 21)');
-  const turns = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark' : 'the light');
+  const waitForTheme = (dark) => eventually(async () => (await isDark()) === dark, dark ? 'the dark theme' : 'the light theme');
   await page.getByLabel('Theme').waitFor();
-  await turns(true);
+  await waitForTheme(true);
   await page.getByLabel('Theme').selectOption('Light');
-  await turns(false);
+  await waitForTheme(false);
   await page.reload();
   await page.getByLabel('Theme').waitFor();
-  await turns(false);
+  await waitForTheme(false);
   await page.getByLabel('Theme').selectOption('System');
-  await turns(true);
+  await waitForTheme(true);
 });
 
-test('an address of a session that is not there, or not one’s own, says so', async (t) => {
+test('shows errors for unknown sessions, sessions of another namespace, and unknown pages', async (t) => {
   const other = await hub.web('others').session({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
   await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
-  // Asking again would change nothing.
+  // A retry could not help.
   await counted(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);
   await page.getByRole('alert').getByText('No such session.').waitFor();
   await page.getByRole('link', { name: 'Back to sessions' }).click();
-  // As a link of an agent does it, which is not asked of the hub.
+  // Navigation inside the page, which does not ask the hub.
   await page.evaluate(() => history.pushState(null, '', '/no/such/page'));
   await page.getByRole('heading', { name: 'Page not found' }).waitFor();
 });

@@ -1,4 +1,4 @@
-/** Notifications, from an agent that asks to what a person sees: in the console, and in a page made of PROTOCOL.md. */
+/** Push notifications end to end: in the console, and in a page with the example code of PROTOCOL.md. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -17,11 +17,11 @@ import { PushService } from '../lib/push-service.mjs';
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const service = await new PushService().start();
 after(() => service.stop());
-const { hub, open, session, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' }, serviceWorkers: 'allow' });
+const { hub, open, startSession, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' }, serviceWorkers: 'allow' });
 
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
-/** The settings of a browser with a subscription of the local push service. */
+/** Opens the settings in a browser that uses the local push service. */
 async function settings(t, namespace, subscription) {
   const opened = await open(t);
   await giveOut(opened.context, subscription);
@@ -33,31 +33,31 @@ async function settings(t, namespace, subscription) {
 const on = (page) => page.getByRole('button', { name: 'Turn notifications on' });
 const off = (page) => page.getByRole('button', { name: 'Turn notifications off' });
 
-/** How many subscriptions the hub knows in a namespace. */
-async function known(namespace) {
-  const counted = (await hub.database()).prepare('SELECT count(*) AS n FROM push_subscriptions WHERE namespace = ?').bind(namespace);
-  return (await counted.first()).n;
+/** Returns the number of subscriptions of a namespace. */
+async function countSubscriptions(namespace) {
+  const query = (await hub.database()).prepare('SELECT count(*) AS n FROM push_subscriptions WHERE namespace = ?').bind(namespace);
+  return (await query.first()).n;
 }
 
-/** Waits until the page's visibility is the hub's. */
-async function look(page, visibility) {
-  const told = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
+/** Sets the page's visibility and waits until it is reported to the hub. */
+async function setVisibility(page, visibility) {
+  const report = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
   await turn(page, visibility);
-  assert.equal((await told).status(), 200);
+  assert.equal((await report).status(), 200);
 }
 
-test('whoever turned notifications on and does not look is notified, and led to the session', async (t) => {
+test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const device = service.browser();
-  const { agent, page, context, complaints, chat } = await session(t, 'asks', { args: ['--name', 'The notes'] });
+  const { agent, page, context, complaints, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
   await giveOut(context, device.subscription);
   await page.goto(`${hub.url}/settings`);
   await on(page).click();
   await off(page).waitFor();
-  assert.equal(await known('asks'), 1);
+  assert.equal(await countSubscriptions('asks'), 1);
 
   await page.getByRole('link', { name: /The notes/ }).first().click();
   await chat.line.waitFor();
-  await look(page, 'hidden');
+  await setVisibility(page, 'hidden');
   await chat.send('rm notes.txt');
   const { payload } = await device.next();
   const { title, body, tag, data } = payload;
@@ -74,14 +74,14 @@ test('whoever turned notifications on and does not look is notified, and led to 
   assert.deepEqual(complaints, []);
 });
 
-test('whoever looks at the page sees a toast instead, and no push is sent', async (t) => {
+test('shows a toast instead of a push while the page is visible', async (t) => {
   const device = service.browser();
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await settings(t, 'looks', device.subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await cli.say(one.id, READY);
+  await cli.say(session.id, READY);
   await page.getByText('alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
@@ -91,25 +91,25 @@ test('whoever looks at the page sees a toast instead, and no push is sent', asyn
   assert.ok(!service.messages.some(({ path: to }) => to === device.path));
 });
 
-test('notifications stay on over a reload, are made known again, and are turned off with the hub', async (t) => {
+test('registers the subscription again after a reload, and turns notifications off', async (t) => {
   const device = service.browser();
   const { page } = await settings(t, 'stays', device.subscription);
   await on(page).click();
   await off(page).waitFor();
-  // The hub has lost it, as it does with the oldest of too many.
+  // The hub may drop the oldest of too many subscriptions.
   await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: device.subscription.endpoint } });
-  assert.equal(await known('stays'), 0);
+  assert.equal(await countSubscriptions('stays'), 0);
   await page.goto(`${hub.url}/machines`);
-  await eventually(async () => (await known('stays')) === 1, 'the subscription');
+  await eventually(async () => (await countSubscriptions('stays')) === 1, 'the subscription');
   await page.goto(`${hub.url}/settings`);
   await off(page).click();
   await on(page).waitFor();
-  assert.equal(await known('stays'), 0);
+  assert.equal(await countSubscriptions('stays'), 0);
   await page.reload();
   await on(page).waitFor();
 });
 
-test('a subscription under another key is replaced', async (t) => {
+test('replaces a subscription for another key', async (t) => {
   const device = service.browser();
   const { page } = await settings(t, 'keys', device.subscription);
   const other = (await service.browser()).subscription.keys.p256dh;
@@ -121,16 +121,16 @@ test('a subscription under another key is replaced', async (t) => {
   assert.equal(await page.evaluate(() => localStorage.getItem('subscribed under')), publicKey);
 });
 
-test('whoever signs out gets no notifications any more', async (t) => {
+test('turns notifications off at sign-out', async (t) => {
   const { page } = await settings(t, 'leaves', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
-  assert.equal(await known('leaves'), 0);
+  assert.equal(await countSubscriptions('leaves'), 0);
 });
 
-test('whoever comes with a link of another namespace is notified of neither', async (t) => {
+test('turns notifications off when switching namespaces', async (t) => {
   const { page } = await settings(t, 'first', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
@@ -138,11 +138,11 @@ test('whoever comes with a link of another namespace is notified of neither', as
   await page.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByText('Namespace second').waitFor();
   await on(page).waitFor();
-  assert.equal(await known('second'), 0);
+  assert.equal(await countSubscriptions('second'), 0);
 });
 
-test('notifications are turned off also while the hub does not hear of it', async (t) => {
-  const { page } = await settings(t, 'unheard', service.browser().subscription);
+test('turns notifications off while the hub is unreachable', async (t) => {
+  const { page } = await settings(t, 'unreachable', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.route('**/api/push/subscribe', (route) => route.abort());
@@ -153,39 +153,39 @@ test('notifications are turned off also while the hub does not hear of it', asyn
   await on(page).waitFor();
 });
 
-test('notifications that are turned off while they are made known stay off', async (t) => {
+test('turning notifications off wins over a registration in flight', async (t) => {
   const { page } = await settings(t, 'overtaken', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
-  // The settings make them known again whenever they are opened.
+  // The settings register the subscription again whenever they are opened.
   await page.getByRole('link', { name: 'Machines' }).click();
-  const [held, passes] = [deferred(), deferred()];
+  const [delayed, released] = [deferred(), deferred()];
   await page.route('**/api/push/subscribe', async (route) => {
     if (route.request().method() === 'POST') {
-      held.resolve();
-      await passes.promise;
+      delayed.resolve();
+      await released.promise;
     }
     await route.fallback();
   });
   await page.getByRole('link', { name: 'Settings' }).click();
   await off(page).waitFor();
-  await within(held.promise, 'the subscription to be made known');
+  await within(delayed.promise, 'the registration of the subscription');
   await off(page).click();
-  const late = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
-  passes.resolve();
-  await late;
+  const registered = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
+  released.resolve();
+  await registered;
   await on(page).waitFor();
-  assert.equal(await known('overtaken'), 0);
+  assert.equal(await countSubscriptions('overtaken'), 0);
 });
 
-test('why there is no switch is said: blocked, not possible, or only from the home screen', async (t) => {
+test('explains why notifications are unavailable', async (t) => {
   const without = () => delete window.PushManager;
   const onPhone = () => {
     delete window.PushManager;
     Object.defineProperty(Navigator.prototype, 'standalone', { value: false });
   };
   const blocked = () => Object.defineProperty(Notification, 'permission', { get: () => 'denied' });
-  for (const [script, words] of [
+  for (const [script, text] of [
     [blocked, /blocks notifications from this page\. Open the site settings/],
     [without, /This browser does not support notifications/],
     [onPhone, /Add to Home Screen/],
@@ -193,36 +193,36 @@ test('why there is no switch is said: blocked, not possible, or only from the ho
     const { page, context } = await open(t);
     await context.addInitScript(script);
     await page.goto(linkTo(hub, 'without', '/settings'));
-    await page.getByText(words).waitFor();
+    await page.getByText(text).waitFor();
     assert.equal(await on(page).count(), 0);
   }
 });
 
-test('the settings tell what became of the last notifications', async (t) => {
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'wonders', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
-  const { page } = await visit(t, 'wonders', { ...DESK, path: '/settings' });
+test('shows the outcome of recent notifications in the settings', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'log', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
+  const { page } = await visit(t, 'log', { ...DESK, path: '/settings' });
   await page.getByText('Recent notifications').click();
   const none = page.getByText('No notifications yet.');
   await none.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await look(page, 'hidden');
-  const newest = (outcome) => eventually(async () => (await hub.web('wonders').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
-  await cli.say(one.id, READY);
-  await newest('no-subscribers');
-  const again = page.getByRole('button', { name: 'Refresh' });
-  await again.click();
-  // No browser has had them on.
+  await setVisibility(page, 'hidden');
+  const waitForOutcome = (outcome) => eventually(async () => (await hub.web('log').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
+  await cli.say(session.id, READY);
+  await waitForOutcome('no-subscribers');
+  const refresh = page.getByRole('button', { name: 'Refresh' });
+  await refresh.click();
+  // The log stays empty until a browser has had notifications on.
   await page.getByRole('button', { name: 'Refresh', disabled: false }).waitFor();
   await none.waitFor();
 
-  const refusing = service.browser(() => ({ status: 403 }));
+  const rejecting = service.browser(() => ({ status: 403 }));
   const busy = service.browser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
-  for (const { subscription } of [refusing, busy]) assert.equal((await hub.web('wonders').post('/api/push/subscribe', subscription)).status, 200);
+  for (const { subscription } of [rejecting, busy]) assert.equal((await hub.web('log').post('/api/push/subscribe', subscription)).status, 200);
   const requests = { r1: { tool: 'shell', arguments: {} } };
-  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests } });
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   await busy.next();
-  await newest('sending');
-  await again.click();
+  await waitForOutcome('sending');
+  await refresh.click();
   const list = page.getByRole('list', { name: 'Recent notifications' });
   await list.getByText('Permission Request: Not delivered to all browsers yet, retrying').waitFor();
   await list.getByText(`The push service rejected it (${service.origin}, 403)`).waitFor();
@@ -235,7 +235,7 @@ test('the settings tell what became of the last notifications', async (t) => {
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
 });
 
-test('the page and the service worker of PROTOCOL.md do what they say', async (t) => {
+test('the example page and service worker of PROTOCOL.md work', async (t) => {
   const text = readFileSync(path.join(ROOT, 'docs', 'PROTOCOL.md'), 'utf8');
   const chapter = /^## Push notifications\n([^]*?)^## /m.exec(text)[1];
   const [ofPage, ofWorker, ...more] = [...chapter.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
@@ -244,23 +244,23 @@ test('the page and the service worker of PROTOCOL.md do what they say', async (t
     '/': ['text/html', `<script>const token = ${JSON.stringify(hub.token('protocol'))};\n${ofPage}</script>`],
     '/service-worker.js': ['text/javascript', ofWorker],
   });
-  const { session: one, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
+  const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
   const device = service.browser();
   const { page, context, complaints } = await open(t);
   await giveOut(context, device.subscription);
   await page.goto(site);
   await page.evaluate('subscribe()');
-  assert.equal(await known('protocol'), 1);
-  await cli.say(one.id, READY);
+  assert.equal(await countSubscriptions('protocol'), 1);
+  await cli.say(session.id, READY);
   const { payload } = await device.next();
   assert.equal(payload.body, 'alpha is waiting in The talk');
   await deliver(page, payload);
   assert.deepEqual(await shown(page), payload);
-  assert.deepEqual(await click(page), [`/sessions/${one.id}`]);
+  assert.deepEqual(await click(page), [`/sessions/${session.id}`]);
   assert.deepEqual(complaints, []);
 });
 
-/** A site of these files, with the hub's interface beside them. */
+/** Serves these files, and forwards all other requests to the hub. */
 async function serve(t, files) {
   const server = http.createServer(async (request, response) => {
     const [type, content] = files[request.url] ?? [];

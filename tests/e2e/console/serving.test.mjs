@@ -1,4 +1,4 @@
-/** How the hub serves its console: its paths, its headers, and a page whose files are gone. */
+/** How the hub serves the console: paths, headers, offline use, and pages that are older than the last deploy. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,10 +11,10 @@ import { ROOT } from '../lib/hub.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
-/** What a browser says when it opens a page. */
+/** The headers of a browser that opens a page. */
 const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' };
 
-test('every address of the console is the page, and the interface keeps its own', async () => {
+test('serves the page for all routes of the console, and the API for its own paths', async () => {
   const web = hub.web('paths');
   for (const path of ['/', '/?source=pwa', '/sessions/abc', '/sessions/abc/files', '/archive', '/machines', '/new', '/settings']) {
     const { status, headers, text } = await web.get(path, { headers: NAVIGATION });
@@ -32,7 +32,7 @@ test('every address of the console is the page, and the interface keeps its own'
   assert.equal((await web.post('/sessions/abc', {})).status, 405);
 });
 
-test('an address that is nobody’s is a 404 with words, for a browser as for a script', async () => {
+test('responds to unknown paths with a 404 and a JSON error', async () => {
   const web = hub.web('nowhere', null);
   for (const path of ['/anything/else', '/index.php', '/assets/gone.js', '/sessions', '/sessions/a/b/c', '/_headers', '/_redirects', '/favicon.ico']) {
     for (const headers of [{}, NAVIGATION, { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'script' }]) {
@@ -42,15 +42,15 @@ test('an address that is nobody’s is a 404 with words, for a browser as for a 
   }
 });
 
-test('the addresses of the console are those that its views have', () => {
+test('_redirects lists the routes of the views', () => {
   const read = (file) => readFileSync(path.join(ROOT, 'web', file), 'utf8');
   const views = [...read('src/views/app.tsx').matchAll(/<Route path="([^"]+)"/g)].map(([, address]) => address);
   const served = [...read('public/_redirects').matchAll(/^(\/\S*) \/ 200$/gm)].map(([, address]) => address);
-  const spelled = views.flatMap((address) => (address.endsWith('/:tab?') ? [address.slice(0, -6), address.slice(0, -1)] : [address]));
-  assert.deepEqual(spelled.filter((address) => address !== '/').sort(), served.sort());
+  const expanded = views.flatMap((address) => (address.endsWith('/:tab?') ? [address.slice(0, -6), address.slice(0, -1)] : [address]));
+  assert.deepEqual(expanded.filter((address) => address !== '/').sort(), served.sort());
 });
 
-test('the page may run and load nothing but its own files, and no other page may frame it', async () => {
+test('the Content-Security-Policy allows only the console’s own files and no framing', async () => {
   for (const path of ['/', '/sessions/abc']) {
     const { headers } = await hub.web('headers').get(path, { headers: NAVIGATION });
     const policy = headers['content-security-policy'];
@@ -63,7 +63,7 @@ test('the page may run and load nothing but its own files, and no other page may
   }
 });
 
-test('files whose names change with their content are kept for a year, all others are asked for anew', async () => {
+test('hashed files are cached for a year, all others are revalidated', async () => {
   const web = hub.web('cache');
   const page = (await web.get('/', { headers: NAVIGATION })).text;
   const files = [...page.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, file]) => file);
@@ -75,7 +75,7 @@ test('files whose names change with their content are kept for a year, all other
   }
 });
 
-test('it can be installed: a manifest with icons, and a service worker that opens it without a network', async (t) => {
+test('can be installed, and opens offline', async (t) => {
   const { page, context } = await visit(t, 'install', DESK);
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const client = await context.newCDPSession(page);
@@ -92,7 +92,7 @@ test('it can be installed: a manifest with icons, and a service worker that open
   }
   await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
-  // Views that were never opened.
+  // Views that were not opened before.
   for (const [address, name] of [['/new', 'New session'], ['/archive', 'Archive'], ['/settings', 'Settings'], ['/machines', 'Machines']]) {
     await page.goto(`${hub.url}${address}`);
     await page.getByRole('heading', { name, exact: true }).waitFor();
@@ -102,20 +102,20 @@ test('it can be installed: a manifest with icons, and a service worker that open
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });
 
-test('every file of the console is kept for a time without a network', async (t) => {
-  const { page, complaints } = await visit(t, 'kept', DESK);
+test('the service worker caches every file of the console', async (t) => {
+  const { page, complaints } = await visit(t, 'cached', DESK);
   await page.evaluate(() => navigator.serviceWorker.ready);
-  const kept = await page.evaluate(async () => {
+  const cached = await page.evaluate(async () => {
     const paths = [];
     for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) paths.push(new URL(url).pathname);
     return paths.sort();
   });
   const built = readdirSync(path.join(ROOT, 'web', 'dist', 'assets')).map((file) => `/assets/${file}`);
-  assert.deepEqual(kept, ['/', ...built].sort());
+  assert.deepEqual(cached, ['/', ...built].sort());
   assert.deepEqual(complaints, []);
 });
 
-test('a file that is opened by itself does not take the place of the page without a network', async (t) => {
+test('opening a file directly does not replace the cached page', async (t) => {
   const { page, context } = await visit(t, 'files', DESK);
   await page.evaluate(() => navigator.serviceWorker.ready);
   for (const file of ['/icon.svg', '/sw.js', '/manifest.webmanifest']) assert.equal((await page.goto(file)).status(), 200, file);
@@ -126,8 +126,8 @@ test('a file that is opened by itself does not take the place of the page withou
 });
 
 /**
- * A page with a session that was loaded a minute ago: the console never reloads a page that it has just loaded. Nothing is
- * kept by a service worker.
+ * Opens a page with a session that seems a minute old, because the console never reloads a page that was just loaded. It has no
+ * service worker.
  */
 async function longOpenPage(t, namespace) {
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } });
@@ -146,8 +146,8 @@ async function longOpenPage(t, namespace) {
   return { session, cli, page, context, complaints, chat, isSameDocument };
 }
 
-/** Answers 404 for the files of a pattern until the page is loaded again, as a hub does after a deploy. */
-async function deploy(page, pattern) {
+/** Responds with 404 for matching files until the page is reloaded, like a hub after a deploy. */
+async function simulateDeploy(page, pattern) {
   let isOldPage = true;
   page.on('request', (request) => {
     if (request.isNavigationRequest()) isOldPage = false;
@@ -155,7 +155,7 @@ async function deploy(page, pattern) {
   await page.route(pattern, (route) => (isOldPage ? route.fulfill({ status: 404 }) : route.fallback()));
 }
 
-test('offline, a view that was never opened leaves the page as it is, and online the next try shows it', async (t) => {
+test('offline, a view that cannot be loaded does not reload the page, and a retry online shows it', async (t) => {
   const { page, context, isSameDocument } = await longOpenPage(t, 'offline');
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
@@ -167,7 +167,7 @@ test('offline, a view that was never opened leaves the page as it is, and online
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
 });
 
-test('after a deploy, a view whose file is gone loads the new page, and no draft is lost', async (t) => {
+test('after a deploy, a view whose file is gone reloads the page and keeps drafts', async (t) => {
   const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
@@ -178,7 +178,7 @@ test('after a deploy, a view whose file is gone loads the new page, and no draft
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   await chat.line.fill('A message that is not');
 
-  await deploy(page, '**/assets/settings-*.js');
+  await simulateDeploy(page, '**/assets/settings-*.js');
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), false);
@@ -188,12 +188,12 @@ test('after a deploy, a view whose file is gone loads the new page, and no draft
   await holds(reason, 'Not now, as');
 });
 
-test('after a deploy, a page with attached files is reloaded when they are sent or removed', async (t) => {
+test('after a deploy, a page with attached files is reloaded once they are removed', async (t) => {
   const { page, isSameDocument } = await longOpenPage(t, 'attached');
   await page.locator('input[type=file]').setInputFiles([{ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   const remove = page.getByRole('button', { name: 'Remove notes.txt' });
   await remove.waitFor();
-  await deploy(page, '**/assets/settings-*.js');
+  await simulateDeploy(page, '**/assets/settings-*.js');
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('alert').getByText('send or remove the attached files').waitFor();
   assert.equal(await isSameDocument(), true);
@@ -205,9 +205,9 @@ test('after a deploy, a page with attached files is reloaded when they are sent 
   assert.equal(await isSameDocument(), false);
 });
 
-test('a preload that fails alone changes nothing: the view is shown without a reload', async (t) => {
+test('a failed preload alone does not reload the page', async (t) => {
   const { page, isSameDocument, complaints } = await longOpenPage(t, 'preload');
-  // Only the preload asks for the missing file, however often a browser asks for either.
+  // Only the preload requests a missing file.
   await page.evaluate(() => {
     const append = document.head.appendChild.bind(document.head);
     document.head.appendChild = (link) => {
@@ -223,7 +223,7 @@ test('a preload that fails alone changes nothing: the view is shown without a re
   assert.deepEqual(complaints, []);
 });
 
-test('code whose highlighter cannot be fetched stays plain, and the page that somebody writes in is not reloaded', async (t) => {
+test('code stays plain without a page reload if the highlighter cannot be fetched', async (t) => {
   const { session, cli, page, chat, isSameDocument, complaints } = await longOpenPage(t, 'plain');
   await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
   const missing = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));

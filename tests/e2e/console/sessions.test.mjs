@@ -1,4 +1,4 @@
-/** The list of sessions in the web console: where they are, what they do, and the ways between them. */
+/** The session list of the web console: groups, activity, search and shortcuts. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,9 +8,9 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, visit } = await startConsole();
 
-test('sessions stand under their directories and machines, with what each is doing as it changes', async (t) => {
+test('groups sessions by directory and machine and updates their activity', async (t) => {
   const namespace = 'doing';
-  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: 'one', metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' } });
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'one', metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' } });
   const web = hub.web(namespace);
   const worktree = { basePath: '/home/ada/site', branch: 'fix-links', name: 'fix-links' };
   await web.session({ tag: 'two', metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree } });
@@ -21,42 +21,42 @@ test('sessions stand under their directories and machines, with what each is doi
   await counted(group('laptop').getByRole('link'), 2);
   await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
 
-  const line = (words) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${words}`) }).waitFor();
-  await line('ready.*gamma');
-  await cli.alive(one.id, { thinking: true });
-  await line('working');
+  const siteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
+  await siteRow('ready.*gamma');
+  await cli.alive(session.id, { thinking: true });
+  await siteRow('working');
   const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
-  await cli.ask('update-state', { sid: one.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
-  await line('2 requests pending');
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
+  await siteRow('2 requests pending');
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
-  await cli.ask('update-state', { sid: one.id, expectedVersion: 2, agentState: { requests: {} } });
+  await cli.ask('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {} } });
   const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
-  await cli.say(one.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
+  await cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
-  await cli.ask('session-end', { sid: one.id, time: Date.now() });
-  await line('ended');
+  await cli.ask('session-end', { sid: session.id, time: Date.now() });
+  await siteRow('ended');
 });
 
-test('each kind of agent has its own modes, and those that have no models offer none', async (t) => {
+test('shows the modes of each flavor, and models only if it has any', async (t) => {
   const namespace = 'kinds';
-  const { session: one, cli } = await liveSession(t, hub, { namespace, tag: 'g', metadata: { path: '/code/g', host: 'h', flavor: 'gamma' } });
-  const set = [];
-  await cli.serve(`${one.id}:set-session-config`, (config) => (set.push(config), { success: true, applied: config }));
-  const { page } = await visit(t, namespace, { path: `/sessions/${one.id}` });
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'g', metadata: { path: '/code/g', host: 'h', flavor: 'gamma' } });
+  const configs = [];
+  await cli.serve(`${session.id}:set-session-config`, (config) => (configs.push(config), { success: true, applied: config }));
+  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const modes = page.getByLabel('Permission mode');
   await modes.waitFor();
   assert.deepEqual(await modes.locator('option').allTextContents(), ['Ask', 'Plan', 'Ask always', 'Auto']);
   assert.equal(await page.getByLabel('Model').count(), 0);
   await modes.selectOption('Plan');
   await page.waitForFunction(() => document.querySelector('select[aria-label="Permission mode"]')?.value === 'plan');
-  assert.deepEqual(set, [{ permissionMode: 'plan' }]);
-  await cli.serve(`${one.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
+  assert.deepEqual(configs, [{ permissionMode: 'plan' }]);
+  await cli.serve(`${session.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Auto');
   await page.getByText('Could not change the mode').waitFor();
   await holds(modes, 'plan');
 });
 
-test('sessions appear, are found by a word, and go, without a reload', async (t) => {
+test('adds, finds and removes sessions without a reload', async (t) => {
   const { page } = await visit(t, 'live');
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const web = hub.web('live');
@@ -78,7 +78,7 @@ test('sessions appear, are found by a word, and go, without a reload', async (t)
   await page.getByText('This session was deleted.').waitFor();
 });
 
-test('keys lead from session to session and through their parts', async (t) => {
+test('shortcuts move between sessions and their views', async (t) => {
   const web = hub.web('keys');
   const { page: empty } = await visit(t, 'keys');
   await empty.getByRole('heading', { name: 'No sessions yet' }).waitFor();
@@ -92,14 +92,14 @@ test('keys lead from session to session and through their parts', async (t) => {
   const { page } = await visit(t, 'keys');
   const names = page.getByRole('complementary').locator('.session-title');
   await names.nth(1).waitFor();
-  const [top, below] = await names.allTextContents();
+  const [first, second] = await names.allTextContents();
   const heading = (name) => page.getByRole('heading', { name, level: 1 }).waitFor();
   await page.keyboard.press('j');
-  await heading(top);
+  await heading(first);
   await page.keyboard.press('j');
-  await heading(below);
+  await heading(second);
   await page.keyboard.press('k');
-  await heading(top);
+  await heading(first);
   for (const [key, name] of [['2', 'Changes'], ['3', 'Files'], ['1', 'Chat']]) {
     await page.keyboard.press(key);
     await page.locator('.tabs [aria-current="page"]', { hasText: name }).waitFor();
@@ -110,12 +110,12 @@ test('keys lead from session to session and through their parts', async (t) => {
   await heading('Settings');
 });
 
-test('on a phone the focus goes to the session that was opened, and back to its line', async (t) => {
+test('on a phone, the focus moves to the opened session and back to its row', async (t) => {
   const web = hub.web('focus');
   for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
   const { page } = await visit(t, 'focus', PHONE);
-  const line = page.getByRole('link', { name: /First/ });
-  await line.focus();
+  const row = page.getByRole('link', { name: /First/ });
+  await row.focus();
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'First', level: 1 }).waitFor();
   await page.waitForFunction(() => document.activeElement?.id === 'main');
@@ -125,12 +125,12 @@ test('on a phone the focus goes to the session that was opened, and back to its 
   await page.waitForFunction(() => document.activeElement?.textContent?.includes('First'));
 });
 
-test('a thousand sessions are all there, and found', async (t) => {
+test('lists and searches a thousand sessions', async (t) => {
   const web = hub.web('thousand');
   const count = 1000;
-  for (let begin = 0; begin < count; begin += 50) {
-    const some = Array.from({ length: 50 }, (_, at) => begin + at);
-    await Promise.all(some.map((one) => web.session({ tag: `/code/${one}`, metadata: { path: `/code/${one % 40}`, host: 'h', name: `Session ${one}` } })));
+  for (let start = 0; start < count; start += 50) {
+    const batch = Array.from({ length: 50 }, (_, index) => start + index);
+    await Promise.all(batch.map((number) => web.session({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } })));
   }
   const { page } = await visit(t, 'thousand', DESK);
   await page.getByRole('link', { name: /Session 999/ }).waitFor();

@@ -7,10 +7,10 @@ import { test } from 'node:test';
 import { holds, PHONE } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
-const { hub, session } = await startConsole();
+const { hub, startSession } = await startConsole();
 
-test('changes are shown with their diffs, staged and not, and read again when the agent was at work', async (t) => {
-  const { repository, agent, page, chat, complaints } = await session(t, 'changes', { args: ['--auto-approve'] });
+test('shows staged and unstaged changes with diffs, and updates them after the agent has worked', async (t) => {
+  const { repository, agent, page, chat, complaints } = await startSession(t, 'changes', { args: ['--auto-approve'] });
   repository.write('notes.txt', 'one\ntwo\n');
   repository.git('add', 'notes.txt');
   repository.write('src/main.rs', 'fn main() {\n    println!("goodbye");\n}\n');
@@ -31,7 +31,7 @@ test('changes are shown with their diffs, staged and not, and read again when th
   assert.deepEqual(await diff.locator('mark').allTextContents(), ['hello', 'goodbye']);
   await unstaged.locator('summary', { hasText: 'new.txt' }).click();
   await unstaged.getByRole('region', { name: 'Diff of new.txt' }).getByText('fresh').waitFor();
-  // What is open stays open while the agent works, and shows what it did.
+  // Open diffs stay open while the agent works, and are updated.
   await hub.web('changes').post(`/api/sessions/${agent.sessionId}/messages`, { text: 'sed -i s/goodbye/farewell/ src/main.rs' });
   await diff.locator('mark', { hasText: 'farewell' }).waitFor();
   assert.equal(await unstaged.getByRole('region', { name: 'Diff of new.txt' }).count(), 1);
@@ -44,8 +44,8 @@ test('changes are shown with their diffs, staged and not, and read again when th
   assert.deepEqual(complaints, []);
 });
 
-test('what is no repository says so, and can be tried again', async (t) => {
-  const { repository, page } = await session(t, 'no-git');
+test('shows an error outside a repository, with a retry', async (t) => {
+  const { repository, page } = await startSession(t, 'no-git');
   repository.git('config', 'core.bare', 'true');
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByRole('alert').waitFor();
@@ -54,9 +54,9 @@ test('what is no repository says so, and can be tried again', async (t) => {
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
 
-test('files are walked by mouse and by keys, searched, and read with their code coloured', async (t) => {
-  const { repository, page, complaints } = await session(t, 'files');
-  // A name that every object has.
+test('browses files by mouse and keyboard, searches and shows them', async (t) => {
+  const { repository, page, complaints } = await startSession(t, 'files');
+  // An inherited property name.
   repository.write('constructor/inner.constructor', 'inside\n');
   repository.write('data.bin', Buffer.from([0, 1, 2, 3]));
   repository.write('dot.png', Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64'));
@@ -101,8 +101,8 @@ test('files are walked by mouse and by keys, searched, and read with their code 
   assert.deepEqual(complaints, []);
 });
 
-test('on a phone the tree and the file are one after another', async (t) => {
-  const { page } = await session(t, 'phone-files', { options: PHONE });
+test('on a phone, shows either the tree or the file', async (t) => {
+  const { page } = await startSession(t, 'phone-files', { options: PHONE });
   await page.getByRole('link', { name: 'Files' }).tap();
   await page.getByRole('treeitem', { name: 'notes.txt' }).tap();
   await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
@@ -113,26 +113,26 @@ test('on a phone the tree and the file are one after another', async (t) => {
   await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
 });
 
-/** Files as a browser hands them over by paste or drop. */
-function hand(page, kind, files) {
+/** Dispatches a paste or drop event with files. */
+function dispatchFiles(page, kind, files) {
   return page.evaluate(
-    ([how, all]) => {
+    ([kind, files]) => {
       const transfer = new DataTransfer();
-      for (const [name, text] of all) transfer.items.add(new File([text], name, { type: 'text/plain' }));
+      for (const [name, text] of files) transfer.items.add(new File([text], name, { type: 'text/plain' }));
       const target = document.getElementById('composer');
-      if (how === 'paste') target.dispatchEvent(new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
+      if (kind === 'paste') target.dispatchEvent(new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true }));
       else target.dispatchEvent(new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
     },
     [kind, files],
   );
 }
 
-test('files are sent by picker, paste and drop, one is removed again, and the message names the others', async (t) => {
-  const { repository, page, chat, complaints } = await session(t, 'uploads', { args: ['--auto-approve'] });
+test('uploads files by picker, paste and drop, removes one, and attaches the others', async (t) => {
+  const { repository, page, chat, complaints } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
-  await hand(page, 'paste', [['pasted.txt', 'pasted\n']]);
-  await hand(page, 'drop', [['dropped.txt', 'dropped\n'], ['unwanted.txt', 'x']]);
+  await dispatchFiles(page, 'paste', [['pasted.txt', 'pasted\n']]);
+  await dispatchFiles(page, 'drop', [['dropped.txt', 'dropped\n'], ['unwanted.txt', 'x']]);
   await files.locator('li[data-state="done"]').nth(3).waitFor();
   await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
   await chat.send('cat $ATTACHMENTS > got.txt');
@@ -144,30 +144,30 @@ test('files are sent by picker, paste and drop, one is removed again, and the me
   assert.deepEqual(complaints, []);
 });
 
-test('an upload shows how far it is, can fail, and is sent again', async (t) => {
-  const { page, chat } = await session(t, 'progress', { args: ['--auto-approve'] });
-  let refuse = true;
-  let seen;
+test('shows upload progress, and retries a failed upload', async (t) => {
+  const { page, chat } = await startSession(t, 'progress', { args: ['--auto-approve'] });
+  let isRejecting = true;
+  let progressShown;
   await page.route('**/upload', async (route) => {
-    if (refuse) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
-    else await seen.then(() => route.continue());
+    if (isRejecting) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
+    else await progressShown.then(() => route.continue());
   });
   await page.locator('input[type=file]').setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
   await page.getByText('The hub is busy.').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
-  refuse = false;
-  // It does not arrive before it was seen on its way.
-  seen = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
+  isRejecting = false;
+  // The upload is delayed until its progress is visible.
+  progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
   await page.getByRole('button', { name: 'Retry large.bin' }).click();
-  await seen;
+  await progressShown;
   await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
   await page.locator('summary', { hasText: 'wc -c' }).click();
   await chat.says('3000000');
 });
 
-test('a message is not sent without a file that was meant to go with it', async (t) => {
-  const { page, chat } = await session(t, 'incomplete', { args: ['--auto-approve'] });
+test('does not send a message before all its files are uploaded', async (t) => {
+  const { page, chat } = await startSession(t, 'incomplete', { args: ['--auto-approve'] });
   await page.route('**/upload', async (route) => {
     if (route.request().postDataBuffer().includes('broken.txt')) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
     else await route.continue();

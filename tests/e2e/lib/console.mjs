@@ -1,4 +1,4 @@
-/** What the tests of the web console begin with: a hub that serves it, a browser, and agents in real directories. */
+/** The setup of the web console's tests: a hub that serves the console, a browser, and agents in real directories. */
 
 import { after } from 'node:test';
 import { startAgent } from './agent.mjs';
@@ -8,22 +8,22 @@ import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
 
 /**
- * Starts a hub with its console, and a browser; both end with the file's tests.
+ * Starts a hub with the console, and a browser. Both are stopped after the file's tests.
  * @param {{vars?: Record<string, unknown>, serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
- *   `serviceWorkers`: whether pages have the service worker, which fetches the whole console for each new context
+ *   `serviceWorkers`: blocked by default, because the service worker fetches the whole console in each new context
  */
 export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
-  // The browser first: without one there is nothing to end.
+  // The browser first: if there is none, nothing else must be stopped.
   const browser = await startBrowser(suite);
   const hub = await startHub({ console: true, vars });
   suite.after(() => hub.stop());
 
-  /** An empty page in a context of its own. @see openPage */
+  /** Opens an empty page in a new context. @see openPage */
   const open = (t, options = DESK) => openPage(t, browser, hub, { serviceWorkers, ...options });
 
-  /** A page that is signed in to a namespace. */
+  /** Opens a page that is signed in to a namespace. */
   const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
     const opened = await open(t, options);
     await opened.page.goto(linkTo(hub, namespace, path));
@@ -32,12 +32,12 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   };
 
   /**
-   * A repository with one commit, an agent that serves it, and a page that shows its session.
+   * Creates a repository with one commit, starts an agent in it, and opens a page with its session.
    * @param {{after: (step: () => unknown) => void}} t
-   * @param {string} namespace the test's own
-   * @param {{args?: string[], options?: object}} [how] of the agent and the page
+   * @param {string} namespace
+   * @param {{args?: string[], options?: object}} [how] the agent's arguments and the page's options
    */
-  const session = async (t, namespace, { args = [], options = DESK } = {}) => {
+  const startSession = async (t, namespace, { args = [], options = DESK } = {}) => {
     const repository = new Repository(t);
     repository.write('notes.txt', 'one\n');
     repository.write('src/main.rs', 'fn main() {\n    println!("hello");\n}\n');
@@ -47,7 +47,7 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
     return { repository, agent, ...opened, chat: new Chat(opened.page) };
   };
 
-  return { hub, open, visit, session };
+  return { hub, open, visit, startSession };
 }
 
 /** A session's conversation on a page. */
@@ -59,18 +59,18 @@ export class Chat {
     this.log = page.getByRole('log', { name: 'Conversation' });
   }
 
-  /** Writes a message and sends it. */
+  /** Types a message and sends it. */
   async send(text) {
     await this.line.fill(text);
     await this.page.getByRole('button', { name: 'Send', exact: true }).click();
   }
 
-  /** The card of what the agent asks. */
+  /** The pending request of a tool. */
   request(tool = 'Bash') {
     return this.page.getByRole('region', { name: `${tool} request` });
   }
 
-  /** Answers the card that is there, or comes. */
+  /** Waits for a pending request and answers it. */
   async answer(button) {
     await this.request().getByRole('button', { name: button, exact: true }).click();
     await this.request().waitFor({ state: 'detached' });
