@@ -126,10 +126,10 @@ test('shows errors at their fields, with form names', async (t) => {
   await expectError(name, /^ Enter a worktree name\.$/);
   await name.fill('-no');
   await start.click();
-  await expectError(name, /^ The worktree name becomes a branch and a folder: 1 to 64 letters/);
+  await expectError(name, /^ The worktree name must be 1 to 64 letters/);
   await name.fill('main');
   await start.click();
-  await expectError(name, /There is a branch main already/);
+  await expectError(name, /The branch main already exists/);
   await page.getByLabel(/Use a new git worktree/).uncheck();
   await page.locator('[aria-invalid]').waitFor({ state: 'detached' });
   await directory.fill('/');

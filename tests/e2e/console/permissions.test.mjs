@@ -305,7 +305,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   };
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  const [asks, runs] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
+  const [askCard, bashCard] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
   const deny = () => bashCard.getByRole('button', { name: 'Deny', exact: true }).click();
   await askCard.getByLabel('Square').check();

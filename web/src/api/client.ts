@@ -22,7 +22,7 @@ export function createApi(auth: Auth) {
     auth.invalidateJwt();
     return send();
   };
-  return { ...createClient<paths>({ baseUrl: location.origin, fetch: fetchAuthorized }), fetch: fetchAuthorized };
+  return createClient<paths>({ baseUrl: location.origin, fetch: fetchAuthorized });
 }
 
 /**

@@ -17,7 +17,7 @@ export interface FetchState<T> {
  */
 export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unknown): FetchState<T> {
   const [result, setResult] = useState<{ key: string; value?: T; error: string | null; isLoading: boolean }>({ key, error: null, isLoading: true });
-  const [round, setRound] = useState(0);
+  const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     let isCurrent = true;
     setResult((before) => (before.key === key ? { ...before, error: null, isLoading: true } : { key, error: null, isLoading: true }));
@@ -28,8 +28,8 @@ export function useFetch<T>(key: string, load: () => Promise<T>, trigger?: unkno
     return () => {
       isCurrent = false;
     };
-  }, [key, round, trigger]);
-  const refetch = useCallback(() => setRound((before) => before + 1), []);
+  }, [key, attempt, trigger]);
+  const refetch = useCallback(() => setAttempt((before) => before + 1), []);
   const isStale = result.key !== key;
   return { value: isStale ? undefined : result.value, error: isStale ? null : result.error, isLoading: isStale || result.isLoading, refetch };
 }
