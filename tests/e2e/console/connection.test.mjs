@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../lib/await.mjs';
-import { counted, DESK, linkTo } from '../lib/browser.mjs';
+import { DESK, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -17,7 +17,7 @@ test('sends messages written offline and loads missed ones when back online', as
   const { page, context } = await visit(t, 'offline', { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await say(cli, session.id, 'Before.');
-  await chat.says('Before.');
+  await chat.waitForText('Before.');
   await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
@@ -26,13 +26,13 @@ test('sends messages written offline and loads missed ones when back online', as
   await say(cli, session.id, 'Meanwhile.');
   await page.reload();
   await context.setOffline(false);
-  await chat.says('Meanwhile.');
+  await chat.waitForText('Meanwhile.');
   assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');
   await page.getByText('Waiting for the hub').waitFor({ state: 'detached' });
   await page.getByText('You are offline.').waitFor({ state: 'detached' });
-  await counted(chat.log.getByText('written offline'), 1);
+  await waitForCount(chat.log.getByText('written offline'), 1);
   await say(cli, session.id, 'After.');
-  await chat.says('After.');
+  await chat.waitForText('After.');
 });
 
 test('retries unsent messages in order with the next heartbeat', async (t) => {
@@ -43,7 +43,7 @@ test('retries unsent messages in order with the next heartbeat', async (t) => {
     socketRoute = socket;
     socket.connectToServer();
   });
-  await page.goto(linkTo(hub, 'again', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'again', `/sessions/${session.id}`));
   const chat = new Chat(page);
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   let isUnreachable = true;
@@ -107,15 +107,15 @@ test('loads everything again after a restart of the hub, without a page reload',
   const { page } = await visit(t, 'restart', { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await say(cli, session.id, 'Before.');
-  await chat.says('Before.');
+  await chat.waitForText('Before.');
   await page.evaluate(() => {
     window.sameDocument = true;
   });
   await cli.reconnected(() => hub.restart());
   await cli.alive(session.id);
   for (let number = 1; number <= 3; number += 1) await say(cli, session.id, `After ${number}.`);
-  await chat.says('After 3.');
-  for (const text of ['Before.', 'After 1.', 'After 2.']) await counted(chat.log.getByText(text), 1);
+  await chat.waitForText('After 3.');
+  for (const text of ['Before.', 'After 1.', 'After 2.']) await waitForCount(chat.log.getByText(text), 1);
   await hub.web('restart').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
   await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
   assert.equal(await page.evaluate(() => window.sameDocument), true);
@@ -132,16 +132,16 @@ test('shows a lost connection and loads missed messages after the reconnect', as
     return socket.connectToServer();
   });
   await page.route('**/api/events*', (route) => route.abort());
-  await page.goto(linkTo(hub, 'broken', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'broken', `/sessions/${session.id}`));
   const chat = new Chat(page);
-  await chat.line.waitFor();
+  await chat.composer.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   isBroken = true;
   for (const socket of sockets) await socket.close({ code: 1012 });
   await page.getByText('Connection lost. Reconnecting …').waitFor();
   await say(cli, session.id, 'Meanwhile.');
   isBroken = false;
-  await chat.says('Meanwhile.');
+  await chat.waitForText('Meanwhile.');
   await page.getByText('Connection lost').waitFor({ state: 'detached' });
 });
 
@@ -158,11 +158,11 @@ test('shows that it catches up after a gap in the events', async (t) => {
       if (!isDroppingFrames) socket.send(frame);
     });
   });
-  await page.goto(linkTo(hub, 'gap', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'gap', `/sessions/${session.id}`));
   const chat = new Chat(page);
   await frames.first(() => new URL(last.url()).searchParams.has('sessionId'), 'the socket that follows the session');
   await say(cli, session.id, 'Before.');
-  await chat.says('Before.');
+  await chat.waitForText('Before.');
   isDroppingFrames = true;
   await say(cli, session.id, 'Missed.');
   await frames.first((frame) => frame.includes('Missed.'), 'the frame that the page does not get');
@@ -173,7 +173,7 @@ test('shows that it catches up after a gap in the events', async (t) => {
   isDroppingFrames = false;
   last.send(JSON.stringify({ type: 'connection-changed', data: { status: 'connected', subscriptionId: 'new', resume: 'gap' } }));
   await catchingUp;
-  await chat.says('Missed.');
+  await chat.waitForText('Missed.');
   await page.getByRole('heading', { name: 'A new name', level: 1 }).waitFor();
   await page.getByText('Catching up').waitFor({ state: 'detached' });
 });
@@ -194,13 +194,13 @@ test('receives events over server-sent events where WebSockets fail', async (t) 
     };
   });
   const stream = page.waitForRequest((request) => request.url().includes('/api/events') && request.resourceType() === 'eventsource');
-  await page.goto(linkTo(hub, 'stream', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'stream', `/sessions/${session.id}`));
   await stream;
   const chat = new Chat(page);
-  await chat.line.waitFor();
+  await chat.composer.waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await say(cli, session.id, 'Through the stream.');
-  await chat.says('Through the stream.');
+  await chat.waitForText('Through the stream.');
   assert.ok(sockets >= 2);
   assert.deepEqual(complaints, []);
 });
@@ -219,19 +219,19 @@ test('renews an expired JWT without missing a message', async (t) => {
       socket.send(frame);
     });
   });
-  await page.goto(linkTo(hub, 'renewed', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'renewed', `/sessions/${session.id}`));
   const chat = new Chat(page);
   await frames.first(({ url }) => url.searchParams.has('sessionId'), 'the socket that follows the session');
   await say(cli, session.id, 'Before.');
   await frames.first(({ frame }) => frame.includes('Before.'), 'the message');
-  await chat.says('Before.');
+  await chat.waitForText('Before.');
   const { socket, server } = sockets.at(-1);
   const renewed = page.waitForResponse((response) => response.url().endsWith('/api/auth'));
   await server.close();
   await socket.close({ code: 4401 });
   await say(cli, session.id, 'Meanwhile.');
   assert.equal((await renewed).status(), 200);
-  await chat.says('Meanwhile.');
+  await chat.waitForText('Meanwhile.');
   assert.ok(sockets.at(-1).url.searchParams.get('lastEventId'));
 });
 
@@ -243,7 +243,7 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
     socketRoute = socket;
     socket.connectToServer();
   });
-  await page.goto(linkTo(hub, 'visible'));
+  await page.goto(signInUrl(hub, 'visible'));
   await page.getByRole('link', { name: /The talk/ }).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   // Playwright does not intercept `keepalive` requests.
@@ -283,7 +283,7 @@ test('reports the page visibility, and shows toasts of other sessions', async (t
 test('shows that a session was deleted while offline, and receives events of others', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'gone', ...talk });
   const { page, context } = await visit(t, 'gone', { path: `/sessions/${session.id}` });
-  await new Chat(page).line.waitFor();
+  await new Chat(page).composer.waitFor();
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   const web = hub.web('gone');

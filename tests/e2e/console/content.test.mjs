@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { counted, DESK, PHONE } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -59,7 +59,7 @@ test('shows images of agents and tools, and links to external ones', async (t) =
   await page.getByText('Two of them').waitFor();
   for (const name of ['Image 1', 'Image 2']) assert.equal(await isDrawn(name), true);
   assert.equal(await page.getByRole('link', { name: 'the plan' }).getAttribute('href'), 'https://pictures.example/plan.png');
-  await counted(page.locator('.markdown').getByRole('link'), 1);
+  await waitForCount(page.locator('.markdown').getByRole('link'), 1);
   await page.locator('.markdown', { hasText: 'lost' }).waitFor();
   assert.deepEqual(complaints, []);
 });
@@ -73,9 +73,9 @@ test('uses the text direction of each script, and left to right for code', async
   assert.equal(await directionOf(page.getByText('In English.')), 'ltr');
   assert.equal(await directionOf(page.locator('.markdown ol')), 'rtl');
   assert.equal(await directionOf(page.locator('.markdown pre')), 'ltr');
-  const line = new Chat(page).line;
-  await line.fill('שלום');
-  assert.equal(await directionOf(line), 'rtl');
+  const { composer } = new Chat(page);
+  await composer.fill('שלום');
+  assert.equal(await directionOf(composer), 'rtl');
 });
 
 test('fits long words into the width of a phone', async (t) => {
@@ -140,9 +140,9 @@ test('copies code, and truncates very long content at first', async (t) => {
   await page.locator('summary', { hasText: 'long.txt' }).click();
   const diff = page.getByRole('region', { name: 'Edit of long.txt' });
   await diff.waitFor();
-  await counted(diff.locator('[data-kind="added"]'), 1000);
+  await waitForCount(diff.locator('[data-kind="added"]'), 1000);
   await page.getByRole('button', { name: 'Show all 3000 lines' }).click();
-  await counted(diff.locator('[data-kind="added"]'), 3000);
+  await waitForCount(diff.locator('[data-kind="added"]'), 3000);
   await outputMatches(({ length }) => length === 50_000, 'the start of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).click();
   await outputMatches(({ length }) => length === 60_000, 'the whole output');
@@ -217,7 +217,7 @@ test('tolerates invalid metadata of machines and sessions', async (t) => {
   }
   await page.getByRole('log').getByText('Said.').waitFor();
   await page.getByRole('link', { name: 'Machines' }).click();
-  await counted(page.locator('.machine'), 3);
+  await waitForCount(page.locator('.machine'), 3);
   assert.deepEqual(await page.locator('.machine h2').allTextContents(), ['construc', 'm2', 'workshop']);
   for (const path of ['/machines', '/new?machine=__proto__', '/']) {
     await page.goto(path);
@@ -251,14 +251,14 @@ test('drops invalid values in the responses of a CLI, or shows an error', async 
   const unknownError = 'The agent reported an error without a message.';
   await expectText('/files', { listDirectory: { success: true, entries: {} } }, 'The directory is empty.');
   await expectText('/files', { listDirectory: { success: true, entries: [null, { name: 5 }, { name: 'a.txt', type: 'file', size: {} }] } }, 'a.txt');
-  await counted(page.getByRole('treeitem'), 1);
+  await waitForCount(page.getByRole('treeitem'), 1);
   await expectText('/files', { listDirectory: { success: false, error: { a: 1 } } }, unknownError);
   for (const content of [5, '!no base64!']) await expectText('/files?path=a.txt', { readFile: { success: true, content } }, 'The agent returned no valid file content.');
   await expectText('/changes', { gitStatus: { success: true, branch: {}, files: [null, { path: 5 }, { path: 'b.txt', status: {}, index: 5 }] } }, 'No changes');
   await expectText('/changes', { gitStatus: { success: 'yes' } }, unknownError);
   await expectText('', { listSlashCommands: { success: true, commands: [5, null, 'compact'] }, listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] } }, 'Said.');
   await page.getByLabel('Message to the agent').fill('/');
-  await counted(page.locator('.completions li'), 2);
+  await waitForCount(page.locator('.completions li'), 2);
   assert.deepEqual(await page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
   assert.deepEqual(complaints, []);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { focused, holds, linkTo, PHONE } from '../lib/browser.mjs';
+import { PHONE, signInUrl, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -53,27 +53,27 @@ test('asks before switching namespaces, and keeps no data of the first one', asy
   const theirs = await hub.web('theirs').session({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
   const { page, context, complaints } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
   const chat = new Chat(page);
-  await chat.line.fill('a draft of mine');
+  await chat.composer.fill('a draft of mine');
   const storedToken = () => page.evaluate(() => localStorage.getItem('access-token'));
   const dialog = page.getByRole('dialog');
 
-  await page.goto(linkTo(hub, 'theirs'));
+  await page.goto(signInUrl(hub, 'theirs'));
   await dialog.getByText(/the namespace “theirs”.*signed in to “mine”/).waitFor();
   await page.waitForURL((url) => url.hash === '');
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('link', { name: /Mine/ }).click();
-  await holds(chat.line, 'a draft of mine');
+  await waitForValue(chat.composer, 'a draft of mine');
   assert.equal(await storedToken(), hub.token('mine'));
 
   // Other tabs must drop their data too.
   const other = await context.newPage();
   await other.goto(`/sessions/${mine.id}`);
   await other.getByRole('heading', { name: 'Mine', level: 1 }).waitFor();
-  await page.goto(linkTo(hub, 'wrong').replace(/token=[^:%]*/, 'token=nothing'));
+  await page.goto(signInUrl(hub, 'wrong').replace(/token=[^:%]*/, 'token=nothing'));
   await dialog.getByRole('button', { name: 'Switch namespace' }).click();
   await dialog.getByRole('alert').waitFor();
   assert.equal(await storedToken(), hub.token('mine'));
-  await page.goto(linkTo(hub, 'theirs'));
+  await page.goto(signInUrl(hub, 'theirs'));
   await dialog.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByRole('link', { name: /Theirs/ }).click();
   await page.getByRole('heading', { name: 'Theirs', level: 1 }).waitFor();
@@ -93,15 +93,15 @@ test('asks before switching namespaces, and keeps no data of the first one', asy
 test('sends a command, approves it and shows its output', async (t) => {
   const { repository, page, chat, complaints } = await startSession(t, 'first', { args: ['--name', 'The notes'] });
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
-  await chat.line.fill('echo two >> notes.txt; cat notes.txt');
+  await chat.composer.fill('echo two >> notes.txt; cat notes.txt');
   await page.keyboard.press('Enter');
   await chat.request().getByText('echo two >> notes.txt; cat notes.txt').waitFor();
   await page.getByRole('link', { name: /The notes.*1 request pending/ }).waitFor();
   await page.waitForFunction(() => document.title === '(1) The notes · Session gateway');
   await chat.answer('Approve');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   // The preview shows the start of the output.
-  await chat.says('one\ntwo');
+  await chat.waitForText('one\ntwo');
   await page.getByText('Sending …').waitFor({ state: 'detached' });
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
   assert.deepEqual(complaints, []);
@@ -119,28 +119,28 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await page.waitForFunction(() => document.querySelector('select[aria-label="Model"]')?.value === 'model_strong');
   assert.deepEqual([await sessionField('permissionMode'), await sessionField('modelMode')], ['bypassPermissions', 'model_strong']);
 
-  await chat.line.pressSequentially('/re');
+  await chat.composer.pressSequentially('/re');
   await page.getByRole('option', { name: '/review' }).getByText('Reads changes').waitFor();
-  await chat.line.fill('/gre');
+  await chat.composer.fill('/gre');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Tab');
-  await holds(chat.line, '/greet ');
-  await chat.line.fill('/');
+  await waitForValue(chat.composer, '/greet ');
+  await chat.composer.fill('/');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.getByRole('status').getByText(/commands\. Use the arrow keys/).waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('listbox', { name: 'Commands and skills' }).waitFor({ state: 'detached' });
-  assert.equal(await chat.line.inputValue(), '/');
+  assert.equal(await chat.composer.inputValue(), '/');
   await page.keyboard.type('g');
   await page.getByRole('option', { name: '/greet' }).waitFor();
   await page.keyboard.press('Shift+Tab');
   assert.equal(await page.getByRole('button', { name: 'Attach files' }).evaluate((element) => element === document.activeElement), true);
-  assert.equal(await chat.line.inputValue(), '/g');
-  await chat.line.fill('/');
+  assert.equal(await chat.composer.inputValue(), '/g');
+  await chat.composer.fill('/');
   await page.getByRole('option', { name: '/greet' }).click();
-  await holds(chat.line, '/greet ');
+  await waitForValue(chat.composer, '/greet ');
   await page.keyboard.press('Enter');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   await page.locator('summary', { hasText: 'echo hello there' }).waitFor();
 
   await chat.send('/todo add Write it down');
@@ -153,14 +153,14 @@ test('switches modes and models, completes commands and shows todos', async (t) 
 test('previews an output and expands it', async (t) => {
   const { page, chat } = await startSession(t, 'previews', { args: ['--auto-approve'] });
   await chat.send('seq 46');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   const call = chat.log.locator('.disclosure', { hasText: 'seq 46' });
   assert.equal(await call.locator('.preview').textContent(), '1\n2\n3\n4\n5\n6');
   await call.getByRole('button', { name: '… 40 more lines' }).press('Enter');
   await call.locator('.disclosure-body .output', { hasText: '46' }).waitFor();
   await call.locator('.preview').waitFor({ state: 'detached' });
   // The focus moves to the summary.
-  await focused(call.locator('summary'));
+  await waitForFocus(call.locator('summary'));
   await page.keyboard.press('Enter');
   await call.locator('.preview').waitFor();
 });
@@ -175,7 +175,7 @@ test('streamed output keeps the scroll position, and stays at the end if it was 
   const chat = new Chat(page);
   const isAtEnd = () => chat.log.evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
   const more = (count) => chat.log.getByRole('button', { name: `… ${count} more line` });
-  await chat.says('Message number 40.');
+  await chat.waitForText('Message number 40.');
   await sayResult('line\n'.repeat(8));
   await more(2).waitFor();
   await eventually(isAtEnd, 'the end');
@@ -194,16 +194,16 @@ test('stops a running command', async (t) => {
   await chat.send('echo begun; sleep 600');
   await page.locator('summary', { hasText: 'sleep 600' }).getByText('running').waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
-  await chat.says(/Aborted\. Ended by SIGTERM/);
-  await chat.line.waitFor();
+  await chat.waitForText(/Aborted\. Ended by SIGTERM/);
+  await chat.composer.waitFor();
 });
 
 test('is read-only while the terminal is in control, and takes control', async (t) => {
   const { page, chat } = await startSession(t, 'local', { args: ['--local'] });
   await page.getByText('The terminal is in control.').waitFor();
-  assert.equal(await chat.line.count(), 0);
+  assert.equal(await chat.composer.count(), 0);
   await page.getByRole('button', { name: 'Take control' }).click();
-  await chat.line.waitFor();
+  await chat.composer.waitFor();
 });
 
 test('shows the end of a long conversation, loads older messages while scrolling up, and keeps the scroll position', async (t) => {
@@ -212,7 +212,7 @@ test('shows the end of a long conversation, loads older messages while scrolling
   for (let number = 1; number <= 200; number += 1) await say(`Message number ${number}.`);
   const { page } = await visit(t, 'long', { ...PHONE, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
-  await chat.says('Message number 200.');
+  await chat.waitForText('Message number 200.');
   // The list is virtualized.
   assert.ok((await chat.log.locator('.message').count()) < 60);
   const first = chat.log.getByText('Message number 1.', { exact: true });
@@ -225,14 +225,14 @@ test('shows the end of a long conversation, loads older messages while scrolling
   await page.getByRole('button', { name: 'Newest' }).waitFor();
   assert.equal(await chat.log.getByText('Message number 201.').count(), 0);
   await page.getByRole('button', { name: 'Newest' }).click();
-  await chat.says('Message number 201.');
+  await chat.waitForText('Message number 201.');
   await say('Message number 202.');
-  await chat.says('Message number 202.');
+  await chat.waitForText('Message number 202.');
   // Sending a message scrolls to the end.
   await chat.log.evaluate((element) => element.scrollBy(0, -2000));
   await page.getByRole('button', { name: 'Newest' }).waitFor();
   await chat.send('and now?');
-  await chat.says('and now?');
+  await chat.waitForText('and now?');
   await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
 });
 
@@ -242,7 +242,7 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
   const { page } = await visit(t, 'longest', { ...PHONE, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
-  await chat.says('Message number 401.');
+  await chat.waitForText('Message number 401.');
   const first = chat.log.getByText('Message number 1.', { exact: true });
   const scrollToTop = async () => {
     while ((await first.count()) === 0) {
@@ -255,11 +255,11 @@ test('drops the oldest messages of a very long conversation, and loads them agai
   // Nothing is dropped while the user reads far up.
   await say('Message number 402.');
   await page.getByRole('button', { name: 'Newest' }).click();
-  await chat.says('Message number 402.');
+  await chat.waitForText('Message number 402.');
   assert.equal(await chat.log.getByText('Start of the conversation').count(), 1);
   await say('Message number 403.');
   await chat.log.getByText('Loading older messages').waitFor();
-  await chat.says('Message number 403.');
+  await chat.waitForText('Message number 403.');
   assert.equal(await chat.log.evaluate((element) => element.scrollTop + element.clientHeight >= element.scrollHeight - 1), true);
   await scrollToTop();
   await chat.log.getByText('Start of the conversation').waitFor();

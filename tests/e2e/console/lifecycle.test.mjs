@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { counted, DESK, focused, holds, PHONE } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { connectCli } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -26,7 +26,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await page.getByText('Directory not found on this machine').waitFor();
   await page.getByRole('button', { name: repository.folder }).click();
   await page.getByText('Directory found').waitFor();
-  await holds(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
+  await waitForValue(page.getByRole('textbox', { name: 'Directory' }), repository.folder);
   await page.getByLabel(/Use a new git worktree/).check();
   await page.getByLabel(/Worktree and branch name/).fill('fix-notes');
   await page.getByLabel(/Skip permission requests/).check();
@@ -34,7 +34,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
 
   const chat = new Chat(page);
   await chat.send('echo done > made.txt');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   assert.ok(existsSync(path.join(repository.folder, '.worktrees', 'fix-notes', 'made.txt')));
   const id = new URL(page.url()).pathname.split('/')[2];
   await page.getByText('fix-notes', { exact: true }).first().waitFor();
@@ -56,7 +56,7 @@ test('starts a session in a worktree, renames, archives, resumes and deletes it'
   await archived.getByText('No archived session matches').waitFor();
   await page.getByLabel('Search the archive').fill('fix notes');
   await archived.getByRole('link', { name: /Fix the notes/ }).click();
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
 
   await page.getByRole('button', { name: 'Resume' }).click();
   await chat.send('cat made.txt');
@@ -115,7 +115,7 @@ test('shows errors at their fields, with form names', async (t) => {
   const name = page.getByLabel(/Worktree and branch name/);
   const start = page.getByRole('button', { name: 'Start session' });
   const expectError = async (field, pattern) => {
-    await focused(field.and(page.locator('[aria-invalid="true"]')));
+    await waitForFocus(field.and(page.locator('[aria-invalid="true"]')));
     const error = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);
     assert.match(await error.textContent(), pattern);
   };
@@ -147,13 +147,13 @@ test('shows shortcuts only if there is a hardware keyboard', async (t) => {
   await keys.waitFor();
 
   await page.goBack();
-  await chat.line.fill('echo one');
-  await chat.line.press('Enter');
+  await chat.composer.fill('echo one');
+  await chat.composer.press('Enter');
   await page.keyboard.type('echo two');
-  await holds(chat.line, 'echo one\necho two');
+  await waitForValue(chat.composer, 'echo one\necho two');
   await page.keyboard.press('Control');
   await page.keyboard.press('Enter');
-  await holds(chat.line, '');
+  await waitForValue(chat.composer, '');
 });
 
 test('follows the system theme until one is selected, and stores it', async (t) => {
@@ -176,7 +176,7 @@ test('shows errors for unknown sessions, sessions of another namespace, and unkn
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
   await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
   // A retry could not help.
-  await counted(page.getByRole('button', { name: 'Try again' }), 0);
+  await waitForCount(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../lib/await.mjs';
-import { counted, holds, PHONE } from '../lib/browser.mjs';
+import { PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -16,15 +16,15 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
   // The button is styled as dangerous.
   await page.getByRole('dialog').locator('.button.danger', { hasText: 'Deny' }).click();
-  await chat.says('Reason: It is still needed');
+  await chat.waitForText('Reason: It is still needed');
   // The agent's message may arrive before the response to the denial.
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await chat.send('rm -r src');
   await chat.answer('Deny and stop');
-  await chat.says('Denied and aborted.');
+  await chat.waitForText('Denied and aborted.');
   await chat.send('cat notes.txt');
   await chat.answer('Approve for session');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   await chat.send('ls src');
   await page.locator('summary', { hasText: 'ls src' }).waitFor();
   assert.equal(await chat.request().count(), 0);
@@ -164,12 +164,12 @@ test('shows completed requests with their tool calls', async (t) => {
   const { page, chat, complaints } = await startSession(t, 'answered');
   await chat.send('echo allowed');
   await chat.answer('Approve');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   await chat.send('rm notes.txt');
   await chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
   await page.getByRole('dialog').getByLabel(/Reason for the agent/).fill('It is still needed');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
-  await chat.says('Reason: It is still needed');
+  await chat.waitForText('Reason: It is still needed');
 
   await page.reload();
   const allowed = chat.log.locator('details', { hasText: 'echo allowed' });
@@ -179,14 +179,14 @@ test('shows completed requests with their tool calls', async (t) => {
   assert.deepEqual(await allowed.locator('.decision-details > div').allTextContents(), ['DecisionApproved', 'ModeAsk']);
   // The reason is shown only once, by the denied call.
   const denied = chat.log.locator('details', { hasText: 'rm notes.txt' });
-  await counted(chat.log.getByText('It is still needed'), 1);
+  await waitForCount(chat.log.getByText('It is still needed'), 1);
   await denied.getByRole('img', { name: 'Denied' }).waitFor();
   await denied.locator('summary').click();
   await denied.locator('.decision-details').waitFor();
   assert.deepEqual(await denied.locator('.decision-details > div').allTextContents(), ['DecisionDenied', 'ReasonIt is still needed', 'ModeAsk']);
   assert.equal(await denied.locator('.command').textContent(), 'rm notes.txt');
   // The requests have no items of their own.
-  await counted(chat.log.locator('summary'), 2);
+  await waitForCount(chat.log.locator('summary'), 2);
   assert.deepEqual(complaints, []);
 });
 
@@ -196,7 +196,7 @@ test('shows completed requests without a tool call in order', async (t) => {
   await cli.say(session.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
-  await chat.says('Before.');
+  await chat.waitForText('Before.');
   const completedAt = Date.now() + 1000;
   const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round'] }];
   const completedRequests = {
@@ -225,25 +225,25 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const cards = page.getByRole('region', { name: 'Bash request' });
-  const focused = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
+  const waitForFocusOn = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
   await cards.nth(2).waitFor();
-  await counted(page.getByRole('button', { name: 'Approve', exact: true }), 1);
+  await waitForCount(page.getByRole('button', { name: 'Approve', exact: true }), 1);
   await cards.nth(0).getByText('first').waitFor();
   await cards.nth(2).getByRole('button').click();
   await cards.nth(2).getByRole('button', { name: 'Approve', exact: true }).focus();
   await page.keyboard.press('Enter');
   await cards.nth(2).waitFor({ state: 'detached' });
-  await focused('Approve');
+  await waitForFocusOn('Approve');
   await cards.nth(0).getByRole('button', { name: 'Deny', exact: true }).focus();
   await page.keyboard.press('Enter');
   await page.locator('dialog input:focus').waitFor();
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
   await cards.nth(1).waitFor({ state: 'detached' });
-  await focused('Approve');
+  await waitForFocusOn('Approve');
   await page.keyboard.press('Enter');
   await cards.nth(0).waitFor({ state: 'detached' });
-  await focused('Message to the agent');
+  await waitForFocusOn('Message to the agent');
   assert.deepEqual(answered, [['r3', undefined], ['r1', 'Not now'], ['r2', undefined]]);
 });
 
@@ -322,12 +322,12 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await page.getByRole('link', { name: /The one/ }).click();
   await askCard.locator('input:checked').waitFor();
   assert.equal(await askCard.getByLabel('Square').isChecked(), true);
-  await holds(askCard.getByLabel('Answer to: Its name?'), 'Ti');
+  await waitForValue(askCard.getByLabel('Answer to: Its name?'), 'Ti');
   await askCard.getByLabel('Answer to: Its name?').fill('Tile');
   await askCard.getByRole('button', { name: 'Answer', exact: true }).click();
   await askCard.waitFor({ state: 'detached' });
   await deny();
-  await holds(reason, 'Not now, as');
+  await waitForValue(reason, 'Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await bashCard.waitFor({ state: 'detached' });
   assert.deepEqual(answered, [['r1', { shape: ['Square'], name: ['Tile'] }], ['r2', 'Not now, as']]);
@@ -336,7 +336,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   const { agentStateVersion: expectedVersion } = (await hub.web(namespace).get(`/api/sessions/${session.id}`)).body.session;
   await cli.ask('update-state', { sid: session.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
   await deny();
-  await holds(reason, '');
+  await waitForValue(reason, '');
 });
 
 test('keeps a request whose answer the agent rejects, and shows the error', async (t) => {

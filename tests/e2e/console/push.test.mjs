@@ -7,11 +7,11 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { deferred, eventually, within } from '../lib/await.mjs';
-import { DESK, linkTo } from '../lib/browser.mjs';
+import { DESK, signInUrl } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
-import { click, deliver, giveOut, shown, turn } from '../lib/push-browser.mjs';
+import { clickNotification, deliverPush, mockPushManager, setPageVisibility, waitForNotification } from '../lib/push-browser.mjs';
 import { PushService } from '../lib/push-service.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -24,8 +24,8 @@ const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' }
 /** Opens the settings in a browser that uses the local push service. */
 async function settings(t, namespace, subscription) {
   const opened = await open(t);
-  await giveOut(opened.context, subscription);
-  await opened.page.goto(linkTo(hub, namespace, '/settings'));
+  await mockPushManager(opened.context, subscription);
+  await opened.page.goto(signInUrl(hub, namespace, '/settings'));
   await opened.page.getByRole('heading', { name: 'Notifications' }).waitFor();
   return opened;
 }
@@ -42,32 +42,32 @@ async function countSubscriptions(namespace) {
 /** Sets the page's visibility and waits until it is reported to the hub. */
 async function setVisibility(page, visibility) {
   const report = page.waitForResponse((response) => response.url().endsWith('/api/visibility'));
-  await turn(page, visibility);
+  await setPageVisibility(page, visibility);
   assert.equal((await report).status(), 200);
 }
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const device = service.browser();
   const { agent, page, context, complaints, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
-  await giveOut(context, device.subscription);
+  await mockPushManager(context, device.subscription);
   await page.goto(`${hub.url}/settings`);
   await on(page).click();
   await off(page).waitFor();
   assert.equal(await countSubscriptions('asks'), 1);
 
   await page.getByRole('link', { name: /The notes/ }).first().click();
-  await chat.line.waitFor();
+  await chat.composer.waitFor();
   await setVisibility(page, 'hidden');
   await chat.send('rm notes.txt');
   const { payload } = await device.next();
   const { title, body, tag, data } = payload;
   assert.deepEqual([title, body, tag, data.url], ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`]);
-  await deliver(page, payload);
-  assert.deepEqual(await shown(page), payload);
+  await deliverPush(page, payload);
+  assert.deepEqual(await waitForNotification(page), payload);
 
   await page.goto(`${hub.url}/machines`);
   await page.getByRole('heading', { name: 'Machines' }).waitFor();
-  await click(page);
+  await clickNotification(page);
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await page.waitForURL(`**${data.url}`);
   await chat.request().waitFor();
@@ -113,12 +113,12 @@ test('replaces a subscription for another key', async (t) => {
   const device = service.browser();
   const { page } = await settings(t, 'keys', device.subscription);
   const other = (await service.browser()).subscription.keys.p256dh;
-  await page.evaluate((key) => localStorage.setItem('subscribed under', key), other);
+  await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
   await page.reload();
   await on(page).click();
   await off(page).waitFor();
   const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
-  assert.equal(await page.evaluate(() => localStorage.getItem('subscribed under')), publicKey);
+  assert.equal(await page.evaluate(() => localStorage.getItem('subscription key')), publicKey);
 });
 
 test('turns notifications off at sign-out', async (t) => {
@@ -134,7 +134,7 @@ test('turns notifications off when switching namespaces', async (t) => {
   const { page } = await settings(t, 'first', service.browser().subscription);
   await on(page).click();
   await off(page).waitFor();
-  await page.goto(linkTo(hub, 'second', '/settings'));
+  await page.goto(signInUrl(hub, 'second', '/settings'));
   await page.getByRole('button', { name: 'Switch namespace' }).click();
   await page.getByText('Namespace second').waitFor();
   await on(page).waitFor();
@@ -192,7 +192,7 @@ test('explains why notifications are unavailable', async (t) => {
   ]) {
     const { page, context } = await open(t);
     await context.addInitScript(script);
-    await page.goto(linkTo(hub, 'without', '/settings'));
+    await page.goto(signInUrl(hub, 'without', '/settings'));
     await page.getByText(text).waitFor();
     assert.equal(await on(page).count(), 0);
   }
@@ -247,16 +247,16 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
   const device = service.browser();
   const { page, context, complaints } = await open(t);
-  await giveOut(context, device.subscription);
+  await mockPushManager(context, device.subscription);
   await page.goto(site);
   await page.evaluate('subscribe()');
   assert.equal(await countSubscriptions('protocol'), 1);
   await cli.say(session.id, READY);
   const { payload } = await device.next();
   assert.equal(payload.body, 'alpha is waiting in The talk');
-  await deliver(page, payload);
-  assert.deepEqual(await shown(page), payload);
-  assert.deepEqual(await click(page), [`/sessions/${session.id}`]);
+  await deliverPush(page, payload);
+  assert.deepEqual(await waitForNotification(page), payload);
+  assert.deepEqual(await clickNotification(page), [`/sessions/${session.id}`]);
   assert.deepEqual(complaints, []);
 });
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, holds, linkTo } from '../lib/browser.mjs';
+import { DESK, signInUrl, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
@@ -136,9 +136,9 @@ async function longOpenPage(t, namespace) {
     const now = performance.now.bind(performance);
     performance.now = () => now() + 60_000;
   });
-  await page.goto(linkTo(hub, namespace, `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, namespace, `/sessions/${session.id}`));
   const chat = new Chat(page);
-  await chat.line.waitFor();
+  await chat.composer.waitFor();
   await page.evaluate(() => {
     window.sameDocument = true;
   });
@@ -176,16 +176,16 @@ test('after a deploy, a view whose file is gone reloads the page and keeps draft
   await deny();
   await reason.fill('Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
-  await chat.line.fill('A message that is not');
+  await chat.composer.fill('A message that is not');
 
   await simulateDeploy(page, '**/assets/settings-*.js');
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), false);
   await page.getByRole('link', { name: /The talk/ }).click();
-  await holds(chat.line, 'A message that is not');
+  await waitForValue(chat.composer, 'A message that is not');
   await deny();
-  await holds(reason, 'Not now, as');
+  await waitForValue(reason, 'Not now, as');
 });
 
 test('after a deploy, a page with attached files is reloaded once they are removed', async (t) => {
@@ -230,9 +230,9 @@ test('code stays plain without a page reload if the highlighter cannot be fetche
   const say = (text) => cli.say(session.id, { role: 'agent', content: { type: 'text', text } });
   await say('```rust\nfn main() {}\n```');
   await missing;
-  await chat.says('fn main() {}');
+  await chat.waitForText('fn main() {}');
   await say('Done.');
-  await chat.says('Done.');
+  await chat.waitForText('Done.');
   assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
   assert.deepEqual(complaints, []);
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { counted, DESK, holds, PHONE } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -18,7 +18,7 @@ test('groups sessions by directory and machine and updates their activity', asyn
   const { page } = await visit(t, namespace);
   const group = (host) => page.locator('.group', { has: page.getByRole('heading', { name: new RegExp(`~/site.*${host}`) }) });
   await group('server').getByRole('link', { name: /The server.*ended/ }).waitFor();
-  await counted(group('laptop').getByRole('link'), 2);
+  await waitForCount(group('laptop').getByRole('link'), 2);
   await group('laptop').getByRole('link', { name: /The links.*ended.*fix-links/ }).waitFor();
 
   const siteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
@@ -53,7 +53,7 @@ test('shows the modes of each flavor, and models only if it has any', async (t) 
   await cli.serve(`${session.id}:set-session-config`, () => ({ success: false, error: 'Not while I plan.' }));
   await modes.selectOption('Auto');
   await page.getByText('Could not change the mode').waitFor();
-  await holds(modes, 'plan');
+  await waitForValue(modes, 'plan');
 });
 
 test('adds, finds and removes sessions without a reload', async (t) => {
@@ -134,7 +134,7 @@ test('lists and searches a thousand sessions', async (t) => {
   }
   const { page } = await visit(t, 'thousand', DESK);
   await page.getByRole('link', { name: /Session 999/ }).waitFor();
-  await counted(page.locator('.session-row'), count);
+  await waitForCount(page.locator('.session-row'), count);
   await page.getByRole('searchbox', { name: 'Search sessions' }).fill('session 512');
   await page.getByRole('link', { name: /Session 512/ }).click();
   await new Chat(page).page.getByText('No messages yet').waitFor();

@@ -8,11 +8,11 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
-import { DESK, focused, PHONE, linkTo } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForFocus } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
-import { keepAlive, NOW, tell } from '../lib/sample.mjs';
+import { fillSample, keepAlive, NOW } from '../lib/sample.mjs';
 
 const { hub, open } = await startConsole();
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -35,7 +35,7 @@ const VIEWS = [
 /** Creates sessions with every kind of content. */
 async function createSample(t) {
   const { session, cli } = await liveSession(t, hub, { namespace: 'views', tag: '/code/almanac', metadata: { path: '/code/almanac', host: 'workshop', name: 'Parse the dates', flavor: 'alpha', machineId: 'bench' } });
-  await tell(hub, session, cli);
+  await fillSample(hub, session, cli);
   // A keep-alive in flight at the end of the test fails.
   const beat = setInterval(() => keepAlive(session, cli).catch(() => {}), 10_000);
   t.after(() => clearInterval(beat));
@@ -88,7 +88,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     await page.goto('/');
     await page.getByLabel('Access token').waitFor();
     await checkThemes('sign-in');
-    await page.goto(linkTo(hub, 'views'));
+    await page.goto(signInUrl(hub, 'views'));
     await page.waitForURL((url) => url.hash === '');
     for (const { name, path: pathOf, shows, opens, screens } of VIEWS) {
       await page.goto(pathOf(id));
@@ -112,35 +112,35 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   const id = await createSample(t);
   const { page } = await open(t, { ...DESK, bypassCSP: true });
   await page.addInitScript({ path: axe });
-  await page.goto(linkTo(hub, 'views', `/sessions/${id}`));
+  await page.goto(signInUrl(hub, 'views', `/sessions/${id}`));
   await page.getByText('Shall I commit it?').first().waitFor();
   const more = page.getByRole('button', { name: 'Session actions' });
   await more.focus();
   await page.keyboard.press('Enter');
   const rename = page.getByRole('menuitem', { name: 'Rename' });
-  await focused(rename);
+  await waitForFocus(rename);
   assert.deepEqual(await findViolations(page), []);
   await page.keyboard.press('Escape');
-  await focused(more);
+  await waitForFocus(more);
   await page.keyboard.press('Enter');
-  await focused(rename);
+  await waitForFocus(rename);
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
   assert.deepEqual(await findViolations(page), []);
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
-  await focused(more);
+  await waitForFocus(more);
   await page.keyboard.press('Enter');
-  await focused(rename);
+  await waitForFocus(rename);
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').getByLabel('Name').fill('Read the dates');
   await page.keyboard.press('Enter');
   await page.locator('dialog').waitFor({ state: 'detached' });
   await page.getByRole('heading', { name: 'Read the dates', level: 1 }).waitFor();
-  await focused(more);
+  await waitForFocus(more);
   await page.keyboard.press('c');
-  await focused(page.getByLabel('Message to the agent'));
+  await waitForFocus(page.getByLabel('Message to the agent'));
   await page.keyboard.type('/');
   await page.getByRole('option').first().waitFor();
   assert.deepEqual(await findViolations(page), []);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
-import { holds, PHONE } from '../lib/browser.mjs';
+import { PHONE, waitForValue } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 
 const { hub, startSession } = await startConsole();
@@ -38,7 +38,7 @@ test('shows staged and unstaged changes with diffs, and updates them after the a
 
   await page.getByRole('link', { name: 'Chat' }).click();
   await chat.send('git add --all; git -c user.name=A -c user.email=a@example.com commit -qm second');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
   assert.deepEqual(complaints, []);
@@ -136,7 +136,7 @@ test('uploads files by picker, paste and drop, removes one, and attaches the oth
   await files.locator('li[data-state="done"]').nth(3).waitFor();
   await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
   await chat.send('cat $ATTACHMENTS > got.txt');
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   const attached = page.getByRole('list', { name: 'Attachments' });
   assert.deepEqual((await attached.locator('li').allTextContents()).map((text) => text.trim().split(' ')[0]), ['picked.txt', 'pasted.txt', 'dropped.txt']);
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
@@ -163,7 +163,7 @@ test('shows upload progress, and retries a failed upload', async (t) => {
   await page.locator('li[data-state="done"]', { hasText: '3.0 MB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
   await page.locator('summary', { hasText: 'wc -c' }).click();
-  await chat.says('3000000');
+  await chat.waitForText('3000000');
 });
 
 test('does not send a message before all its files are uploaded', async (t) => {
@@ -176,12 +176,12 @@ test('does not send a message before all its files are uploaded', async (t) => {
   await page.locator('input[type=file]').setInputFiles([file('good.txt'), file('broken.txt')]);
   await page.getByRole('alert').getByText(/could not be uploaded/).waitFor();
   await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
-  await chat.line.fill('cat $ATTACHMENTS');
+  await chat.composer.fill('cat $ATTACHMENTS');
   assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
-  await chat.line.press('Enter');
-  await holds(chat.line, 'cat $ATTACHMENTS');
+  await chat.composer.press('Enter');
+  await waitForValue(chat.composer, 'cat $ATTACHMENTS');
   await page.getByRole('button', { name: 'Remove broken.txt' }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await chat.says('Exit code 0.');
+  await chat.waitForText('Exit code 0.');
   assert.match(await page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);
 });

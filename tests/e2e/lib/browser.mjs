@@ -1,37 +1,36 @@
-/** A real browser, for the tests of the web console. */
+/** The browser of the web console's tests, and waits for elements. */
 
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
 import { eventually, PATIENCE_MS } from './await.mjs';
 
-/** What makes the browser draw the same pixels each time: whole tiles, one after another. */
-const DRAWING = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
+/** Options that make screenshots reproducible to the pixel. */
+const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
 
-/** A phone and a desk. */
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
 export const DESK = { viewport: { width: 1280, height: 800 } };
 
 /**
- * Starts the browser.
+ * Starts Chromium. It is closed after the test or suite.
  * @param {{after: (step: () => unknown) => void}} t
  */
 export async function startBrowser(t) {
   const executablePath = findBrowser();
   if (!executablePath) throw new Error('There is no Chromium on this machine; on Debian: apt-get install chromium');
-  // A container's root user has no sandbox to offer, and its /dev/shm is small.
-  const browser = await chromium.launch({ executablePath, args: [...DRAWING, '--no-sandbox', '--disable-dev-shm-usage'] });
+  // In a container, Chromium's sandbox is unavailable to root, and /dev/shm is small.
+  const browser = await chromium.launch({ executablePath, args: [...RENDERING_OPTIONS, '--no-sandbox', '--disable-dev-shm-usage'] });
   t.after(() => browser.close());
   return browser;
 }
 
 /**
- * A page of its own in a browser of its own: nothing is kept from another. The test fails when the page complains, of its
- * Content-Security-Policy as of anything else.
+ * Opens a page in a new browser context, isolated from all others. `complaints` collects the page's errors, including violations of
+ * the Content-Security-Policy.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('playwright-core').Browser} browser
  * @param {import('./hub.mjs').Hub} hub
- * @param {object} [options] of the browser's context, such as {@link PHONE}
+ * @param {object} [options] the context's options, such as {@link PHONE}
  */
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
@@ -41,20 +40,20 @@ export async function openPage(t, browser, hub, options = DESK) {
   const complaints = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
-    // What the network refuses is a test's own doing, and shown to the person.
+    // Network errors are caused by the tests.
     if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text())) complaints.push(message.text());
   });
   return { page, context, complaints };
 }
 
-/** The address that signs in, as `npm run dev` prints it. */
-export const linkTo = (hub, namespace, path) => signInLink(hub.url, hub.token(namespace), path);
+/** Returns the sign-in link that `npm run dev` prints. */
+export const signInUrl = (hub, namespace, path) => signInLink(hub.url, hub.token(namespace), path);
 
-/** Waits until there are so many of an element. @param {import('playwright-core').Locator} locator */
-export const counted = (locator, count) => eventually(async () => (await locator.count()) === count, `${count} times ${locator}`);
+/** Waits until a locator matches `count` elements. @param {import('playwright-core').Locator} locator */
+export const waitForCount = (locator, count) => eventually(async () => (await locator.count()) === count, `${count} matches of ${locator}`);
 
-/** Waits until a field holds a text. @param {import('playwright-core').Locator} locator */
-export const holds = (locator, text) => eventually(async () => (await locator.inputValue()) === text, `“${text}” in ${locator}`);
+/** Waits until an input has a value. @param {import('playwright-core').Locator} locator */
+export const waitForValue = (locator, text) => eventually(async () => (await locator.inputValue()) === text, `“${text}” in ${locator}`);
 
 /** Waits until an element has the focus. @param {import('playwright-core').Locator} locator */
-export const focused = (locator) => eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);
+export const waitForFocus = (locator) => eventually(() => locator.evaluate((element) => element === document.activeElement), `the focus of ${locator}`);

@@ -2,7 +2,7 @@
 
 import { after } from 'node:test';
 import { startAgent } from './agent.mjs';
-import { DESK, openPage, linkTo, startBrowser } from './browser.mjs';
+import { DESK, openPage, signInUrl, startBrowser } from './browser.mjs';
 import { Repository } from './git.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
@@ -26,7 +26,7 @@ export async function startConsole({ vars, serviceWorkers = 'block' } = {}) {
   /** Opens a page that is signed in to a namespace. */
   const visit = async (t, namespace, { path = '/', ...options } = DESK) => {
     const opened = await open(t, options);
-    await opened.page.goto(linkTo(hub, namespace, path));
+    await opened.page.goto(signInUrl(hub, namespace, path));
     await opened.page.waitForURL((url) => url.hash === '');
     return opened;
   };
@@ -55,13 +55,13 @@ export class Chat {
   /** @param {import('playwright-core').Page} page */
   constructor(page) {
     this.page = page;
-    this.line = page.getByLabel('Message to the agent');
+    this.composer = page.getByLabel('Message to the agent');
     this.log = page.getByRole('log', { name: 'Conversation' });
   }
 
   /** Types a message and sends it. */
   async send(text) {
-    await this.line.fill(text);
+    await this.composer.fill(text);
     await this.page.getByRole('button', { name: 'Send', exact: true }).click();
   }
 
@@ -77,7 +77,7 @@ export class Chat {
   }
 
   /** Waits for a text in the conversation. */
-  says(text) {
+  waitForText(text) {
     return this.log.getByText(text).last().waitFor();
   }
 }

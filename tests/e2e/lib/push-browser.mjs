@@ -1,64 +1,64 @@
-/** Pushes in a real browser, whose own push service is out of reach: a subscription of the local one, and its messages. */
+/** Push messages in a real browser. Its own push service is unreachable, so subscriptions and messages come from the local one. */
 
 import { eventually } from './await.mjs';
 
-/** How long, in milliseconds, a message may take to be shown before it is brought again. */
-const SHOWN_MS = 3000;
+/** A message that is not shown within this time is delivered again. */
+const REDELIVER_MS = 3000;
 
 /**
- * Has a browser's push manager give out a subscription, from the next page on. Like the browser's own it is kept over a
- * reload, and goes with its key.
+ * Replaces the push manager of later pages, so that it returns this subscription. Like a real one it survives a reload and belongs
+ * to one key.
  * @param {import('playwright-core').BrowserContext} context
  * @param {{endpoint: string, keys: {p256dh: string, auth: string}}} subscription
  */
-export async function giveOut(context, subscription) {
+export async function mockPushManager(context, subscription) {
   await context.grantPermissions(['notifications']);
   await context.addInitScript((json) => {
     if (!('PushManager' in window)) return;
-    const KEY = 'subscribed under';
+    const STORAGE_KEY = 'subscription key';
     const current = () => {
-      const key = localStorage.getItem(KEY);
+      const key = localStorage.getItem(STORAGE_KEY);
       if (key === null) return null;
       const bytes = Uint8Array.from(atob(key.replaceAll('-', '+').replaceAll('_', '/')), (character) => character.charCodeAt(0));
-      const unsubscribe = async () => (localStorage.removeItem(KEY), true);
+      const unsubscribe = async () => (localStorage.removeItem(STORAGE_KEY), true);
       return { endpoint: json.endpoint, options: { applicationServerKey: bytes.buffer }, toJSON: () => json, unsubscribe };
     };
     PushManager.prototype.getSubscription = async () => current();
     PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
-      const key = localStorage.getItem(KEY);
-      if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new TypeError('Not like that.');
-      if (key !== null && key !== applicationServerKey) throw new DOMException('There is one under another key.', 'InvalidStateError');
-      localStorage.setItem(KEY, applicationServerKey);
+      const key = localStorage.getItem(STORAGE_KEY);
+      if (!userVisibleOnly || atob(applicationServerKey.replaceAll('-', '+').replaceAll('_', '/')).length !== 65) throw new TypeError('Invalid subscription options.');
+      if (key !== null && key !== applicationServerKey) throw new DOMException('A subscription for another key exists.', 'InvalidStateError');
+      localStorage.setItem(STORAGE_KEY, applicationServerKey);
       return current();
     };
   }, subscription);
 }
 
 /**
- * Brings a decrypted message to the page's service worker, as the browser's push service would.
+ * Delivers a decrypted message to the page's service worker, like the browser's push service.
  * @param {import('playwright-core').Page} page
  * @param {unknown} payload
  */
-export async function deliver(page, payload) {
+export async function deliverPush(page, payload) {
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => null));
   const client = await page.context().newCDPSession(page);
   const registered = new Promise((resolve) => {
-    client.on('ServiceWorker.workerRegistrationUpdated', ({ registrations: [one] }) => one && resolve(one.registrationId));
+    client.on('ServiceWorker.workerRegistrationUpdated', ({ registrations: [first] }) => first && resolve(first.registrationId));
   });
   await client.send('ServiceWorker.enable');
   const registrationId = await registered;
   const { tag } = payload;
   const isShown = () => page.evaluate(async (name) => (await (await navigator.serviceWorker.ready).getNotifications({ tag: name })).length > 0, tag);
-  // On a busy machine the browser loses one now and then, and says nothing. By its tag it is one, however often it comes.
+  // Under load the browser sometimes drops a message silently. Repeated messages with one tag are one notification.
   await eventually(async () => {
     await client.send('ServiceWorker.deliverPushMessage', { origin: new URL(page.url()).origin, registrationId, data: JSON.stringify(payload) });
-    return eventually(isShown, 'the notification', SHOWN_MS).catch(() => false);
+    return eventually(isShown, 'the notification', REDELIVER_MS).catch(() => false);
   }, 'the notification');
   await client.detach();
 }
 
-/** The one notification that the page's service worker shows, once it does. @param {import('playwright-core').Page} page */
-export function shown(page) {
+/** Waits for the notification of the page's service worker. @param {import('playwright-core').Page} page */
+export function waitForNotification(page) {
   const read = () =>
     page.evaluate(async () => {
       const [first] = await (await navigator.serviceWorker.ready).getNotifications();
@@ -68,12 +68,11 @@ export function shown(page) {
 }
 
 /**
- * Clicks on the notification that is shown. A window may be opened by a person's click only: what would be opened is
- * answered instead.
+ * Clicks the visible notification. Browsers open windows only for real clicks, so the URLs are returned instead.
  * @param {import('playwright-core').Page} page
- * @returns {Promise<string[]>} the addresses
+ * @returns {Promise<string[]>} the URLs that would be opened
  */
-export function click(page) {
+export function clickNotification(page) {
   const [worker] = page.context().serviceWorkers();
   return worker.evaluate(async () => {
     const opened = [];
@@ -83,14 +82,14 @@ export function click(page) {
     const done = [];
     event.waitUntil = (promise) => done.push(promise);
     self.dispatchEvent(event);
-    // A window may not be brought to the front by a program's click either.
+    // `focus()` fails for the same reason.
     await Promise.allSettled(done);
     return opened;
   });
 }
 
-/** Has a page believe that nobody looks at it, or that somebody does. */
-export function turn(page, visibility) {
+/** Sets the visibility that a page sees. */
+export function setPageVisibility(page, visibility) {
   return page.evaluate((value) => {
     Object.defineProperty(document, 'visibilityState', { value, configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));

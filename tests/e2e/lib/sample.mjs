@@ -1,13 +1,13 @@
-/** A made-up project, always the same, for pictures of the console and for a look at every kind of thing it shows. */
+/** A fixed sample project with every kind of content that the console shows, for accessibility tests and screenshots. */
 
 import { eventually } from './await.mjs';
 
-/** The time on the page. */
+/** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
 
 const output = (...content) => ({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } } });
 const result = (id, content, is_error = false) => ({ role: 'agent', content: { type: 'output', data: { type: 'user', message: { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content, is_error }] } } } });
-const asked = (text) => ({ role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'cli' } });
+const userMessage = (text) => ({ role: 'user', content: { type: 'text', text }, meta: { sentFrom: 'cli' } });
 
 const CODE = `use std::fmt;
 
@@ -51,16 +51,16 @@ index 1f2e3d4..5a6b7c8 100644
  }
 `;
 
-const ANSWER = `The parser took a 13th month. It is refused now, and so is what stands behind the day:
+const ANSWER = `The parser accepted a 13th month. It now rejects that, and any text after the day:
 
-| Text | before | now |
+| Text | Before | Now |
 |---|---|---|
-| \`2026-05-12\` | a date | a date |
-| \`2026-13-01\` | a date | nothing |
+| \`2026-05-12\` | valid | valid |
+| \`2026-13-01\` | valid | invalid |
 
 Shall I commit it?`;
 
-/** What the made-up machine answers. */
+/** The sample machine's RPC methods. */
 const METHODS = {
   gitStatus: () => ({
     success: true,
@@ -84,36 +84,36 @@ const METHODS = {
       : [{ name: 'src', type: 'directory' }, { name: 'tests', type: 'directory' }, { name: 'Cargo.toml', type: 'file', size: 214 }, { name: 'README.md', type: 'file', size: 1822 }],
   }),
   listSlashCommands: () => ({ success: true, commands: ['todo', 'help'] }),
-  listSkills: () => ({ success: true, skills: [{ name: 'review', description: 'Reads a change as a colleague would' }] }),
+  listSkills: () => ({ success: true, skills: [{ name: 'review', description: 'Reviews the current changes' }] }),
 };
 
 /**
- * Fills a session, and the namespace around it.
+ * Fills a session with sample content, and creates other sessions and a machine in its namespace.
  * @param {import('./hub.mjs').Hub} hub
  * @param {any} session
- * @param {import('./cli.mjs').Cli} cli the session's
+ * @param {import('./cli.mjs').Cli} cli the session's CLI
  */
-export async function tell(hub, session, cli) {
+export async function fillSample(hub, session, cli) {
   const { id, namespace } = session;
   for (const [name, answer] of Object.entries(METHODS)) await cli.serve(`${id}:${name}`, answer);
-  // Told once: a second test finds it told.
+  // Another test has filled it already.
   if (session.seq > 0) return;
-  const todos = ['Find why month 13 is taken', 'Refuse it, with a test', 'Commit'];
+  const todos = ['Find out why month 13 is accepted', 'Reject it, with a test', 'Commit'];
   const statuses = ['completed', 'completed', 'in_progress'];
   const messages = [
-    asked('A 13th month is taken for a date. Please fix it, with a test.'),
-    output({ type: 'thinking', thinking: 'The month is parsed, and never looked at.' }, { type: 'text', text: 'I look at the parser first.' }, { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } }),
+    userMessage('The parser accepts a 13th month. Please fix it, with a test.'),
+    output({ type: 'thinking', thinking: 'The month is parsed but never validated.' }, { type: 'text', text: 'I will look at the parser first.' }, { type: 'tool_use', id: 't1', name: 'Read', input: { file_path: 'src/dates.rs' } }),
     result('t1', CODE),
     output({ type: 'tool_use', id: 't2', name: 'Edit', input: { file_path: 'src/dates.rs', old_string: "text.split('-')", new_string: "text.splitn(3, '-')" } }),
-    result('t2', 'The file was changed.'),
+    result('t2', 'The file was updated.'),
     output({ type: 'tool_use', id: 't3', name: 'Bash', input: { command: 'cargo test dates' } }),
     result('t3', 'test result: FAILED. 11 passed; 1 failed', true),
-    output({ type: 'tool_use', id: 't4', name: 'TodoWrite', input: { todos: todos.map((content, at) => ({ id: `${at}`, content, status: statuses[at], priority: at === 2 ? 'high' : 'medium' })) } }),
+    output({ type: 'tool_use', id: 't4', name: 'TodoWrite', input: { todos: todos.map((content, index) => ({ id: `${index}`, content, status: statuses[index], priority: index === 2 ? 'high' : 'medium' })) } }),
     output({ type: 'tool_use', id: 't5', name: 'Bash', input: { command: 'cargo test dates' } }),
     result('t5', 'test result: ok. 12 passed; 0 failed'),
     output({ type: 'text', text: ANSWER }),
   ];
-  // Before the second try at the tests.
+  // The position before the second test run.
   const beforeTests = 8;
   for (const message of messages.slice(0, beforeTests)) await cli.say(id, message);
   const completedAt = Date.now() + 1;
@@ -123,7 +123,7 @@ export async function tell(hub, session, cli) {
     t2: { tool: 'Edit', arguments: { file_path: 'src/dates.rs' }, status: 'approved', decision: 'approved_for_session', mode: 'default', completedAt },
     r0: { tool: 'Bash', arguments: { command: 'cargo install date-checker' }, status: 'denied', decision: 'denied', reason: 'The tests are enough', mode: 'default', completedAt },
   };
-  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Refuse a 13th month"' }, createdAt: NOW - 30_000 } };
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Reject a 13th month"' }, createdAt: NOW - 30_000 } };
   await cli.ask('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
   const other = (tag, metadata) => web.session({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
@@ -135,7 +135,7 @@ export async function tell(hub, session, cli) {
   await keepAlive(session, cli);
 }
 
-/** A sign of life of the session and its machine. */
+/** Sends a heartbeat of the session and its machine. */
 export async function keepAlive({ id }, cli) {
   await cli.alive(id);
   await cli.ask('machine-alive', { machineId: 'bench', time: Date.now() });
