@@ -12,7 +12,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT } from './packages.mjs';
 
 const NAMESPACE = 'bench';
-const TOKEN = 'access-token-of-the-bench';
+/** The access token, and as JWT_SECRET at least 32 bytes. */
+const TOKEN = 'access-token-and-jwt-secret-of-the-bench';
 const TEXT = 'A sentence of an agent that explains what it found. '.repeat(10);
 
 registerHooks({

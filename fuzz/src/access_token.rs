@@ -1,5 +1,5 @@
-//! Access tokens and web clients' JWTs. The input's two lines are a secret and a token, and again a header and claims that
-//! are signed with the right key. Nothing opens a namespace but what the rules say.
+//! Access tokens and the JWTs of web clients. The two lines of the input are used as a secret and a token, and as the header
+//! and the claims of a JWT that is signed with the right key. A token must be valid for a namespace exactly by the rules.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,35 +23,35 @@ pub fn run(input: &str) {
         }
     }
     assert!(AccessTokens::parse(Some(first), Some(second)).is_err() || !first.trim().is_empty());
-    claims(first, second);
-    // Nobody signed this one.
+    check_claims(first, second);
+    // The second line as a JWT: valid only if it has the right signature.
     assert_eq!(
         JwtKey::parse(KEY).expect("a valid secret").verify(second, NOW).map(|_| ()),
-        signed(second).then_some(())
+        is_signed(second).then_some(())
     );
 }
 
-/// The rules of [`AccessTokens`] in other words.
+/// A second implementation of [`AccessTokens::verify`].
 fn expected(tokens: &AccessTokens, secret: &str, token: &str, required: bool) -> Option<Namespace> {
     if secret.trim().is_empty() || token.len() > MAX_TOKEN_BYTES {
         return None;
     }
-    let whole = |namespace: &Namespace| {
-        let own = tokens.namespace_token(namespace) == token;
-        own || (!required && format!("{secret}:{namespace}") == token)
+    let is_valid_for = |namespace: &Namespace| {
+        let is_namespace_token = tokens.namespace_token(namespace) == token;
+        is_namespace_token || (!required && format!("{secret}:{namespace}") == token)
     };
     let default = Namespace::default();
-    let of_default = tokens.namespace_token(&default);
-    let bare = (!required && token == secret) || of_default.strip_suffix(":default") == Some(token);
-    if bare {
+    let default_token = tokens.namespace_token(&default);
+    let has_no_suffix = (!required && token == secret) || default_token.strip_suffix(":default") == Some(token);
+    if has_no_suffix {
         return Some(default);
     }
     let (_, suffix) = token.rsplit_once(':')?;
-    Namespace::parse(suffix).filter(whole)
+    Namespace::parse(suffix).filter(is_valid_for)
 }
 
-/// What is signed is good when its claims are.
-fn claims(header: &str, payload: &str) {
+/// Signs a header and claims, and checks that the JWT is accepted only with valid ones.
+fn check_claims(header: &str, payload: &str) {
     let data = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload));
     let token = format!("{data}.{}", URL_SAFE_NO_PAD.encode(signature(&data)));
     let Some(verified) = JwtKey::parse(KEY).expect("a valid secret").verify(&token, NOW) else { return };
@@ -67,20 +67,20 @@ fn claims(header: &str, payload: &str) {
     assert!(JwtKey::parse(&format!("{KEY}x")).expect("a valid secret").verify(&token, NOW).is_none(), "another key");
     assert!(
         JwtKey::parse(KEY).expect("a valid secret").verify(&token, verified.expires_at).is_none(),
-        "it has run out"
+        "it has expired"
     );
 }
 
 fn signature(data: &str) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).expect("any length will do");
+    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).expect("a key of any length");
     mac.update(data.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Whether a token ends with the right signature: the seeds have such a one, and a fuzzer keeps it or loses it.
-fn signed(token: &str) -> bool {
+/// Whether a token has the right signature, as one of the seeds does.
+fn is_signed(token: &str) -> bool {
     let Some((data, end)) = token.rsplit_once('.') else { return false };
-    let right = URL_SAFE_NO_PAD.decode(end).is_ok_and(|end| end == signature(data));
-    assert!(!right || token.len() <= MAX_TOKEN_BYTES);
-    right
+    let is_signed = URL_SAFE_NO_PAD.decode(end).is_ok_and(|end| end == signature(data));
+    assert!(!is_signed || token.len() <= MAX_TOKEN_BYTES);
+    is_signed
 }

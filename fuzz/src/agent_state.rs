@@ -1,4 +1,4 @@
-//! Agent states: what is taken apart comes together again and says the same, and a request is either waiting or answered.
+//! Agent states: splitting and joining keeps their value, and a request is either pending or completed.
 
 use serde_json::{Map, Value};
 use session_gateway_hub::model::agent_state::{
@@ -29,21 +29,21 @@ pub fn run(text: &str) {
             return;
         }
     };
-    let whole = together(&parts);
-    let again = whole.as_ref().map(split).transpose().expect("it came apart before").unwrap_or_default();
-    assert_eq!(again, parts, "a second time");
-    says_the_same(&state, whole.as_ref());
-    moves(&parts);
+    let joined = join_parts(&parts);
+    let again = joined.as_ref().map(split).transpose().expect("a valid state").unwrap_or_default();
+    assert_eq!(again, parts, "split, joined and split again");
+    check_equal(&state, joined.as_ref());
+    check_completion(&parts);
 }
 
-fn together(parts: &AgentState) -> Option<Json> {
+fn join_parts(parts: &AgentState) -> Option<Json> {
     join(parts.base.as_ref(), parts.completed.iter().map(|(id, entry)| (id.as_str(), entry)))
 }
 
-/// A state means what it meant; only an empty record of completed requests may be gone.
-fn says_the_same(state: &Json, whole: Option<&Json>) {
+/// Compares the values of two states. An empty `completedRequests` may be missing.
+fn check_equal(state: &Json, joined: Option<&Json>) {
     let (Some(mut before), Some(mut after)) =
-        (value(state.text()), whole.map_or(Some(Value::Null), |w| value(w.text())))
+        (value(state.text()), joined.map_or(Some(Value::Null), |joined| value(joined.text())))
     else {
         return;
     };
@@ -56,27 +56,27 @@ fn says_the_same(state: &Json, whole: Option<&Json>) {
     assert_eq!(before, after);
 }
 
-fn moves(parts: &AgentState) {
-    let waiting = count_pending(parts.base.as_ref());
-    assert!(waiting <= MAX_PENDING_REQUESTS);
+fn check_completion(parts: &AgentState) {
+    let pending = count_pending(parts.base.as_ref());
+    assert!(pending <= MAX_PENDING_REQUESTS);
     let Some(base) = &parts.base else { return };
     assert_eq!(
         count_pending(Some(&Field::AgentState.excerpt(base))),
-        waiting,
-        "the head of a large state has all that waits"
+        pending,
+        "the excerpt of a large state has all pending requests"
     );
     let Some(all) = complete_all(base, &ANSWER) else {
-        assert_eq!(waiting, 0);
+        assert_eq!(pending, 0);
         return;
     };
-    assert_eq!(all.completed.len(), waiting);
+    assert_eq!(all.completed.len(), pending);
     assert_eq!(count_pending(all.base.as_ref()), 0);
     for (id, entry) in &all.completed {
         assert!((1..=MAX_REQUEST_ID_BYTES).contains(&id.len()));
         assert_eq!(completed_at(entry), Some(9));
-        let (left, moved) = complete(base, id, &ANSWER).expect("it waits");
-        assert_eq!((count_pending(Some(&left)), &moved), (waiting - 1, entry), "one by one or all at once");
-        assert!(complete(&left, id, &ANSWER).is_none(), "it waits no more");
-        split(&left).expect("what is left is a state");
+        let (rest, moved) = complete(base, id, &ANSWER).expect("a pending request");
+        assert_eq!((count_pending(Some(&rest)), &moved), (pending - 1, entry), "the same as all at once");
+        assert!(complete(&rest, id, &ANSWER).is_none(), "it is no longer pending");
+        split(&rest).expect("a valid state");
     }
 }

@@ -1,5 +1,5 @@
-//! The events of CLIs: the first line is the name, the rest the payload. An event is taken exactly when a JSON parser
-//! finds the right types in it, and says afterwards what the parser found.
+//! Events of CLIs. The first line of the input is the name, the rest the payload. An event must be accepted exactly if its
+//! fields have the right types, and must have the values that a JSON parser finds.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -14,26 +14,26 @@ use super::{lines, value};
 
 pub fn run(input: &str) {
     let [name, payload] = lines(input);
-    // The codec below hands in checked JSON only.
+    // The Socket.IO parser passes on only valid JSON.
     let Ok(raw) = serde_json::from_str::<&RawValue>(payload) else { return };
     let decoded = decode(name, &[raw]);
     match &decoded {
-        Ok(event) => as_json_says(event, raw),
+        Ok(event) => check_values(event, raw),
         Err(EventError::Unknown(unknown)) => assert_eq!(unknown, name),
         Err(EventError::Malformed { cause, .. }) => {
-            assert!(!cause.message.starts_with("It is not valid JSON"), "{payload} is JSON, but: {}", cause.message);
+            assert!(!cause.message.starts_with("It is not valid JSON"), "{payload}: {}", cause.message);
         }
     }
     if let Some(parsed) = value(payload) {
-        // Printed again, no name stands twice, which the hub refuses and a parser may not.
+        // Serialized again without duplicate keys, which the hub refuses.
         let printed: Box<RawValue> = serde_json::value::to_raw_value(&parsed).expect("a value");
-        assert_eq!(decode(name, &[&printed]).is_ok(), fits(name, &parsed), "{name} {printed}");
+        assert_eq!(decode(name, &[&printed]).is_ok(), has_valid_types(name, &parsed), "{name} {printed}");
     }
-    answers(name, raw);
+    check_answers(name, raw);
 }
 
-/// Whether a payload has the types that docs/PROTOCOL.md ("Events from a CLI") gives its event.
-fn fits(name: &str, payload: &Value) -> bool {
+/// Whether a payload has the types of docs/PROTOCOL.md, "Events from a CLI".
+fn has_valid_types(name: &str, payload: &Value) -> bool {
     let text = |field: &str| payload[field].is_string();
     let any = |field: &str| payload.get(field).is_some();
     let absent = |field: &str| payload.get(field).is_none_or(Value::is_null);
@@ -68,12 +68,12 @@ fn fits(name: &str, payload: &Value) -> bool {
 }
 
 /// Compares an event with its payload.
-fn as_json_says(event: &CliEvent<'_>, raw: &RawValue) {
+fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
     let Some(payload) = value(raw.get()) else { return };
     let text = |field: &str, read: &str| assert_eq!(payload[field], *read);
     let word = |field: &str, read: &Option<String>| assert_eq!(payload[field], json!(read));
     let opaque = |field: &str, read: &RawValue| {
-        assert!(raw.get().contains(read.get()), "its text is the author's");
+        assert!(raw.get().contains(read.get()), "opaque JSON is kept verbatim");
         assert_eq!(value(read.get()).as_ref(), payload.get(field));
     };
     match event {
@@ -118,28 +118,28 @@ fn as_json_says(event: &CliEvent<'_>, raw: &RawValue) {
     }
 }
 
-/// What the hub says with somebody else's words in it is JSON, and the words come out as they went in.
-fn answers(word: &str, opaque: &RawValue) {
+/// Checks that messages with untrusted text in them are valid JSON with that text.
+fn check_answers(text: &str, opaque: &RawValue) {
     let json = Json::from(opaque);
     let ack = FrameParts::value(Some(json))
         .insert_into(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
     let ack = ack.concat();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");
-    let said = [
-        (message_rejected(word, "code"), "error"),
-        (UpdateAck::Error { reason: word, code: "code" }.encode(), "reason"),
-        (rpc_request("method", word), "params"),
+    let encoded = [
+        (message_rejected(text, "code"), "error"),
+        (UpdateAck::Error { reason: text, code: "code" }.encode(), "reason"),
+        (rpc_request("method", text), "params"),
     ];
-    for (text, field) in said {
-        let came = value(&text).expect("JSON");
-        // Of a long one that only tells of a mistake, the beginning.
-        let cut = word.chars().count() > 1_000 && field != "params";
-        assert!(came[field] == *word || cut, "{text}");
+    for (json, field) in encoded {
+        let parsed = value(&json).expect("JSON");
+        // Error texts are truncated.
+        let is_truncated = text.chars().count() > 1_000 && field != "params";
+        assert!(parsed[field] == *text || is_truncated, "{json}");
     }
-    let error = value(&ErrorEvent::new(word, "code", Some(("session", word))).encode()).expect("JSON");
-    for (field, most) in [("message", 1_000), ("id", 255)] {
-        let told = error[field].as_str().expect("a text");
-        let beginning: String = word.chars().take(most).collect();
-        assert!(told == word || (beginning.len() < word.len() && told.starts_with(&beginning)), "{field}: {told}");
+    let error = value(&ErrorEvent::new(text, "code", Some(("session", text))).encode()).expect("JSON");
+    for (field, limit) in [("message", 1_000), ("id", 255)] {
+        let found = error[field].as_str().expect("a text");
+        let start: String = text.chars().take(limit).collect();
+        assert!(found == text || (start.len() < text.len() && found.starts_with(&start)), "{field}: {found}");
     }
 }

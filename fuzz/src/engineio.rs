@@ -1,4 +1,4 @@
-//! Engine.IO frames. Reading loses nothing, so writing gives the frame back; what is refused is refused for its reason.
+//! Engine.IO frames: encoding a decoded packet gives the same frame, and invalid frames have the right error.
 
 use session_gateway_hub::wire::engineio::{DecodeError, decode};
 
@@ -12,7 +12,7 @@ pub fn run(frame: &str) {
                 Some(kind) => DecodeError::UnknownType(kind),
             };
             assert_eq!(error, expected);
-            assert!(!frame.starts_with(['0', '2', '3', '4']), "{frame:?} is a packet");
+            assert!(!frame.starts_with(['0', '2', '3', '4']), "{frame:?} is valid");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Opaque JSON and metadata: the text is the author's to the letter, one member can be changed and the rest stays, and
-//! whatever an accepted metadata holds, the list has a line for its session.
+//! Opaque JSON and metadata: the text is kept verbatim, changing one member keeps the others, and a session with valid
+//! metadata has a valid summary in the list.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -16,18 +16,18 @@ pub fn run(text: &str) {
     assert_eq!(parsed.is_ok(), serde_json::from_str::<IgnoredAny>(text).is_ok());
     let Ok(json) = parsed else { return };
     assert_eq!(json.text(), text.trim_matches([' ', '\t', '\r', '\n']));
-    members(&json);
-    metadata(&json);
+    check_members(&json);
+    check_metadata_and_summary(&json);
 }
 
-fn members(json: &Json) {
+fn check_members(json: &Json) {
     let Ok(mut object) = JsonObject::parse_strict("field", json.raw()) else { return };
     let names: Vec<String> = object.members().map(|(name, _)| name.to_owned()).collect();
-    let written = object.to_json();
-    let again = JsonObject::parse(written.text()).expect("what was written");
+    let serialized = object.to_json();
+    let again = JsonObject::parse(serialized.text()).expect("a valid object");
     assert!(object.members().zip(again.members()).all(|((a, x), (b, y))| a == b && x.get() == y.get()));
     if let Some(Value::Object(expected)) = value(json.text()) {
-        assert_eq!(names.len(), expected.len(), "no name stands twice");
+        assert_eq!(names.len(), expected.len(), "names are unique");
         assert!(
             names.iter().all(|name| value(object.get(name).expect("a member").get()).as_ref() == expected.get(name))
         );
@@ -42,27 +42,27 @@ fn members(json: &Json) {
     }
 }
 
-fn metadata(json: &Json) {
+fn check_metadata_and_summary(json: &Json) {
     if check_metadata(json).is_err() {
         return;
     }
     let mut session = Session::new("s".into(), Namespace::default(), "t".into(), Some(json.clone()), 1);
-    let line = SessionSummary::of(SummaryFields::of(&session));
-    let shown = value(&line.json);
-    assert!(shown.is_some_and(|line| line["id"] == "s") || value(json.text()).is_none(), "{}", line.json);
-    assert_eq!(line.archived, session.metadata_fields().is_archived());
-    let head = Session { metadata: Some(Field::Metadata.excerpt(json)), ..session.clone() };
+    let summary = SessionSummary::of(SummaryFields::of(&session));
+    let parsed = value(&summary.json);
+    assert!(parsed.is_some_and(|parsed| parsed["id"] == "s") || value(json.text()).is_none(), "{}", summary.json);
+    assert_eq!(summary.archived, session.metadata_fields().is_archived());
+    let excerpt = Session { metadata: Some(Field::Metadata.excerpt(json)), ..session.clone() };
     assert_eq!(
-        SessionSummary::of(SummaryFields::of(&head)).json,
-        line.json,
-        "the head of large metadata has what is listed"
+        SessionSummary::of(SummaryFields::of(&excerpt)).json,
+        summary.json,
+        "the excerpt of large metadata has the fields of the summary"
     );
-    let back = Session { metadata: Some(mark_running(session.metadata.as_ref(), 2)), ..session.clone() };
-    assert!(!back.metadata_fields().is_archived());
-    for changed in [back.metadata.as_ref(), Some(&session.metadata_keeping_name(json))].into_iter().flatten() {
+    let resumed = Session { metadata: Some(mark_running(session.metadata.as_ref(), 2)), ..session.clone() };
+    assert!(!resumed.metadata_fields().is_archived());
+    for changed in [resumed.metadata.as_ref(), Some(&session.metadata_keeping_name(json))].into_iter().flatten() {
         assert_eq!(check_metadata(changed), Ok(()));
     }
     session.metadata = Some(with_name(session.metadata.as_ref(), "new"));
-    let listed = value(&SessionSummary::of(SummaryFields::of(&session)).json);
-    assert!(listed.is_none_or(|line| line["metadata"]["name"] == "new"));
+    let renamed = value(&SessionSummary::of(SummaryFields::of(&session)).json);
+    assert!(renamed.is_none_or(|summary| summary["metadata"]["name"] == "new"));
 }

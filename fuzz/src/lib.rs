@@ -1,8 +1,8 @@
-//! The bodies of the fuzz targets: each takes a text as somebody might send it, and panics when a property of the code
-//! that reads it does not hold.
+//! The bodies of the fuzz targets. Each takes an untrusted text and panics if a property of the code that parses it does not
+//! hold.
 //!
-//! cargo-fuzz runs them through `main.rs` (`npm run fuzz`); `tests/it/fuzz.rs` of the hub runs them over their seeds with
-//! the stable toolchain.
+//! cargo-fuzz runs them through `main.rs` (`npm run fuzz`). `tests/it/fuzz.rs` runs them on their seeds with the stable
+//! toolchain.
 
 mod access_token;
 mod agent_state;
@@ -16,10 +16,9 @@ mod socketio;
 mod todo;
 mod vocabulary;
 
-/// The body of a target.
 type Body = fn(&str);
 
-/// Every target by its name.
+/// All targets with their names.
 pub const TARGETS: [(&str, Body); 11] = [
     ("access_token", access_token::run),
     ("agent_state", agent_state::run),
@@ -41,14 +40,14 @@ pub fn run(target: &str, input: &str) {
     body(input);
 }
 
-/// The input's lines, as many as a target wants; those that are missing are empty, and the last takes the rest.
+/// Splits the input into `N` lines. Missing lines are empty; the last one takes the rest of the input.
 fn lines<const N: usize>(input: &str) -> [&str; N] {
     let mut parts = input.splitn(N, '\n');
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// The text as `serde_json` reads it into memory, for comparison; `None` when it is nested too deep for that, or has a
-/// number too large.
+/// The text as parsed by `serde_json`, for comparison; `None` if it is not JSON, is nested too deep or has a number that is
+/// too large.
 fn value(text: &str) -> Option<serde_json::Value> {
     serde_json::from_str(text).ok()
 }

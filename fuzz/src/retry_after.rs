@@ -1,5 +1,5 @@
-//! Responses of push services: each line of the input is a status and a header `Retry-After`. Whatever they are, a
-//! notification is sent at most five times, each attempt within an hour of the one before, and its delivery ends.
+//! Responses of push services: each line of the input is a status and a `Retry-After` header. With any responses, a
+//! notification is sent at most five times, each attempt within an hour of the previous one, and its delivery ends.
 
 use std::time::{Duration, UNIX_EPOCH};
 

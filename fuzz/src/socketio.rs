@@ -1,5 +1,5 @@
-//! Socket.IO packets. What was read and is written again reads the same; names and arguments are what a JSON parser says;
-//! and what a stranger sends before CONNECT is always answered by a well-formed frame.
+//! Socket.IO packets: encoding a decoded packet and decoding it again gives the same packet, its names and arguments are what
+//! a JSON parser finds, and any frame before CONNECT gets a valid answer.
 
 use std::borrow::Cow;
 
@@ -17,15 +17,15 @@ use super::value;
 pub fn run(text: &str) {
     match decode(text) {
         Ok(packet) => {
-            let written = write(&packet);
-            assert_eq!(show(&decode(&written).expect("what was written")), show(&packet), "{written}");
-            as_json_says(text, &packet);
+            let encoded = encode(&packet);
+            assert_eq!(show(&decode(&encoded).expect("a valid packet")), show(&packet), "{encoded}");
+            check_values(text, &packet);
         }
-        Err(error) => refusal(text, &error),
+        Err(error) => check_error(text, &error),
     }
-    written_by_the_hub(text);
-    before_connect(text);
-    before_connect(&format!("4{text}"));
+    check_encoders(text);
+    check_admission(text);
+    check_admission(&format!("4{text}"));
 }
 
 fn show(packet: &Packet<'_>) -> String {
@@ -36,8 +36,8 @@ fn texts<'a>(args: &[&'a RawValue]) -> Vec<&'a str> {
     args.iter().map(|arg| arg.get()).collect()
 }
 
-/// The packet as its sender would write it, without the Engine.IO `4`.
-fn write(packet: &Packet<'_>) -> String {
+/// Encodes a packet as a client does, without the Engine.IO `4`.
+fn encode(packet: &Packet<'_>) -> String {
     let by_client = |kind: u8, payload: &str| match packet.namespace() {
         "/" => format!("{kind}{payload}"),
         namespace => format!("{kind}{namespace},{payload}"),
@@ -52,8 +52,8 @@ fn write(packet: &Packet<'_>) -> String {
     frame.strip_prefix('4').expect("an Engine.IO message").to_owned()
 }
 
-/// Compares an array payload with what a JSON parser makes of it.
-fn as_json_says(text: &str, packet: &Packet<'_>) {
+/// Compares the arguments of a packet with those that a JSON parser finds.
+fn check_values(text: &str, packet: &Packet<'_>) {
     let (first, args) = match packet {
         Packet::Event { name, args, ack, .. } => {
             assert!(ack.is_none_or(|id| id <= MAX_ACK_ID));
@@ -65,16 +65,16 @@ fn as_json_says(text: &str, packet: &Packet<'_>) {
         }
         _ => return,
     };
-    let namespace_end = if text[1..].starts_with('/') { text.find(',').expect("a payload after it") } else { 1 };
+    let namespace_end = if text[1..].starts_with('/') { text.find(',').expect("a payload") } else { 1 };
     let start = text[namespace_end..].find('[').expect("an array") + namespace_end;
     let Some(Value::Array(expected)) = value(&text[start..]) else { return };
     let read: Vec<Value> = args.iter().filter_map(|arg| value(arg.get())).collect();
     assert_eq!(first.into_iter().chain(read).collect::<Vec<_>>(), expected);
 }
 
-fn refusal(text: &str, error: &DecodeError) {
+fn check_error(text: &str, error: &DecodeError) {
     assert!(!error.to_string().is_empty());
-    assert!(error.ack_id().is_none() || error.acknowledged_id().is_none(), "an id is asked for or answered");
+    assert!(error.ack_id().is_none() || error.acknowledged_id().is_none(), "an event's id or an ack's id");
     for id in [error.ack_id(), error.acknowledged_id()].into_iter().flatten() {
         assert!(id <= MAX_ACK_ID && text.contains(&id.to_string()));
     }
@@ -86,8 +86,8 @@ fn refusal(text: &str, error: &DecodeError) {
     }
 }
 
-/// Any text can be an event's name, an id or a message.
-fn written_by_the_hub(text: &str) {
+/// Checks that any text can be an event's name, an id or a message in the hub's frames.
+fn check_encoders(text: &str) {
     let frame = event_frame("/cli", Some(MAX_ACK_ID), text, &["{}"]);
     match decode(&frame[1..]) {
         Ok(Packet::Event { name, ack: Some(MAX_ACK_ID), args, .. }) => {
@@ -99,17 +99,17 @@ fn written_by_the_hub(text: &str) {
         Ok(Packet::ConnectError { data, .. }) => {
             assert_eq!(value(data.get()), Some(serde_json::json!({ "message": text })));
         }
-        other => panic!("a refusal is {other:?}"),
+        other => panic!("a connect error is {other:?}"),
     }
     match decode(&connect_frame("/cli", text)[1..]) {
         Ok(Packet::Connect { auth: Some(auth), .. }) => {
             assert_eq!(value(auth.get()), Some(serde_json::json!({ "sid": text })));
         }
-        other => panic!("an admission is {other:?}"),
+        other => panic!("a connect is {other:?}"),
     }
 }
 
-fn before_connect(frame: &str) {
+fn check_admission(frame: &str) {
     let tokens = AccessTokens::new("s3cret", false);
     match admission(&tokens, None, frame) {
         Admission::Granted { namespace, auth } => {

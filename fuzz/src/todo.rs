@@ -1,4 +1,4 @@
-//! Todo lists out of messages: what is found can be kept and read again, and is found as well inside of each envelope.
+//! Todo lists of messages: a list can be stored and read again, and is found in each kind of envelope.
 
 use serde_json::Value;
 use session_gateway_hub::model::json::Json;
@@ -8,20 +8,20 @@ use session_gateway_hub::model::vocabulary::Vocabulary;
 use super::value;
 
 pub fn run(content: &str) {
-    let vocabulary = Vocabulary::parse(r#"{"agents":{"zeta-coder":"alpha"}}"#).expect("words");
+    let vocabulary = Vocabulary::parse(r#"{"agents":{"zeta-coder":"alpha"}}"#).expect("a vocabulary");
     let found = extract(content, &vocabulary);
     if let Some(list) = &found {
-        let kept = Json::of(list);
-        assert_eq!(kept.read::<Vec<TodoItem>>().as_ref(), Some(list));
+        let stored = Json::of(list);
+        assert_eq!(stored.read::<Vec<TodoItem>>().as_ref(), Some(list));
         assert_eq!(progress(list).total, list.len());
         assert!(progress(list).completed <= list.len() && list.iter().all(|item| !item.id.is_empty()));
         assert!(content.contains("TodoWrite") || content.contains("plan"));
     }
     let Ok(json) = Json::parse(content) else {
-        assert_eq!(found, None, "no JSON has no list");
+        assert_eq!(found, None, "invalid JSON has no list");
         return;
     };
-    // A record that is no envelope itself is found in each of the three.
+    // The list is also found when the message is wrapped in an envelope.
     let envelopes = ["message", "data", "payload"];
     let is_record = |value: Value| value["role"].is_string() && envelopes.iter().all(|name| value.get(name).is_none());
     if found.is_some() && value(content).is_some_and(is_record) {

@@ -1,5 +1,5 @@
-//! The variables of a deployment that are parsed: its vocabulary, its origins, its way to find a namespace. What is taken
-//! means what was written, and what is not is refused with a sentence.
+//! The parsed variables of a deployment: VOCABULARY, CORS_ORIGINS and NAMESPACE_ROUTING. A valid value has its meaning, an
+//! invalid one an error text.
 
 use serde_json::Value;
 use session_gateway_hub::http::cors::Cors;
@@ -10,8 +10,8 @@ use session_gateway_hub::model::vocabulary::Vocabulary;
 use super::value;
 
 pub fn run(text: &str) {
-    words(text);
-    origins(text);
+    check_vocabulary(text);
+    check_origins(text);
     match Routing::parse(text) {
         Ok(Routing::Single(namespace)) => {
             assert_eq!(Namespace::parse(namespace.as_str()), Some(namespace.clone()));
@@ -22,7 +22,7 @@ pub fn run(text: &str) {
     }
 }
 
-fn words(text: &str) {
+fn check_vocabulary(text: &str) {
     let vocabulary = match Vocabulary::parse(text) {
         Ok(vocabulary) => vocabulary,
         Err(reason) => {
@@ -33,8 +33,7 @@ fn words(text: &str) {
     let Some(Value::Object(parts)) = value(text) else { return };
     let each = |part: &str| parts.get(part).and_then(Value::as_object).into_iter().flatten();
     for (word, meaning) in each("agents") {
-        let kind = vocabulary.agent(word).expect("a word");
-        // The interface's own word stands for itself, whatever else is said.
+        let kind = vocabulary.agent(word).expect("a known word");
         assert!(kind.as_str() == meaning, "{word}: {meaning}");
         assert!(vocabulary.agent_names(kind, "written").any(|known| known == word));
     }
@@ -47,7 +46,7 @@ fn words(text: &str) {
     assert!(vocabulary.agent(vocabulary.default_agent()).is_ok_and(|kind| kind.as_str() == "alpha"));
 }
 
-fn origins(text: &str) {
+fn check_origins(text: &str) {
     match Cors::parse(text) {
         Ok(cors @ Cors::Listed(_)) => {
             let Cors::Listed(listed) = &cors else { return };
