@@ -3,9 +3,9 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::peers::frame_parts::FrameParts;
 use session_gateway_hub::model::json::Json;
 use session_gateway_hub::model::keyword::MAX_KEYWORD_BYTES;
+use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::{
     CliEvent, ErrorEvent, EventError, MachineUpdate, SessionUpdate, UpdateAck, decode, message_rejected, rpc_request,
 };
@@ -121,7 +121,7 @@ fn check_values(event: &CliEvent<'_>, raw: &RawValue) {
 /// Checks that messages with untrusted text in them are valid JSON with that text.
 fn check_answers(text: &str, opaque: &RawValue) {
     let json = Json::from(opaque);
-    let ack = FrameParts::value(Some(json))
+    let ack = TextParts::value(Some(json))
         .insert_into(&UpdateAck::Mismatch { version: 7, field: "metadata" }.encode(), "null");
     let ack = ack.concat();
     assert!(ack.contains(opaque.get()) && Json::parse(&ack).is_ok(), "{ack}");

@@ -29,9 +29,11 @@ impl Hub {
                 Effect::Message { session, except, message, number } => {
                     let to = others(state.connections.of_session(&session), except);
                     if !to.is_empty() {
-                        let body = UpdateBody::NewMessage { sid: &session, message: &message };
-                        let frame = update_frame(&self.new_id(), number, message.created_at, &body);
-                        self.send_update(&mut state, &to, &frame);
+                        let frame = message.serialize_in_parts(|message| {
+                            let body = UpdateBody::NewMessage { sid: &session, message };
+                            update_frame(&self.new_id(), number, message.created_at, &body)
+                        });
+                        self.send_update(&mut state, &to, &frame.concat());
                     }
                     let event = || Event::message_received(&session, &message);
                     self.publish(&mut state, event_numbers.next(), event);

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::message::Message;
+use super::text_parts::TextParts;
 
 /// The largest message content that an event carries, in bytes. An event is held in memory for each subscriber, so a larger
 /// content is replaced by its size; clients read it from the history.
@@ -23,7 +24,7 @@ pub enum Audience {
 pub struct Event {
     pub audience: Audience,
     /// The event as a JSON object `{"type": ..., ...}`, without its id.
-    pub body: String,
+    pub body: TextParts,
 }
 
 #[derive(Serialize)]
@@ -56,9 +57,7 @@ impl<'a> MessageWithoutContent<'a> {
 
 impl Event {
     fn new<T: Serialize>(audience: Audience, body: &Body<'_, T>) -> Self {
-        // Serialization fails only for maps with keys that are not strings, which no event has.
-        let body = serde_json::to_string(body).unwrap_or_default();
-        Self { audience, body }
+        Self { audience, body: TextParts::from(serialize(body)) }
     }
 
     /// `data` is the whole session.
@@ -81,13 +80,19 @@ impl Event {
             let message = &MessageWithoutContent::of(message);
             return Self::new(audience, &Body::MessageReceived { session_id, message });
         }
-        Self::new(audience, &Body::MessageReceived { session_id, message })
+        let serialize = |message: &Message| serialize(&Body::MessageReceived { session_id, message });
+        Self { audience, body: message.serialize_in_parts(serialize) }
     }
 
     /// `data` has the fields that changed.
     pub fn machine_updated<T: Serialize>(machine_id: &str, data: &T) -> Self {
         Self::new(Audience::Machine(machine_id.into()), &Body::MachineUpdated { machine_id, data })
     }
+}
+
+fn serialize<T: Serialize>(body: &Body<'_, T>) -> String {
+    // Fails only for maps with keys that are not strings, which no event has.
+    serde_json::to_string(body).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -107,15 +112,15 @@ mod tests {
         let event = Event::message_received("s", &message);
         assert_eq!(event.audience, Audience::Conversation("s".into()));
         assert_eq!(
-            event.body,
+            event.body.concat(),
             r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"content":{"b":1.0,"a":2},"createdAt":9}}"#
         );
         let large = Json::of(&"x".repeat(MAX_EVENT_CONTENT_BYTES));
         let event = Event::message_received("s", &Message { content: large, ..message });
         assert_eq!(
-            event.body,
+            event.body.concat(),
             r#"{"type":"message-received","sessionId":"s","message":{"id":"m","seq":3,"localId":null,"contentBytes":8388610,"createdAt":9}}"#
         );
-        assert_eq!(Event::session_removed("s").body, r#"{"type":"session-removed","sessionId":"s"}"#);
+        assert_eq!(Event::session_removed("s").body.concat(), r#"{"type":"session-removed","sessionId":"s"}"#);
     }
 }

@@ -32,7 +32,11 @@ impl Json {
 
     /// Serializes a value. Serialization fails only for maps with keys that are not strings; no type of the hub has one.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
-        serde_json::value::to_raw_value(value).map_or_else(|_| Self::from(RawValue::NULL), Self::from)
+        serde_json::value::to_raw_value(value).map_or_else(|_| Self::null(), Self::from)
+    }
+
+    pub fn null() -> Self {
+        Self::from(RawValue::NULL)
     }
 
     pub fn text(&self) -> &str {
@@ -220,7 +224,7 @@ impl<'a> JsonObject<'a> {
         let written = serde_json::to_writer(&mut text, self);
         debug_assert!(written.is_ok());
         let text = String::from_utf8(text).unwrap_or_default();
-        Json::from_string(text).unwrap_or_else(|| Json::from(RawValue::NULL))
+        Json::from_string(text).unwrap_or_else(Json::null)
     }
 }
 

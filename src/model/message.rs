@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use super::json::Json;
+use super::text_parts::TextParts;
 
 /// A message in a session's history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,4 +17,14 @@ pub struct Message {
     pub content: Json,
     /// Unix milliseconds.
     pub created_at: u64,
+}
+
+impl Message {
+    /// Serializes a text that contains the message, without a copy of its content: `serialize` is called with a message whose
+    /// content is null.
+    pub fn serialize_in_parts(&self, serialize: impl FnOnce(&Self) -> String) -> TextParts {
+        let text = serialize(&Self { content: Json::null(), ..self.clone() });
+        // In a string, the quotes of the placeholder would be escaped.
+        TextParts::value(Some(self.content.clone())).insert_into(&text, r#""content":null"#)
+    }
 }

@@ -21,5 +21,6 @@ pub mod owner;
 pub mod ready;
 pub mod session;
 pub mod summary;
+pub mod text_parts;
 pub mod todo;
 pub mod vocabulary;

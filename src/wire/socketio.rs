@@ -7,8 +7,8 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -311,20 +311,6 @@ pub fn event_frame(namespace: &str, ack: Option<AckId>, name: &str, args: &[&str
     }
     frame.push(']');
     frame
-}
-
-/// Encodes an event with one argument, which is serialized directly into the frame: a large one is in memory once.
-/// `size_hint` is its approximate size in bytes. Serializing `arg` must not fail.
-pub fn event_frame_with<T: Serialize>(namespace: &str, name: &str, arg: &T, size_hint: usize) -> String {
-    let mut frame = begin_frame("42", namespace, None, name.len() + 5 + size_hint);
-    frame.push('[');
-    push_string(&mut frame, name);
-    frame.push(',');
-    let mut bytes = frame.into_bytes();
-    let written = serde_json::to_writer(&mut bytes, arg);
-    debug_assert!(written.is_ok());
-    bytes.push(b']');
-    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Encodes the acknowledgement of the event `id`. `args` are JSON texts.

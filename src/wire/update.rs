@@ -10,9 +10,12 @@ use crate::model::message::Message;
 /// The placeholder for a versioned value in an `update` event. It occurs nowhere else: in a string its quotes are escaped.
 pub const VALUE_PLACEHOLDER: &str = r#""value":null"#;
 
+/// Encodes the event. Opaque values in `body` are placeholders: [`TextParts`](crate::model::text_parts::TextParts) replaces them.
 pub fn update_frame(id: &str, seq: u64, created_at: u64, body: &UpdateBody<'_>) -> String {
     let update = Update { id, seq, created_at, body };
-    socketio::event_frame_with(NAMESPACE, "update", &update, update.size_hint())
+    // Fails only for maps with keys that are not strings, which no update has.
+    let update = serde_json::to_string(&update).unwrap_or_default();
+    socketio::event_frame(NAMESPACE, None, "update", &[&update])
 }
 
 #[derive(Serialize)]
@@ -53,17 +56,6 @@ pub struct Update<'a> {
     /// Unix milliseconds.
     pub created_at: u64,
     pub body: &'a UpdateBody<'a>,
-}
-
-impl Update<'_> {
-    /// Estimates the size of the JSON text, in bytes.
-    pub fn size_hint(&self) -> usize {
-        let envelope = 512;
-        match self.body {
-            UpdateBody::NewMessage { message, .. } => envelope + message.content.text().len(),
-            _ => envelope,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::hub::events::numbering::single_line;
+use crate::hub::events::numbering::push_single_line;
 use crate::hub::limits::{LOG_RETENTION_MS, MAX_LOGGED_EVENT_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::{Audience, Event};
+use crate::model::text_parts::TextParts;
 use crate::store::events::EventsRow;
 
 /// The key of [`LogHead::encode`] in the key-value storage.
@@ -186,8 +187,8 @@ impl EventLog {
     pub fn encode_rows<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = Cow<'e, Event>>) -> Vec<EventsRow> {
         let mut rows = RowsBuilder { finished: VecDeque::new(), current: EventsRow::after(self.last_number) };
         for (number, event) in numbers.zip(events) {
-            let is_logged = event.body.len() <= MAX_LOGGED_EVENT_BYTES;
-            if !is_logged || rows.current.body.len() + event.body.len() > MAX_ROW_BYTES {
+            let is_logged = event.body.text_bytes() <= MAX_LOGGED_EVENT_BYTES;
+            if !is_logged || rows.current.body.len() + event.body.text_bytes() > MAX_ROW_BYTES {
                 rows.finish_row();
             }
             rows.current.last = number;
@@ -222,11 +223,11 @@ impl EventLog {
         if number <= self.span.start {
             return;
         }
-        if event.body.len() > MAX_LOGGED_EVENT_BYTES {
+        if event.body.text_bytes() > MAX_LOGGED_EVENT_BYTES {
             return self.push_gap(number);
         }
         self.last_number = number;
-        self.bytes += event.body.len();
+        self.bytes += event.body.text_bytes();
         self.events.push_back((number, event));
         if self.events.len() > RETAINED_EVENTS + TRIM_EVENTS || self.bytes > RETAINED_BYTES + TRIM_BYTES {
             self.trim();
@@ -235,7 +236,7 @@ impl EventLog {
 
     fn trim(&mut self) {
         while let Some((number, event)) = self.events.front() {
-            let rest = self.bytes - event.body.len();
+            let rest = self.bytes - event.body.text_bytes();
             if self.events.len() <= RETAINED_EVENTS && rest < RETAINED_BYTES {
                 break;
             }
@@ -275,7 +276,7 @@ impl EventLog {
                 return;
             };
             self.floor = row.floor;
-            self.bytes += events.iter().map(|(_, event)| event.body.len()).sum::<usize>();
+            self.bytes += events.iter().map(|(_, event)| event.body.text_bytes()).sum::<usize>();
             events.into_iter().rev().for_each(|event| self.events.push_front(event));
         }
     }
@@ -319,7 +320,9 @@ fn encode_event(row: &mut String, number: u64, event: &Event) {
     // JSON escapes the tabs and line breaks that an id may contain.
     let id = serde_json::to_string(id).unwrap_or_default();
     // Writing to a `String` cannot fail.
-    let _ = writeln!(row, "{number}\t{kind}{id}\t{}", single_line(&event.body));
+    let _ = write!(row, "{number}\t{kind}{id}\t");
+    event.body.texts().for_each(|text| push_single_line(row, text));
+    row.push('\n');
 }
 
 /// Decodes the events of a row; `None` when its text is malformed.
@@ -338,7 +341,7 @@ fn decode_event(line: &str) -> Option<(u64, Event)> {
         "m" => Audience::Machine(id),
         _ => return None,
     };
-    Some((number, Event { audience, body: body.to_owned() }))
+    Some((number, Event { audience, body: TextParts::from(body.to_owned()) }))
 }
 
 #[cfg(test)]

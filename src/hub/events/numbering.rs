@@ -1,12 +1,12 @@
 //! Numbers, ids and frames of events.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
 use crate::hub::peers::subscription::Format;
 use crate::model::namespace::Namespace;
+use crate::model::text_parts::TextParts;
 
 /// Allocates the numbers of a namespace's events.
 ///
@@ -76,30 +76,48 @@ impl EventNumbers {
     }
 
     /// The frame of an event. Its body must be a JSON object with at least one field.
-    pub fn frame(&self, format: Format, number: u64, body: &str) -> String {
+    pub fn frame(&self, format: Format, number: u64, body: &TextParts) -> String {
         let prefix = &self.id_prefix;
+        let start = match format {
+            Format::Json => format!(r#"{{"eventId":"{prefix}-{number}","#),
+            Format::Sse => format!("id: {prefix}-{number}\ndata: "),
+        };
+        let mut frame = String::with_capacity(start.len() + body.text_bytes() + 2);
+        frame.push_str(&start);
         match format {
             Format::Json => {
-                let fields = body.strip_prefix('{').unwrap_or(body);
-                format!(r#"{{"eventId":"{prefix}-{number}",{fields}"#)
+                let mut texts = body.texts();
+                let first = texts.next().unwrap_or_default();
+                frame.push_str(first.strip_prefix('{').unwrap_or(first));
+                texts.for_each(|text| frame.push_str(text));
             }
-            Format::Sse => format!("id: {prefix}-{number}\ndata: {}\n\n", single_line(body)),
+            Format::Sse => {
+                body.texts().for_each(|text| push_single_line(&mut frame, text));
+                frame.push_str("\n\n");
+            }
         }
+        frame
     }
 }
 
-/// Replaces the line breaks of a JSON text with spaces. In valid JSON they are only between tokens.
-pub fn single_line(json: &str) -> Cow<'_, str> {
-    // By bytes, because searching characters takes several times as long.
-    match json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        true => Cow::Owned(json.replace(['\n', '\r'], " ")),
-        false => Cow::Borrowed(json),
+/// Appends a JSON text, with spaces in place of line breaks. In valid JSON they are only between tokens.
+pub fn push_single_line(line: &mut String, json: &str) {
+    // Searches bytes first, because searching characters takes several times as long.
+    if !json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return line.push_str(json);
+    }
+    for (position, part) in json.split(['\n', '\r']).enumerate() {
+        if position > 0 {
+            line.push(' ');
+        }
+        line.push_str(part);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::json::Json;
 
     fn numbers_of(namespace: &str) -> EventNumbers {
         EventNumbers::new(&Namespace::parse(namespace).unwrap(), 1_000)
@@ -151,7 +169,8 @@ mod tests {
 
     #[test]
     fn line_breaks_in_json_do_not_end_an_sse_event() {
-        let frame = numbers_of("a").frame(Format::Sse, 7, "{\"a\":{\n\r\n  \"b\": 1\n}}");
+        let body = TextParts::from("{\"a\":{\n\r\n  \"b\": 1\n}}".to_owned());
+        let frame = numbers_of("a").frame(Format::Sse, 7, &body);
         assert_eq!(frame.matches('\n').count(), 3, "{frame}");
         assert!(frame.ends_with("data: {\"a\":{     \"b\": 1 }}\n\n"), "{frame}");
     }
@@ -160,8 +179,14 @@ mod tests {
     fn frames_of_both_formats_contain_the_id() {
         let numbers = numbers_of("a");
         let prefix = &numbers.id_prefix;
-        let body = r#"{"type":"x"}"#;
-        assert_eq!(numbers.frame(Format::Json, 7, body), format!(r#"{{"eventId":"{prefix}-7","type":"x"}}"#));
-        assert_eq!(numbers.frame(Format::Sse, 7, body), format!("id: {prefix}-7\ndata: {body}\n\n"));
+        let text = r#"{"type":"x","data":{}}"#;
+        let value = TextParts::value(Some(Json::parse("{}").unwrap()));
+        for body in
+            [TextParts::from(text.to_owned()), value.insert_into(r#"{"type":"x","data":null}"#, r#""data":null"#)]
+        {
+            let json = format!(r#"{{"eventId":"{prefix}-7","type":"x","data":{{}}}}"#);
+            assert_eq!(numbers.frame(Format::Json, 7, &body), json);
+            assert_eq!(numbers.frame(Format::Sse, 7, &body), format!("id: {prefix}-7\ndata: {text}\n\n"));
+        }
     }
 }

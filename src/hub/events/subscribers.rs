@@ -10,6 +10,7 @@ use crate::hub::ports::ConnId;
 use crate::hub::state::schedule::next_tick;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
+use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 
 /// Events that do not report a change and are not logged.
@@ -37,14 +38,14 @@ struct Toast<'a> {
     url: &'a str,
 }
 
-fn connection_changed(subscription: &Subscription, resume: &'static str) -> String {
+fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
     encode(&ConnectionEvent::ConnectionChanged {
         data: Connected { status: "connected", subscription_id: &subscription.id, resume },
     })
 }
 
-fn encode(event: &ConnectionEvent<'_>) -> String {
-    serde_json::to_string(event).unwrap_or_default()
+fn encode(event: &ConnectionEvent<'_>) -> TextParts {
+    serde_json::to_string(event).unwrap_or_default().into()
 }
 
 const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
@@ -64,7 +65,7 @@ impl Hub {
         };
         let missed = state.log.iter().flat_map(|log| log.events_after(from));
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
-        let frame = |number, body: &str| state.event_numbers.frame(subscription.format, number, body);
+        let frame = |number, body: &TextParts| state.event_numbers.frame(subscription.format, number, body);
         // Has the id that the client resumes from: if it disconnects right after it, the client has missed nothing.
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
@@ -108,7 +109,7 @@ impl Hub {
 
     pub(in crate::hub) fn send_heartbeats(&self) {
         let mut state = self.state();
-        self.broadcast(&mut state, HEARTBEAT, |_| true);
+        self.broadcast(&mut state, &HEARTBEAT.to_owned().into(), |_| true);
         state.connections.record_heartbeat();
     }
 
@@ -122,7 +123,7 @@ impl Hub {
     }
 
     /// Sends an event body, with the id of the last published event, to all web clients that match.
-    fn broadcast(&self, state: &mut State, body: &str, matches: impl Fn(&Subscription) -> bool) {
+    fn broadcast(&self, state: &mut State, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let number = state.event_numbers.last_published();
         for format in [Format::Json, Format::Sse] {
             let recipients = state.connections.subscriptions().filter(|(_, s)| s.format == format && matches(s));

@@ -9,7 +9,6 @@ use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind, check_size};
 use crate::hub::large::{unreadable, without};
 use crate::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES, SMALL_VALUE_BYTES};
-use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::state::liveness::is_fresh;
@@ -22,6 +21,7 @@ use crate::model::large::{Field, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
 use crate::store::Found;
 use crate::store::journal::Journal;
 use crate::store::limits::MAX_CONTENT_BYTES;
@@ -270,13 +270,13 @@ impl Hub {
                 note_change(&mut state, id, now);
                 self.tell_machine(&mut state, id, part, version, value.clone(), from);
                 let outcome =
-                    reply(&Updated::Success { version, value: FrameParts::journaled_value(part.field(), value) });
+                    reply(&Updated::Success { version, value: TextParts::journaled_value(part.field(), value) });
                 outcome.into_iter().for_each(|outcome| state.journal.on_commit(outcome));
                 None
             } else if let Some(large) = large {
                 Some((large.clone(), *version))
             } else {
-                let outcome = reply(&Updated::Mismatch { version: *version, value: FrameParts::value(held.clone()) });
+                let outcome = reply(&Updated::Mismatch { version: *version, value: TextParts::value(held.clone()) });
                 outcome.into_iter().for_each(|outcome| state.journal.on_commit(outcome));
                 None
             }
@@ -285,7 +285,7 @@ impl Hub {
             let _turn = self.large_reads.lock().await;
             // Where yet another one took its place, the next try hears of it.
             let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
-            let outcome = reply(&Updated::Mismatch { version, value: FrameParts::value(Some(value)) });
+            let outcome = reply(&Updated::Mismatch { version, value: TextParts::value(Some(value)) });
             self.run_effects(outcome.into_iter().collect(), 0..0);
             return Ok(());
         }
@@ -328,7 +328,7 @@ impl Hub {
         };
         let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        let frame = FrameParts::journaled_value(part.field(), value).insert_into(&frame, VALUE_PLACEHOLDER);
+        let frame = TextParts::journaled_value(part.field(), value).insert_into(&frame, VALUE_PLACEHOLDER);
         state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
     }
 }

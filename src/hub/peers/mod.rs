@@ -2,7 +2,6 @@
 //! without IO.
 
 pub mod connections;
-pub mod frame_parts;
 pub mod grace;
 pub mod rpc;
 pub mod send_window;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, METADATA, Part};
-use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::cache::Entry;
@@ -20,6 +19,7 @@ use crate::model::json::Json;
 use crate::model::large::{Field, MAX_INLINE_BYTES};
 use crate::model::owner::Owner;
 use crate::model::session::check_metadata;
+use crate::model::text_parts::TextParts;
 use crate::store::completed_requests;
 use crate::store::journal::Extent;
 use crate::store::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
@@ -28,10 +28,10 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 /// A versioned value, and how CLIs see it.
 struct Value {
     part: &'static Part,
-    text: fn(&Entry, Option<Json>) -> FrameParts,
+    text: fn(&Entry, Option<Json>) -> TextParts,
 }
 
-const METADATA_VALUE: Value = Value { part: &METADATA, text: |_, metadata| FrameParts::value(metadata) };
+const METADATA_VALUE: Value = Value { part: &METADATA, text: |_, metadata| TextParts::value(metadata) };
 const AGENT_STATE_VALUE: Value = Value { part: &large::AGENT_STATE, text: Entry::agent_state_text };
 
 impl Hub {
@@ -49,7 +49,7 @@ impl Hub {
         self.load_session(id).await?;
         self.update(id, &METADATA_VALUE, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            Ok(Updated::Success { version, value: FrameParts::journaled_value(Field::Metadata, Some(value)) })
+            Ok(Updated::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await
     }
@@ -67,7 +67,7 @@ impl Hub {
         let new = split_agent_state(&value)?;
         let text = match is_large_state(new.base.as_ref()) {
             true => agent_state_text(new.base.as_ref(), new.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
-            false => FrameParts::value(Some(value.clone())),
+            false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
         self.update(id, &AGENT_STATE_VALUE, expected, reply, value.text().len(), |state| {
@@ -199,7 +199,7 @@ impl Hub {
             state,
             id,
             from,
-            FrameParts::journaled_value(Field::Metadata, Some(value)).insert_into(&frame, VALUE_PLACEHOLDER),
+            TextParts::journaled_value(Field::Metadata, Some(value)).insert_into(&frame, VALUE_PLACEHOLDER),
             event,
         );
         Ok(version)
@@ -224,7 +224,7 @@ impl Hub {
         let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
         let small =
             (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
-        let text = small.clone().map_or_else(|| agent_state_text(parts.base.as_ref(), entries), FrameParts::value);
+        let text = small.clone().map_or_else(|| agent_state_text(parts.base.as_ref(), entries), TextParts::value);
         let small = small.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let old = s.agent_state_large.take();
         (s.agent_state, s.agent_state_large) =
@@ -245,7 +245,7 @@ impl Hub {
         Ok(version)
     }
 
-    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: FrameParts, event: Event) {
+    fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: TextParts, event: Event) {
         state.journal.queue_session(id, Extent::Whole);
         state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
         state.journal.on_commit(Effect::Publish(event));
@@ -314,13 +314,13 @@ fn check_pending(base: Option<&Json>) -> Result<(), Error> {
 }
 
 /// Returns an agent state with completed requests, as CLIs see it.
-fn agent_state_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> FrameParts {
+fn agent_state_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> TextParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
-            Some(record) => FrameParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
-            None => FrameParts::journaled_value(Field::AgentState, Some(base.clone())),
+            Some(record) => TextParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
+            None => TextParts::journaled_value(Field::AgentState, Some(base.clone())),
         },
-        None => FrameParts::value(agent_state::join(base, completed)),
+        None => TextParts::value(agent_state::join(base, completed)),
     }
 }
 
@@ -330,7 +330,7 @@ fn is_large_state(base: Option<&Json>) -> bool {
 
 impl Entry {
     /// Returns the agent state with the most recent completed requests.
-    fn agent_state_text(&self, base: Option<Json>) -> FrameParts {
+    fn agent_state_text(&self, base: Option<Json>) -> TextParts {
         agent_state_text(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
     }
 }

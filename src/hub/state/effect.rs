@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use futures::channel::oneshot;
 
 use crate::hub::error::Error;
-use crate::hub::peers::frame_parts::FrameParts;
 use crate::hub::ports::ConnId;
 use crate::model::event::Event;
 use crate::model::message::Message;
 use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 use crate::store::journal::MemorySize;
 
@@ -21,11 +21,11 @@ pub enum Effect {
     /// Sends a frame to a CLI, whether or not the change became durable.
     Send { conn: ConnId, frame: String },
     /// Answers a CLI: with `done` once the change is durable, else with `failed`.
-    Reply { conn: ConnId, done: FrameParts, failed: String },
+    Reply { conn: ConnId, done: TextParts, failed: String },
     /// Publishes an event to web clients.
     Publish(Event),
     /// Sends an update to the owner's CLIs, except the one that caused it.
-    Update { owner: Owner, except: Option<ConnId>, frame: FrameParts },
+    Update { owner: Owner, except: Option<ConnId>, frame: TextParts },
     /// Publishes a message to web clients and to the session's CLIs, except the one that sent it. Its frames are built when
     /// the effect runs: a message may have 30 MiB, and is held once until then. `number` is the seq of the `update` frame.
     Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
@@ -58,7 +58,7 @@ impl MemorySize for Effect {
         match self {
             Self::Send { frame, .. } => frame.len(),
             Self::Reply { done, failed, .. } => done.memory_bytes() + failed.len(),
-            Self::Publish(event) => event.body.len(),
+            Self::Publish(event) => event.body.memory_bytes(),
             Self::Update { frame, .. } => frame.memory_bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, superseded, .. }) => {

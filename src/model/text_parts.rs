@@ -1,12 +1,12 @@
-//! Frames in parts. A frame that contains a JSON value refers to it until it is sent, so that a large value is in memory
-//! once, however many frames contain it.
+//! Texts in parts. A text that contains an opaque JSON value refers to it until it is sent or stored, so that the value is in
+//! memory once, however many texts contain it.
 
-use crate::model::json::Json;
-use crate::model::large::Field;
+use super::json::Json;
+use super::large::Field;
 
-/// A frame, or a value in it, that is not concatenated yet.
+/// A text that is not concatenated yet.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FrameParts(Vec<Part>);
+pub struct TextParts(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
@@ -18,13 +18,13 @@ enum Part {
     JournaledObjectStart(Json),
 }
 
-impl From<String> for FrameParts {
+impl From<String> for TextParts {
     fn from(text: String) -> Self {
         Self(vec![Part::Text(text)])
     }
 }
 
-impl FrameParts {
+impl TextParts {
     /// Creates the parts of a value; `None` is null.
     pub fn value(value: Option<Json>) -> Self {
         value.map_or_else(|| Self::from("null".to_owned()), |value| Self(vec![Part::Value(value)]))
@@ -46,9 +46,9 @@ impl FrameParts {
         Self(vec![Part::JournaledObjectStart(object), Part::Text(member)])
     }
 
-    /// Inserts these parts into a frame, in place of the `null` at the end of the first `placeholder`.
-    pub fn insert_into(self, frame: &str, placeholder: &str) -> Self {
-        let Some((before, after)) = frame.split_once(placeholder) else { return Self::from(frame.to_owned()) };
+    /// Inserts these parts into a text, in place of the `null` at the end of the first `placeholder`.
+    pub fn insert_into(self, text: &str, placeholder: &str) -> Self {
+        let Some((before, after)) = text.split_once(placeholder) else { return Self::from(text.to_owned()) };
         let before = format!("{before}{}", placeholder.strip_suffix("null").unwrap_or(placeholder));
         let mut parts = vec![Part::Text(before)];
         parts.extend(self.0);
@@ -56,7 +56,7 @@ impl FrameParts {
         Self(parts)
     }
 
-    fn texts(&self) -> impl Iterator<Item = &str> {
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|part| match part {
             Part::Text(text) => text,
             Part::Value(json) | Part::JournaledValue(json) => json.text(),
@@ -64,16 +64,15 @@ impl FrameParts {
         })
     }
 
-    /// Returns the length of the concatenated frame, in bytes.
+    /// Returns the length of the concatenated text, in bytes.
     pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
     }
 
-    /// Concatenates the parts.
     pub fn concat(&self) -> String {
-        let mut frame = String::with_capacity(self.text_bytes());
-        self.texts().for_each(|text| frame.push_str(text));
-        frame
+        let mut text = String::with_capacity(self.text_bytes());
+        self.texts().for_each(|part| text.push_str(part));
+        text
     }
 
     /// Returns the bytes in memory, without those that the journal counts.
@@ -98,18 +97,18 @@ mod tests {
     #[test]
     fn a_value_replaces_the_null_of_the_placeholder() {
         let frame = r#"42["update",{"id":"\"value\":null","metadata":{"value":null},"agentState":null}]"#;
-        let parts = FrameParts::value(Some(json(r#"{"a":1}"#))).insert_into(frame, r#""value":null"#);
+        let parts = TextParts::value(Some(json(r#"{"a":1}"#))).insert_into(frame, r#""value":null"#);
         assert_eq!(
             parts.concat(),
             r#"42["update",{"id":"\"value\":null","metadata":{"value":{"a":1}},"agentState":null}]"#
         );
-        let null = FrameParts::value(None).insert_into(r#"["value":null]"#, r#""value":null"#);
+        let null = TextParts::value(None).insert_into(r#"["value":null]"#, r#""value":null"#);
         assert_eq!(null.concat(), r#"["value":null]"#);
     }
 
     #[test]
     fn a_member_is_added_to_objects_empty_or_not() {
-        let with = |object: &str| FrameParts::journaled_object_with(json(object), "n", &json("[1]")).concat();
+        let with = |object: &str| TextParts::journaled_object_with(json(object), "n", &json("[1]")).concat();
         assert_eq!(
             [with("{}"), with("{ \n }"), with(r#"{"a":{} }"#)].map(|text| text.replace(char::is_whitespace, "")),
             [r#"{"n":[1]}"#, r#"{"n":[1]}"#, r#"{"a":{},"n":[1]}"#]
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn bytes_that_the_journal_counts_are_not_counted_again() {
         let bytes = |value: &str| {
-            let parts = FrameParts::journaled_value(Field::AgentState, Some(json(value)));
+            let parts = TextParts::journaled_value(Field::AgentState, Some(json(value)));
             let parts = parts.insert_into("[null]", "null");
             (parts.memory_bytes(), parts.text_bytes())
         };
