@@ -2,13 +2,15 @@
 
 use futures::future::BoxFuture;
 use http::Request;
+use strum::EnumString;
 use thiserror::Error;
 
 /// A socket of this object, for as long as the object stays in memory; numbers are not used twice.
 pub type ConnId = u32;
 
 /// Why the body of an upload was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum UploadFault {
     /// The file is larger than the hub takes.
     TooLarge,

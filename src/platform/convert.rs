@@ -1,5 +1,5 @@
-//! Requests and answers across the border. Bodies are read whole, and no further than their limit: the only large ones,
-//! uploads, go another way (`upload`).
+//! Conversion of requests and responses between JavaScript and Rust. Bodies are read up to their limit; uploads, the only large
+//! ones, stay in JavaScript (`upload`).
 
 use axum::body::{Body, Bytes};
 use futures::future::LocalBoxFuture;
@@ -19,60 +19,59 @@ use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
-/// Runs a future and returns its promise. The future is boxed, because `future_to_promise` is compiled for each type.
-pub fn promise(work: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
-    let work: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(work);
-    future_to_promise(work)
+/// Spawns a future. It is boxed, because `future_to_promise` is compiled for each type.
+pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
+    let future: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(future);
+    future_to_promise(future)
 }
 
-/// A request without its body, as the edge sorts it.
-pub fn head(request: &Request) -> RequestHead {
+pub fn request_head(request: &Request) -> RequestHead {
     let text = glue::head(request, "authorization origin upgrade");
     let mut lines = text.split('\n');
     let mut next = || lines.next().unwrap_or_default();
     let method = next().to_owned();
     let (host, path, query) = split_url(next());
-    let given = |line: &str| (!line.is_empty()).then(|| line.to_owned());
+    let non_empty = |line: &str| (!line.is_empty()).then(|| line.to_owned());
     RequestHead {
         method,
         host: host.to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
-        authorization: given(next()),
-        origin: given(next()),
+        authorization: non_empty(next()),
+        origin: non_empty(next()),
         is_upgrade: next().eq_ignore_ascii_case("websocket"),
     }
 }
 
-/// A text in wasm memory. On the usual way its characters come in one by one, or take three bytes each meanwhile, and that
-/// memory never shrinks. So a text that is not small comes as bytes; a large one in whole megabytes, so that the next one
-/// fits into its place.
-pub fn text(text: &JsString) -> String {
+/// Copies a string into wasm memory, which never shrinks.
+///
+/// `wasm-bindgen` would copy character by character, or reserve three bytes for each. The capacity of a large string is a
+/// multiple of 1 MiB, so that later strings reuse the memory.
+pub fn to_string(text: &JsString) -> String {
     const MEGABYTE: usize = 1024 * 1024;
     let bytes = glue::utf8(text);
     let length = bytes.length() as usize;
-    let room = if length > 4 * MEGABYTE { length.next_multiple_of(MEGABYTE) } else { length };
-    let mut copy = Vec::with_capacity(room);
+    let capacity = if length > 4 * MEGABYTE { length.next_multiple_of(MEGABYTE) } else { length };
+    let mut copy = Vec::with_capacity(capacity);
     copy.resize(length, 0);
     bytes.copy_to(&mut copy);
-    // The runtime has checked that the text has no half characters.
+    // `TextEncoder` returns valid UTF-8.
     String::from_utf8(copy).unwrap_or_default()
 }
 
-/// The body of a request, or the refusal of one that is too large, came too slowly or broke off.
-pub async fn body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
-    let read = JsFuture::from(glue::body(request, limit)).await?;
-    Ok(match read.as_string().as_deref() {
-        None => Ok(Uint8Array::new(&read).to_vec()),
+/// Reads the body of a request. The inner error is the response to a body that is too large, too slow or incomplete.
+pub async fn read_body(request: &Request, limit: usize) -> Result<std::result::Result<Vec<u8>, ErrorResponse>> {
+    let body = JsFuture::from(glue::body(request, limit)).await?;
+    Ok(match body.as_string().as_deref() {
+        None => Ok(Uint8Array::new(&body).to_vec()),
         Some("too-large") => Err(ErrorResponse::body_too_large(limit)),
         Some("stalled") => Err(ErrorResponse::body_stalled()),
-        // Its client is gone and hears nothing of it.
-        Some(_) => Err(Error::InvalidBody("It broke off before its end.".into()).into()),
+        Some(_) => Err(Error::InvalidBody("It ended early.".into()).into()),
     })
 }
 
-/// A request for the object's router.
-pub async fn request(
+/// Converts a request for the router.
+pub async fn to_router_request(
     request: &Request,
     method: &str,
     url: &str,
@@ -80,16 +79,16 @@ pub async fn request(
     let body = if method == "GET" || method == "HEAD" {
         Body::empty()
     } else {
-        match body(request, MAX_BODY_BYTES).await? {
+        match read_body(request, MAX_BODY_BYTES).await? {
             Ok(bytes) => Body::from(bytes),
-            Err(refusal) => return Ok(Err(refusal)),
+            Err(error) => return Ok(Err(error)),
         }
     };
-    Ok(bodiless(method, url).map(|request| request.map(|_| body)))
+    Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
 }
 
-/// A request for the object's router, without a body.
-pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Body>, ErrorResponse> {
+/// Converts a request for the router without its body.
+pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http::Request<Body>, ErrorResponse> {
     let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     http::Request::builder()
@@ -100,11 +99,11 @@ pub fn bodiless(method: &str, url: &str) -> std::result::Result<http::Request<Bo
         .map_err(|_| ErrorResponse::no_route())
 }
 
-/// The size of the parts in which a larger one leaves, in bytes.
-const ANSWER_PART: usize = 1024 * 1024;
+/// The chunk size of a streamed response.
+const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// Headers as names and values in turn, a line each. Without the length, which the runtime counts itself.
-pub fn lines(headers: &HeaderMap) -> String {
+/// Serializes headers for JavaScript: alternating lines with a name and a value. Omits `Content-Length`, which the runtime sets.
+pub fn header_lines(headers: &HeaderMap) -> String {
     let mut lines = String::with_capacity(if headers.is_empty() { 0 } else { JSON_HEADERS.len() });
     for (name, value) in headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
         for part in [name.as_str(), "\n", value.to_str().unwrap_or_default(), "\n"] {
@@ -114,35 +113,35 @@ pub fn lines(headers: &HeaderMap) -> String {
     lines
 }
 
-/// An answer for the runtime that is not large.
-pub fn response(answer: &http::Response<Bytes>) -> Response {
-    glue::answer(answer.status().as_u16(), &lines(answer.headers()), answer.body())
+/// Converts a response that is not large.
+pub fn to_js_response(response: &http::Response<Bytes>) -> Response {
+    glue::response(response.status().as_u16(), &header_lines(response.headers()), response.body())
 }
 
-/// An answer for the runtime, which may be large; `context` is what can wait until it has left, of the worker or the object.
-pub fn any_response(answer: &http::Response<Bytes>, context: &JsValue) -> Response {
-    match answer.body() {
+/// Converts a response and streams a large one. `context` has `waitUntil`: the context of the worker or the state of the object.
+pub fn stream_if_large(response: &http::Response<Bytes>, context: &JsValue) -> Response {
+    match response.body() {
         body if body.len() > MAX_UNRESERVED_BYTES => {
-            let headers = lines(answer.headers());
-            glue::answer_in_parts(answer.status().as_u16(), &headers, parts(body.clone()), context)
+            let headers = header_lines(response.headers());
+            glue::streamed_response(response.status().as_u16(), &headers, chunks(body.clone()), context)
         }
-        _ => response(answer),
+        _ => to_js_response(response),
     }
 }
 
-/// Gives out a body part by part, and lets go of it with the last one, or when no more is wanted.
-fn parts(mut rest: Bytes) -> JsValue {
+/// Returns a JavaScript function `next(more)` that returns the next chunk. The body is dropped with the last chunk, or when
+/// `more` is false.
+fn chunks(mut rest: Bytes) -> JsValue {
     let next = move |more: bool| {
-        let part = rest.split_to(if more { rest.len().min(ANSWER_PART) } else { 0 });
+        let chunk = rest.split_to(if more { rest.len().min(CHUNK_BYTES) } else { 0 });
         if !more || rest.is_empty() {
             rest = Bytes::new();
         }
-        (!part.is_empty()).then(|| Uint8Array::from(&*part))
+        (!chunk.is_empty()).then(|| Uint8Array::from(&*chunk))
     };
     Closure::<dyn FnMut(bool) -> Option<Uint8Array>>::new(next).into_js_value()
 }
 
-/// Adds headers to an answer.
 pub fn add_headers(response: Response, added: &HeaderMap) -> Result<Response> {
     if added.is_empty() {
         return Ok(response);

@@ -10,11 +10,9 @@ use super::glue;
 use crate::store::columns::Columns;
 use crate::store::{Database, DbError, JoinedRows, Row, Statement, Value};
 
-/// A D1 binding.
 pub struct D1(SendWrapper<JsValue>);
 
 impl D1 {
-    /// The database behind a binding.
     pub fn new(database: worker::D1Database) -> Self {
         Self(SendWrapper::new(database.into()))
     }
@@ -33,7 +31,7 @@ impl Database for D1 {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         Box::pin(SendFuture::new(async move {
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let promise = glue::joined(&self.0.0, &to_js(statement), limit).map_err(|e| to_error(&e))?;
+            let promise = glue::query_joined(&self.0.0, &to_js(statement), limit).map_err(|e| to_error(&e))?;
             let row = from_js(JsFuture::from(promise).await.map_err(|e| to_error(&e))?);
             let mut c = Columns::new("messages", row);
             let (text, rows, last_seq) = (c.text("body")?, c.number("rows")?, c.optional("seq", Columns::number)?);

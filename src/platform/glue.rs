@@ -1,70 +1,69 @@
-//! The JavaScript side of the border: `glue.js`, and the parts of runtime objects that the `worker` crate leaves out.
+//! Bindings to `glue.js` and `upload.js`, and to runtime objects that the `worker` crate does not cover.
+//!
+//! Lists of headers are alternating lines with a name and a value.
 
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
-    /// Method, URL and the named headers (a list with spaces between) of a request, a line each.
+    /// Returns lines: the method, the URL, and the headers of `names`, which are separated by spaces.
     pub fn head(request: &web_sys::Request, names: &str) -> String;
 
-    /// The body of a request as a `Uint8Array`, or the word for why there is none; it may have `limit` bytes.
+    /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` or `broken`.
     pub fn body(request: &web_sys::Request, limit: usize) -> js_sys::Promise;
 
-    /// Carries a request to a namespace's object, for a socket of this use (see `object::SocketUse`) and of a token that is
-    /// good until `expires_at` (Unix milliseconds, or empty); resolves to undefined when it takes longer than `limit` ms.
+    /// Forwards a request to the object of a namespace. For a WebSocket, `socket` is its `object::SocketKind` and `expires_at`
+    /// the expiry of its token (Unix milliseconds, or empty). Resolves to undefined after `timeout_ms`.
     #[wasm_bindgen(catch)]
-    pub fn carry(
+    pub fn forward(
         objects: &JsValue,
         namespace: &str,
         socket: &str,
         expires_at: &str,
         request: &web_sys::Request,
-        limit: u32,
+        timeout_ms: u32,
     ) -> Result<js_sys::Promise, JsValue>;
 
-    /// An answer; `headers` holds names and values in turn, a line each.
-    pub fn answer(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
+    pub fn response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
 
-    /// A large answer, whose body `part` gives out: see `answerInParts` in `glue.js`.
-    #[wasm_bindgen(js_name = answerInParts)]
-    pub fn answer_in_parts(status: u16, headers: &str, part: JsValue, context: &JsValue) -> web_sys::Response;
+    /// A response whose body is read from the function `next`.
+    #[wasm_bindgen(js_name = streamedResponse)]
+    pub fn streamed_response(status: u16, headers: &str, next: JsValue, context: &JsValue) -> web_sys::Response;
 
-    /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each.
+    /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
     #[wasm_bindgen(catch)]
     pub fn batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
 
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
-    #[wasm_bindgen(catch)]
-    pub fn joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
+    #[wasm_bindgen(catch, js_name = queryJoined)]
+    pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
 
-    /// Posts a body, with the headers' names and values in turn, a line each, and no redirect. Resolves to the status and
-    /// the header `Retry-After`, a line each, or to a sentence that says why there is no answer within `limit` ms.
-    pub fn post(url: &str, headers: &str, body: &[u8], limit: u32) -> js_sys::Promise;
+    /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
+    /// message without a line break.
+    pub fn post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
 
-    /// The messages of an accepted WebSocket as a queue. A frame above `largest` characters or bytes closes the socket,
-    /// for the reason `too_large`.
+    /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
+    /// reason `too_large`.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
-    pub fn new(socket: &JsValue, largest: usize, too_large: &str) -> Inbox;
-    /// The next message, text or binary; undefined after `ms` milliseconds or when the socket closed.
+    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str) -> Inbox;
+    /// Resolves to the next message, or to undefined after `timeout_ms` or when the socket is closed.
     #[wasm_bindgen(method)]
-    pub fn next(this: &Inbox, ms: u32) -> js_sys::Promise;
-    /// Joins the socket with another one; `first` goes ahead.
-    #[wasm_bindgen(method, js_name = join)]
-    pub fn join_with(this: &Inbox, first: &str, other: &JsValue);
-    /// Whether the socket closed.
+    pub fn next(this: &Inbox, timeout_ms: u32) -> js_sys::Promise;
+    /// Sends `first` and the received messages to another socket, then pipes the two sockets to each other.
+    #[wasm_bindgen(method)]
+    pub fn pipe(this: &Inbox, first: &str, other: &JsValue);
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
-    /// The text of a small frame; undefined for a larger or binary one.
+    /// Returns a small text frame; `None` for a large or binary one.
     #[wasm_bindgen(js_name = smallText)]
     pub fn small_text(frame: &JsValue) -> Option<String>;
 
-    /// A text as UTF-8.
     pub fn utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
 
-    /// A stream of the texts that a socket brings.
+    /// A stream of the messages of a socket.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(socket: &JsValue) -> web_sys::ReadableStream;
 }
@@ -75,35 +74,36 @@ extern "C" {
     pub type Upload;
     #[wasm_bindgen(constructor)]
     pub fn of(request: &web_sys::Request) -> Upload;
-    /// The declared length in bytes; -1 when there is none.
+    /// `Content-Length`; -1 without one.
     #[wasm_bindgen(method, getter)]
     pub fn declared(this: &Upload) -> f64;
-    /// How many bytes were read.
+    /// The number of bytes read.
     #[wasm_bindgen(method, getter)]
     pub fn length(this: &Upload) -> f64;
-    /// Reads the body; resolves to the word of the fault, if any, and the body's JSON text without its content.
+    /// Reads the body; resolves to a fault, or an empty string, and the JSON text with an empty `content`. `min_bytes` is the
+    /// amount that the client must send within `stall_ms`.
     #[wasm_bindgen(method)]
-    pub fn read(this: &Upload, max_file: f64, max_rest: f64, piece: f64, stall_ms: f64) -> js_sys::Promise;
-    /// The frame: the content between two texts.
+    pub fn read(this: &Upload, max_file: f64, max_fields: f64, min_bytes: f64, stall_ms: f64) -> js_sys::Promise;
+    /// Returns the content between two texts, and releases the memory of the body.
     #[wasm_bindgen(method, catch)]
-    pub fn frame(this: &Upload, head: &str, tail: &str) -> Result<js_sys::JsString, JsValue>;
-    /// Gives the memory of the body back.
+    pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;
+    /// Releases the memory of the body.
     #[wasm_bindgen(method)]
     pub fn drop(this: &Upload);
 }
 
 #[wasm_bindgen]
 extern "C" {
-    /// An answer that may carry a WebSocket.
+    /// The runtime's extension of `Response`.
     #[wasm_bindgen(extends = web_sys::Response)]
-    type Upgraded;
+    type UpgradeResponse;
     #[wasm_bindgen(method, getter, js_name = webSocket)]
-    fn web_socket(this: &Upgraded) -> Option<JsValue>;
+    fn web_socket(this: &UpgradeResponse) -> Option<JsValue>;
 
     /// A hibernatable WebSocket of the object.
     #[derive(Clone)]
     pub type ObjectSocket;
-    /// Sends a text that is a JavaScript string already, so that one for many sockets crosses the border once.
+    /// Takes a JavaScript string, so that a message for many sockets is converted once.
     #[wasm_bindgen(method, catch, js_name = send)]
     pub fn send_text(this: &ObjectSocket, text: &js_sys::JsString) -> Result<(), JsValue>;
     #[wasm_bindgen(method, catch)]
@@ -112,31 +112,33 @@ extern "C" {
     pub fn attach(this: &ObjectSocket, attachment: &str) -> Result<(), JsValue>;
     #[wasm_bindgen(method, catch, js_name = deserializeAttachment)]
     pub fn attachment(this: &ObjectSocket) -> Result<JsValue, JsValue>;
-    /// The number under which the hub knows the socket, kept on the socket itself while the object is in memory.
+    /// The hub's id of the connection, a property of the socket while the object is in memory.
     #[wasm_bindgen(method, getter, js_name = hubConnection)]
     pub fn connection(this: &ObjectSocket) -> Option<u32>;
     #[wasm_bindgen(method, setter, js_name = hubConnection)]
     pub fn set_connection(this: &ObjectSocket, conn: u32);
 }
 
-/// The WebSocket of an answer, not yet accepted; `None` when the answer is not an upgrade.
-pub fn socket_of(answer: &web_sys::Response) -> Option<JsValue> {
-    answer.unchecked_ref::<Upgraded>().web_socket().filter(|socket| !socket.is_null() && !socket.is_undefined())
+/// Returns the WebSocket of an upgrade response; it must be accepted.
+pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
+    response
+        .unchecked_ref::<UpgradeResponse>()
+        .web_socket()
+        .filter(|socket| !socket.is_null() && !socket.is_undefined())
 }
 
-/// The headers of every request that the object reads, the fields of `Asked`. They are the worker's (`carry` in `glue.js`): the
-/// namespace, and what a WebSocket is for (one of `SocketUse`'s words).
-pub const ASKED: &str = "hub-namespace hub-socket";
-/// The headers that it reads also for a web client's socket: when the token expires (set by the worker), and the last event
-/// that the client received.
-pub const SUBSCRIBED: &str = "hub-expires-at last-event-id";
+/// The headers that the object reads from every request, set by the worker (`forward` in `glue.js`): the namespace, and the
+/// `SocketKind` of a WebSocket.
+pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket";
+/// The headers that the object reads from a web client's WebSocket request: the expiry of the token, set by the worker, and the
+/// last received event.
+pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at last-event-id";
 
-/// The headers of nearly every answer, as `convert::response` hands them over.
+/// The headers of nearly every response.
 pub const JSON_HEADERS: &str =
     "content-type\napplication/json\ncache-control\nno-store\nx-content-type-options\nnosniff\n";
 
-/// Texts that cross the border with every request: kept on the other side, where decoding them again and again would be
-/// a tenth of a request's time.
+/// Strings that are passed to JavaScript in every request. Decoding them each time takes a tenth of the CPU time of a request.
 const CONSTANTS: [&str; 8] = [
     "HUB",
     "content-type",
@@ -144,11 +146,11 @@ const CONSTANTS: [&str; 8] = [
     "cache-control",
     "no-store",
     "authorization origin upgrade",
-    ASKED,
+    OBJECT_HEADERS,
     JSON_HEADERS,
 ];
 
-/// Keeps the constants on the JavaScript side. To be called once in each instance.
+/// Caches the constants in JavaScript. Must be called once in each instance.
 pub fn intern_constants() {
     for text in CONSTANTS {
         wasm_bindgen::intern(text);

@@ -1,111 +1,102 @@
-// What a panic costs is decided here: a wasm instance that panicked is lost as a whole, with all promises that it was to
-// settle. Whoever waits for one of them is answered from here instead.
+// Recovery from the loss of the wasm instance, which a panic or trap causes. The promises of the lost instance never settle, so
+// each is guarded here by a fallback.
 
-import { pairs } from './glue.js';
+import { parseHeaders } from './glue.js';
 
-/** Ends what wasm has not finished, for the case that it never will: one function for each. */
-const unfinished = new Set();
+/** For each pending promise of the instance, the function that settles it with `LOST`. */
+const pending = new Set();
 
 /** Whether an instance was lost. */
 let interrupted = false;
 
-/** What is answered to whoever asked a wasm instance that was lost: the body, as the hub words it. */
-let interruption = '';
+/** The body of the 503 responses. */
+let interruptedBody = '';
 
-/** A wasm instance begins: what is to be said should it be lost. */
-export function begin(body) {
-  interruption = body;
+export function startInstance(body) {
+  interruptedBody = body;
 }
 
 /**
- * The wasm instance is lost, to a panic or to what else ended it: no promise of it will ever settle. The mark is the one
- * that the `worker` crate's own frame looks at before each event, and has a new instance made.
- * @param {WebSocket | undefined} socket whose frame was being worked on at that moment
+ * Called when the instance is lost. The entry module creates a new instance when `criticalError` is set.
+ * @param {WebSocket | undefined} socket whose frame was being processed synchronously
  */
-export function interrupt(socket) {
+export function instanceLost(socket) {
   globalThis.__worker_init_state.criticalError = true;
   interrupted = true;
-  if (socket !== undefined) dismiss(socket);
-  for (const end of [...unfinished]) {
+  if (socket !== undefined) requestReconnect(socket);
+  for (const settle of [...pending]) {
     try {
-      end();
+      settle();
     } catch {
-      // Whoever waited is gone; the others are to hear of it all the same.
+      // The others must be settled nevertheless.
     }
   }
 }
 
-/**
- * Whether an instance was lost before this one, and with it objects whose sockets are still there. It says so to every object
- * from then on: what that costs them is little, and there should be no panic.
- */
+/** Whether an instance was lost before this one. It stays true for all objects that start later, which costs them little. */
 export function wasInterrupted() {
   return interrupted;
 }
 
-/** What comes of work whose instance was lost. */
 const LOST = Symbol('lost');
 
-/** @returns {Promise<unknown>} what comes of the work, or of `instead` when the instance is lost before */
-function orElse(work, instead) {
-  const outcome = new Promise((resolve, reject) => {
-    const finish = (settle) => (value) => {
-      unfinished.delete(end);
+/** Returns the result of `work`, or of `fallback` when the instance is lost before. */
+function guard(work, fallback) {
+  const result = new Promise((resolve, reject) => {
+    const settled = (settle) => (value) => {
+      pending.delete(lose);
       settle(value);
     };
-    const end = () => finish(resolve)(LOST);
-    unfinished.add(end);
-    work.then(finish(resolve), finish(reject));
+    const lose = () => settled(resolve)(LOST);
+    pending.add(lose);
+    work.then(settled(resolve), settled(reject));
   });
-  // Behind a promise, because the instance may be lost in another request: `instead` has to run in its own.
-  return outcome.then((value) => (value === LOST ? instead() : value));
+  // The loss may happen in the context of another request; after `then`, `fallback` runs in the context of this one.
+  return result.then((value) => (value === LOST ? fallback() : value));
 }
 
 /**
- * A request to the worker, which is answered whatever comes.
- * @param {string} more headers of an answer from here, besides its own: names and values in turn, a line each
+ * Guards a request to the worker: responds with 503 when the instance is lost.
+ * @param {string} extraHeaders of the 503
  */
-export function answered(more, work) {
-  return orElse(work, () => {
-    const headers = new Headers(pairs(more));
+export function guardWorker(extraHeaders, work) {
+  return guard(work, () => {
+    const headers = new Headers(parseHeaders(extraHeaders));
     headers.set('content-type', 'application/json');
     headers.set('cache-control', 'no-store');
     headers.set('x-content-type-options', 'nosniff');
     headers.set('retry-after', '1');
-    return new Response(interruption, { status: 503, headers });
+    return new Response(interruptedBody, { status: 503, headers });
   });
 }
 
-/** A request to the object; the worker, which may run elsewhere, answers in place of a lost instance. */
-export function carriedOut(work) {
-  return orElse(work, () => {
+/** Guards a request to the object: rejects when the instance is lost; the worker responds. */
+export function guardObject(work) {
+  return guard(work, () => {
     throw new Error('The hub was interrupted');
   });
 }
 
-/** What a socket brought. Nobody will acknowledge it after the instance, so the client has to come back and send it again. */
-export function heard(work, socket) {
-  return orElse(work, () => dismiss(socket));
+/** Guards the processing of a frame: the client must reconnect and send it again, because it gets no acknowledgement. */
+export function guardSocket(work, socket) {
+  return guard(work, () => requestReconnect(socket));
 }
 
-/**
- * What an object does beside its events: writing, and telling it when it is written. Should the instance be lost before,
- * nobody could say who heard of it; so everybody comes back and asks.
- */
-export class Task {
+/** Guards a background task of an object, such as a write. All clients must reconnect: which of them know of it is unknown. */
+export class BackgroundTask {
   constructor(state) {
     const done = new Promise((resolve) => {
       this.done = resolve;
     });
-    orElse(done, () => state.getWebSockets().forEach(dismiss));
+    guard(done, () => state.getWebSockets().forEach(requestReconnect));
   }
 }
 
-/** Closes a socket so that its client comes back. */
-function dismiss(socket) {
+/** Closes a socket with a code after which clients reconnect. */
+function requestReconnect(socket) {
   try {
     socket.close(1012, 'The hub was interrupted, please reconnect');
   } catch {
-    // It is closed already.
+    // It is already closed.
   }
 }

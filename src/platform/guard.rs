@@ -1,4 +1,5 @@
-//! What a panic costs (`guard.js`): an instance that panicked is lost as a whole, but whoever waits for it is told at once.
+//! Recovery from panics (`guard.js`). A panic ends the wasm instance with all its pending requests and sockets; the guard
+//! responds with 503 to the requests and closes the sockets with 1012.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,65 +9,67 @@ use wasm_bindgen::prelude::*;
 use super::glue::intern_constants;
 use crate::http::error::ErrorResponse;
 
-/// What is said to whoever waited for an instance that was lost.
+/// The error message for requests of a lost instance.
 pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/guard.js")]
 extern "C" {
-    /// The instance begins; should it be lost, this is the body of a 503 to whoever waits for it.
-    fn begin(interruption: &str);
-    /// The instance is lost: ends all that waits for it, and closes the socket whose frame was being worked on.
-    fn interrupt(socket: &JsValue);
-    /// Whether an instance was lost before this one: what it had sent to the database may still be on its way.
+    /// `body` is the body of the 503 responses after a loss of the instance.
+    #[wasm_bindgen(js_name = startInstance)]
+    fn start_instance(body: &str);
+    /// Ends everything that the guard tracks, and closes `socket`.
+    #[wasm_bindgen(js_name = instanceLost)]
+    fn instance_lost(socket: &JsValue);
+    /// Whether an earlier instance was lost. Its last database writes may be delayed.
     #[wasm_bindgen(js_name = wasInterrupted)]
     pub fn was_interrupted() -> bool;
 
-    /// A request to the worker: becomes a 503 when the instance is lost, with these headers, names and values in turn, a
-    /// line each.
-    pub fn answered(headers: &str, work: &js_sys::Promise) -> js_sys::Promise;
-    /// A request to the object: fails when the instance is lost.
-    #[wasm_bindgen(js_name = carriedOut)]
-    pub fn carried_out(work: &js_sys::Promise) -> js_sys::Promise;
-    /// What a socket brought: the socket is closed when the instance is lost.
-    pub fn heard(work: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
-    /// What an object does beside its events: all its sockets are closed when the instance is lost before `done`.
-    pub type Task;
+    /// Responds with 503 and these additional headers when the instance is lost.
+    #[wasm_bindgen(js_name = guardWorker)]
+    pub fn guard_worker(headers: &str, response: &js_sys::Promise) -> js_sys::Promise;
+    /// Rejects when the instance is lost.
+    #[wasm_bindgen(js_name = guardObject)]
+    pub fn guard_object(result: &js_sys::Promise) -> js_sys::Promise;
+    /// Closes the socket when the instance is lost before its frame is processed.
+    #[wasm_bindgen(js_name = guardSocket)]
+    pub fn guard_socket(processed: &js_sys::Promise, socket: &JsValue) -> js_sys::Promise;
+    /// A background task of an object. All sockets of the object are closed when the instance is lost before `done`.
+    pub type BackgroundTask;
     #[wasm_bindgen(constructor)]
-    pub fn beside(state: &JsValue) -> Task;
+    pub fn new(state: &JsValue) -> BackgroundTask;
     #[wasm_bindgen(method)]
-    pub fn done(this: &Task);
+    pub fn done(this: &BackgroundTask);
 }
 
-/// Prepares an instance for its first event: installs the panic hook and the abort handler, and interns the constants.
-pub fn prepare() {
+/// Initializes the instance once: the panic hook, the abort handler, and the interned constants.
+pub fn initialize() {
     thread_local! {
-        static IS_READY: Cell<bool> = const { Cell::new(false) };
+        static IS_INITIALIZED: Cell<bool> = const { Cell::new(false) };
     }
-    if IS_READY.replace(true) {
+    if IS_INITIALIZED.replace(true) {
         return;
     }
-    // In place of the `worker` crate's own hook, which would log each panic twice. What that hook marks, `lost` marks too.
+    // Replaces the hook of the `worker` crate, which would log each panic twice. `on_abort` does the rest of its work.
     console_error_panic_hook::set_once();
     intern_constants();
-    begin(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
-    handler::set_on_abort(lost);
+    start_instance(&ErrorResponse::hub_unavailable(INTERRUPTED).body());
+    handler::set_on_abort(on_abort);
 }
 
-/// The instance ended in a panic or a trap. One call to the other side is all that it can still do: it traps when that
-/// returns.
-fn lost() {
-    interrupt(&HEARD.replace(JsValue::UNDEFINED));
+/// Runs after a panic or trap. It can make a single call to JavaScript: the instance traps when that returns.
+fn on_abort() {
+    instance_lost(&CURRENT_SOCKET.replace(JsValue::UNDEFINED));
 }
 
 thread_local! {
-    /// The socket whose frame is being worked on at this moment, else undefined.
-    static HEARD: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
+    /// The socket whose frame is being processed synchronously, else undefined.
+    static CURRENT_SOCKET: RefCell<JsValue> = const { RefCell::new(JsValue::UNDEFINED) };
 }
 
-/// Works on a frame, as far as it goes without waiting: its socket is closed when the instance is lost meanwhile.
-pub fn hearing<T>(socket: &JsValue, work: impl FnOnce() -> T) -> T {
-    HEARD.set(socket.clone());
-    let done = work();
-    HEARD.set(JsValue::UNDEFINED);
-    done
+/// Processes a frame synchronously; its socket is closed when the instance is lost meanwhile.
+pub fn with_socket<T>(socket: &JsValue, process: impl FnOnce() -> T) -> T {
+    CURRENT_SOCKET.set(socket.clone());
+    let result = process();
+    CURRENT_SOCKET.set(JsValue::UNDEFINED);
+    result
 }

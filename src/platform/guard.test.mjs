@@ -1,12 +1,12 @@
-/** What becomes of those who wait for a wasm instance that is lost. */
+/** Tests of the recovery after the loss of a wasm instance. */
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { Task, answered, begin, carriedOut, heard, interrupt, wasInterrupted } from './guard.js';
+import { BackgroundTask, guardObject, guardSocket, guardWorker, instanceLost, startInstance, wasInterrupted } from './guard.js';
 
 const FOREVER = new Promise(() => {});
 
-/** A WebSocket that remembers how it was closed. */
+/** A WebSocket that records its close codes. */
 function socket() {
   const closed = [];
   return { closed, close: (code) => closed.push(code) };
@@ -14,44 +14,44 @@ function socket() {
 
 beforeEach(() => {
   globalThis.__worker_init_state = { criticalError: false };
-  begin('{"code":"hub_unavailable"}');
+  startInstance('{"code":"hub_unavailable"}');
 });
 
-test('objects hear of a loss from then on', () => {
+test('wasInterrupted is true after a loss', () => {
   assert.equal(wasInterrupted(), false);
-  interrupt();
+  instanceLost();
   assert.equal(wasInterrupted(), true);
 });
 
-describe('work that comes to its end', () => {
-  test('is passed on as it is, and hears nothing of a later loss', async () => {
-    const [client, broken] = [socket(), new Error('broken')];
-    assert.equal(await answered('', Promise.resolve('answer')), 'answer');
-    assert.equal(await heard(Promise.resolve('done'), client), 'done');
-    await assert.rejects(carriedOut(Promise.reject(broken)), broken);
-    interrupt();
+describe('work that settles before the loss', () => {
+  test('has its own result', async () => {
+    const [client, failure] = [socket(), new Error('failed')];
+    assert.equal(await guardWorker('', Promise.resolve('response')), 'response');
+    assert.equal(await guardSocket(Promise.resolve('done'), client), 'done');
+    await assert.rejects(guardObject(Promise.reject(failure)), failure);
+    instanceLost();
     assert.deepEqual(client.closed, []);
   });
 });
 
-describe('an instance that is lost', () => {
-  test('is marked, and whoever waits is told in the way that fits', async () => {
-    const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('closed already') }];
-    new Task({ getWebSockets: () => [closing, other] });
-    const waiting = [answered('vary\norigin\n', FOREVER), heard(FOREVER, closing), heard(FOREVER, client)];
-    const carried = assert.rejects(carriedOut(FOREVER), /interrupted/);
-    interrupt();
-    const [refusal] = await Promise.all([...waiting, carried]);
-    const told = ['retry-after', 'vary'].map((name) => refusal.headers.get(name));
-    assert.deepEqual([refusal.status, ...told], [503, '1', 'origin']);
-    assert.deepEqual(await refusal.json(), { code: 'hub_unavailable' });
+describe('the loss of the instance', () => {
+  test('settles all pending work', async () => {
+    const [client, other, closing] = [socket(), socket(), { close: () => assert.fail('already closed') }];
+    new BackgroundTask({ getWebSockets: () => [closing, other] });
+    const pending = [guardWorker('vary\norigin\n', FOREVER), guardSocket(FOREVER, closing), guardSocket(FOREVER, client)];
+    const rejected = assert.rejects(guardObject(FOREVER), /interrupted/);
+    instanceLost();
+    const [response] = await Promise.all([...pending, rejected]);
+    const headers = ['retry-after', 'vary'].map((name) => response.headers.get(name));
+    assert.deepEqual([response.status, ...headers], [503, '1', 'origin']);
+    assert.deepEqual(await response.json(), { code: 'hub_unavailable' });
     assert.deepEqual([client.closed, other.closed], [[1012], [1012]]);
     assert.equal(globalThis.__worker_init_state.criticalError, true);
   });
 
-  test('closes the socket whose frame it was working on', () => {
+  test('closes the socket whose frame was being processed', () => {
     const client = socket();
-    interrupt(client);
+    instanceLost(client);
     assert.deepEqual(client.closed, [1012]);
   });
 });

@@ -1,5 +1,9 @@
-//! The only place that sees the runtime: the worker's entry, the namespace's object, and the ports over D1, sockets,
-//! alarm and storage. Shells only; what they do is decided elsewhere and tested natively.
+//! The adapter to the edge-worker runtime: the worker's entry point, the Durable Object, and the implementations of the ports
+//! over D1, WebSockets, alarm and storage.
+//!
+//! The only module that depends on the runtime; compiled for wasm only. It contains no decisions: what it calls is tested
+//! natively. Large texts stay in JavaScript (`*.js`), because wasm memory is limited to 128 MB and never shrinks.
+//! Source: docs/design/wasm.md, the runtime's documentation of Durable Objects and WebSocket hibernation.
 
 mod convert;
 mod d1;

@@ -1,4 +1,4 @@
-//! The Durable Object of a namespace: a shell that wakes its hub and hands it what comes in.
+//! The Durable Object of a namespace: starts the hub on the first event and passes events to it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,9 +19,9 @@ use worker::worker_sys::DurableObjectState;
 use worker::{Env, State, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, ASKED, ObjectSocket, SUBSCRIBED};
+use super::glue::{self, OBJECT_HEADERS, ObjectSocket, SUBSCRIPTION_HEADERS};
 use super::guard;
-use super::runtime::{ObjectRuntime, log, socket_of};
+use super::runtime::{ObjectRuntime, log_error, to_object_socket};
 use super::settings;
 use super::upload::JsUpload;
 use crate::http::edge::split_url;
@@ -37,298 +37,298 @@ use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
-/// What a WebSocket to the object is for.
+/// The kind of a WebSocket to the object, a request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
-pub enum SocketUse {
-    /// A CLI's; the token has to come with CONNECT.
+pub enum SocketKind {
+    /// From a CLI that authenticates with CONNECT.
     Cli,
-    /// A CLI's; a good token came with the upgrade.
+    /// From a CLI with a valid token in the upgrade request.
     AuthenticatedCli,
-    /// A CLI's that the worker greeted already.
+    /// From the worker, which has accepted the WebSocket of a CLI.
     BridgedCli,
-    /// A web client's.
+    /// From a web client.
     Web,
-    /// The worker's, to be copied to an SSE stream.
+    /// From the worker, which copies the messages to an event stream (SSE).
     Sse,
 }
 
-impl SocketUse {
-    /// The word in the header.
-    pub fn word(self) -> &'static str {
+impl SocketKind {
+    pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// How long an alarm waits that rang while the settings were not in order.
-const UNCONFIGURED_PAUSE: Duration = Duration::from_secs(10);
+/// The delay of an alarm that fires while the configuration is invalid.
+const INVALID_CONFIG_DELAY: Duration = Duration::from_secs(10);
 
-/// What a request to the object asks for.
-struct Asked<'a> {
+/// The parts of a request that select its handler.
+struct ObjectRequest<'a> {
     method: &'a str,
     url: &'a str,
     namespace: &'a str,
     socket: &'a str,
 }
 
-impl<'a> Asked<'a> {
-    fn of(head: &'a str) -> Self {
+impl<'a> ObjectRequest<'a> {
+    fn parse(head: &'a str) -> Self {
         let mut lines = head.split('\n');
         let mut next = || lines.next().unwrap_or_default();
         Self { method: next(), url: next(), namespace: next(), socket: next() }
     }
 }
 
-/// Why the hub can't wake.
-enum Asleep {
-    /// Nobody with a good token has asked for this object: it does not know its name.
-    Nameless,
-    /// The deployment's settings are not in order; with what is wrong.
-    NotConfigured(String),
+/// The reason why the hub can't start.
+enum StartError {
+    /// The object does not know its namespace: it has received no authenticated request.
+    UnknownNamespace,
+    InvalidConfig(String),
 }
 
-impl From<String> for Asleep {
+impl From<String> for StartError {
     fn from(message: String) -> Self {
-        Self::NotConfigured(message)
+        Self::InvalidConfig(message)
     }
 }
 
-impl From<Asleep> for ErrorResponse {
-    fn from(asleep: Asleep) -> Self {
-        Self::not_configured(match asleep {
-            Asleep::Nameless => "This object does not know its namespace yet.".to_owned(),
-            Asleep::NotConfigured(message) => message,
+impl From<StartError> for ErrorResponse {
+    fn from(error: StartError) -> Self {
+        Self::not_configured(match error {
+            StartError::UnknownNamespace => "This object does not know its namespace yet.".to_owned(),
+            StartError::InvalidConfig(message) => message,
         })
     }
 }
 
-/// What lives while the object is in memory.
-struct Awake {
+/// Lives while the object is in memory.
+struct RunningHub {
     hub: Arc<Hub>,
     runtime: Arc<ObjectRuntime>,
     router: Router,
 }
 
-/// One per namespace: the only writer of its data. The runtime calls its methods; each is guarded against the
-/// loss of the wasm instance.
+/// The Durable Object class: one instance per namespace, the only writer of its data. The runtime calls its methods; each is
+/// guarded against the loss of the wasm instance.
 #[wasm_bindgen]
-pub struct NamespaceHub(Rc<Shell>);
+pub struct NamespaceHub(Rc<NamespaceObject>);
 
 #[wasm_bindgen]
 impl NamespaceHub {
-    /// The object is needed, for the first time or again.
     #[wasm_bindgen(constructor)]
     pub fn new(state: DurableObjectState, env: Env) -> Self {
-        guard::prepare();
-        let js = JsValue::from(state);
-        let state = State::from(js.clone().unchecked_into::<DurableObjectState>());
-        Self(Rc::new(Shell { js, state, env, awake: RefCell::new(None) }))
+        guard::initialize();
+        let js_state = JsValue::from(state);
+        let state = State::from(js_state.clone().unchecked_into::<DurableObjectState>());
+        Self(Rc::new(NamespaceObject { js_state, state, env, running: RefCell::new(None) }))
     }
 
-    /// A request, with the headers of [`ASKED`].
+    /// Handles a request with the headers of [`OBJECT_HEADERS`].
     pub fn fetch(&self, request: Request) -> Promise {
-        let shell = Rc::clone(&self.0);
-        guard::carried_out(&convert::promise(async move { shell.fetch(request).await.map(JsValue::from) }))
+        let object = Rc::clone(&self.0);
+        guard::guard_object(&convert::to_promise(async move { object.fetch(request).await.map(JsValue::from) }))
     }
 
-    /// A frame on a hibernatable socket: a text, or an `ArrayBuffer`. Most are dealt with at once, and leave no promise.
+    /// Handles a frame: a string or an `ArrayBuffer`. Most are processed synchronously and need no promise.
     #[wasm_bindgen(js_name = webSocketMessage)]
     pub fn web_socket_message(
         &self,
         socket: ObjectSocket,
         frame: JsValue,
     ) -> std::result::Result<Option<Promise>, JsValue> {
-        let shell = Rc::clone(&self.0);
-        let heard_on = JsValue::from(&socket);
-        let mut heard = Box::pin(async move { shell.heard(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
-        match guard::hearing(&heard_on, || heard.as_mut().now_or_never()) {
-            Some(heard) => heard.map(|_| None),
-            None => Ok(Some(guard::heard(&convert::promise(heard), &heard_on))),
+        let object = Rc::clone(&self.0);
+        let js_socket = JsValue::from(&socket);
+        let mut process =
+            Box::pin(async move { object.on_message(&socket, &frame).await.map(|()| JsValue::UNDEFINED) });
+        match guard::with_socket(&js_socket, || process.as_mut().now_or_never()) {
+            Some(result) => result.map(|_| None),
+            None => Ok(Some(guard::guard_socket(&convert::to_promise(process), &js_socket))),
         }
     }
 
-    /// A socket was closed by its client.
     #[wasm_bindgen(js_name = webSocketClose)]
     pub fn web_socket_close(&self, socket: ObjectSocket) {
-        self.0.gone(&socket);
-        // Completes the closing handshake; a socket that is closed already refuses.
+        self.0.on_disconnect(&socket);
+        // Completes the closing handshake. Fails on a closed socket.
         let _ = socket.close(1000, "");
     }
 
-    /// A socket broke.
     #[wasm_bindgen(js_name = webSocketError)]
     pub fn web_socket_error(&self, socket: ObjectSocket) {
-        self.0.gone(&socket);
+        self.0.on_disconnect(&socket);
     }
 
-    /// The alarm rings.
     pub fn alarm(&self) -> Promise {
-        let shell = Rc::clone(&self.0);
-        guard::carried_out(&convert::promise(async move { shell.alarm().await.map(|()| JsValue::UNDEFINED) }))
+        let object = Rc::clone(&self.0);
+        guard::guard_object(&convert::to_promise(async move { object.on_alarm().await.map(|()| JsValue::UNDEFINED) }))
     }
 }
 
-/// What the methods of the object share.
-struct Shell {
-    /// The state as the runtime made it.
-    js: JsValue,
+struct NamespaceObject {
+    /// The JavaScript object behind `state`.
+    js_state: JsValue,
     state: State,
     env: Env,
-    awake: RefCell<Option<Rc<Awake>>>,
+    running: RefCell<Option<Rc<RunningHub>>>,
 }
 
-impl Shell {
-    /// The hub, woken by what comes first. `namespace` is what a request named; later events find it in the notebook.
-    fn wake(&self, namespace: Option<&str>) -> std::result::Result<Rc<Awake>, Asleep> {
-        if let Some(awake) = self.awake.borrow().as_ref() {
-            return Ok(Rc::clone(awake));
+impl NamespaceObject {
+    /// Returns the hub, and starts it on the first call. The namespace is stored in the object; `namespace`, from a request, is
+    /// used until then.
+    fn start(&self, namespace: Option<&str>) -> std::result::Result<Rc<RunningHub>, StartError> {
+        if let Some(running) = self.running.borrow().as_ref() {
+            return Ok(Rc::clone(running));
         }
-        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js.clone());
-        let noted = runtime.kv_list(storage_keys::NAMESPACE).pop().map(|(_, value)| value);
-        let name = noted.as_deref().or(namespace).ok_or(Asleep::Nameless)?;
+        let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone());
+        let stored = runtime.kv_list(storage_keys::NAMESPACE).pop().map(|(_, value)| value);
+        let name = stored.as_deref().or(namespace).ok_or(StartError::UnknownNamespace)?;
         let namespace = Namespace::parse(name).ok_or_else(|| "This object's namespace is malformed.".to_owned())?;
-        let config = settings::config(&self.env, namespace)?;
+        let config = settings::hub_config(&self.env, namespace)?;
         let runtime = Arc::new(runtime);
         let hub = Hub::wake(config, settings::database(&self.env)?, Arc::clone(&runtime) as Arc<dyn Runtime>, sockets);
-        let awake = Rc::new(Awake { router: router(Arc::clone(&hub)), hub, runtime });
-        self.awake.replace(Some(Rc::clone(&awake)));
-        Ok(awake)
+        let running = Rc::new(RunningHub { router: router(Arc::clone(&hub)), hub, runtime });
+        self.running.replace(Some(Rc::clone(&running)));
+        Ok(running)
     }
 
-    async fn respond(&self, awake: &Awake, request: &Request, asked: Asked<'_>) -> Result<Response> {
-        match asked.socket.parse().ok() {
-            Some(SocketUse::Web) => self.subscribe(awake, request, &asked, Format::Json).await,
-            Some(SocketUse::Sse) => self.subscribe(awake, request, &asked, Format::Sse).await,
-            Some(SocketUse::Cli) => self.open_cli(awake, Upgrade::Unauthenticated).await,
-            Some(SocketUse::AuthenticatedCli) => self.open_cli(awake, Upgrade::Authenticated).await,
-            Some(SocketUse::BridgedCli) => self.open_cli(awake, Upgrade::Bridged).await,
-            None => match self.read(awake, request, &asked).await? {
+    async fn respond(&self, running: &RunningHub, request: &Request, head: ObjectRequest<'_>) -> Result<Response> {
+        match head.socket.parse().ok() {
+            Some(SocketKind::Web) => self.subscribe(running, request, &head, Format::Json).await,
+            Some(SocketKind::Sse) => self.subscribe(running, request, &head, Format::Sse).await,
+            Some(SocketKind::Cli) => self.open_cli(running, Upgrade::Unauthenticated).await,
+            Some(SocketKind::AuthenticatedCli) => self.open_cli(running, Upgrade::Authenticated).await,
+            Some(SocketKind::BridgedCli) => self.open_cli(running, Upgrade::Bridged).await,
+            None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
-                    let answer = respond(&awake.hub, awake.router.clone(), request).await;
-                    Ok(convert::any_response(&answer, &self.js))
+                    let response = respond(&running.hub, running.router.clone(), request).await;
+                    Ok(convert::stream_if_large(&response, &self.js_state))
                 }
-                Err(refusal) => Ok(refuse(refusal).await),
+                Err(error) => Ok(to_js_error(error).await),
             },
         }
     }
 
-    /// A request for the router, with its body, or with what stands for a body that stays outside.
-    async fn read(
+    /// Converts a request with its body, or that of an upload with a handle to its body.
+    async fn to_router_request(
         &self,
-        awake: &Awake,
+        running: &RunningHub,
         request: &Request,
-        asked: &Asked<'_>,
+        head: &ObjectRequest<'_>,
     ) -> Result<std::result::Result<http::Request<Body>, ErrorResponse>> {
-        let (_, path, _) = split_url(asked.url);
-        if !is_upload(asked.method, path) {
-            return convert::request(request, asked.method, asked.url).await;
+        let (_, path, _) = split_url(head.url);
+        if !is_upload(head.method, path) {
+            return convert::to_router_request(request, head.method, head.url).await;
         }
-        let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&awake.runtime))));
-        Ok(convert::bodiless(asked.method, asked.url).map(|mut request| {
+        let body = ExternalBody(Arc::new(JsUpload::new(request, Arc::clone(&running.runtime))));
+        Ok(convert::to_bodiless_request(head.method, head.url).map(|mut request| {
             request.extensions_mut().insert(body);
             request
         }))
     }
 
-    async fn open_cli(&self, awake: &Awake, upgrade: Upgrade) -> Result<Response> {
-        if !awake.hub.has_room_for(upgrade) {
-            return Ok(refuse(no_room()).await);
+    async fn open_cli(&self, running: &RunningHub, upgrade: Upgrade) -> Result<Response> {
+        if !running.hub.has_room_for(upgrade) {
+            return Ok(to_js_error(no_room()).await);
         }
-        let (response, conn) = self.accept(awake)?;
-        awake.hub.open_cli(conn, upgrade);
+        let (response, conn) = self.accept(running)?;
+        running.hub.open_cli(conn, upgrade);
         Ok(response)
     }
 
-    async fn subscribe(&self, awake: &Awake, request: &Request, asked: &Asked<'_>, format: Format) -> Result<Response> {
-        let (_, _, query) = split_url(asked.url);
-        let head = glue::head(request, SUBSCRIBED);
-        let mut headers = head.split('\n').skip(2);
+    async fn subscribe(
+        &self,
+        running: &RunningHub,
+        request: &Request,
+        head: &ObjectRequest<'_>,
+        format: Format,
+    ) -> Result<Response> {
+        let (_, _, query) = split_url(head.url);
+        let lines = glue::head(request, SUBSCRIPTION_HEADERS);
+        let mut headers = lines.split('\n').skip(2);
         let expires_at = headers.next().and_then(|at| at.parse().ok());
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
-        match events::parse_request(&awake.hub, query, last_event_id, format).await {
-            Ok(_) if !awake.hub.has_room() => Ok(refuse(no_room()).await),
-            Ok(asked) => {
-                let (response, conn) = self.accept(awake)?;
-                let subscription = Subscription { expires_at, ..asked.subscription };
-                awake.hub.subscribe(conn, subscription, asked.last_event_id.as_deref());
+        match events::parse_request(&running.hub, query, last_event_id, format).await {
+            Ok(_) if !running.hub.has_room() => Ok(to_js_error(no_room()).await),
+            Ok(events) => {
+                let (response, conn) = self.accept(running)?;
+                let subscription = Subscription { expires_at, ..events.subscription };
+                running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
                 Ok(response)
             }
-            Err(error) => Ok(refuse(error.into()).await),
+            Err(error) => Ok(to_js_error(error.into()).await),
         }
     }
 
-    /// Takes a WebSocket that the object need not stay awake for.
-    fn accept(&self, awake: &Awake) -> Result<(Response, ConnId)> {
+    /// Accepts a hibernatable WebSocket.
+    fn accept(&self, running: &RunningHub) -> Result<(Response, ConnId)> {
         let pair = WebSocketPair::new()?;
         self.state.accept_web_socket(&pair.server);
-        let conn = awake.runtime.adopt(socket_of(&pair.server));
+        let conn = running.runtime.insert_socket(to_object_socket(&pair.server));
         Ok((worker::Response::from_websocket(pair.client)?.into(), conn))
     }
 
-    /// Closes all sockets.
-    fn hang_up(&self, code: u16, reason: &str) -> Result<()> {
+    fn close_all_sockets(&self, code: u16, reason: &str) -> Result<()> {
         self.state.get_websockets().iter().try_for_each(|socket| Ok(socket.close(Some(code), Some(reason))?))
     }
 
-    fn gone(&self, socket: &ObjectSocket) {
-        if let Ok(awake) = self.wake(None)
+    fn on_disconnect(&self, socket: &ObjectSocket) {
+        if let Ok(running) = self.start(None)
             && let Some(conn) = socket.connection()
         {
-            awake.hub.on_close(conn);
-            awake.runtime.forget(conn);
+            running.hub.on_close(conn);
+            running.runtime.remove_socket(conn);
         }
     }
 
     async fn fetch(&self, request: Request) -> Result<Response> {
-        let head = glue::head(&request, ASKED);
-        let asked = Asked::of(&head);
-        match self.wake(Some(asked.namespace).filter(|name| !name.is_empty())) {
-            Ok(awake) => {
-                if asked.socket != SocketUse::Cli.word() {
-                    awake.hub.note_namespace();
+        let lines = glue::head(&request, OBJECT_HEADERS);
+        let head = ObjectRequest::parse(&lines);
+        match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
+            Ok(running) => {
+                if head.socket != SocketKind::Cli.as_str() {
+                    running.hub.note_namespace();
                 }
-                self.respond(&awake, &request, asked).await
+                self.respond(&running, &request, head).await
             }
-            Err(asleep) => Ok(refuse(asleep.into()).await),
+            Err(error) => Ok(to_js_error(error.into()).await),
         }
     }
 
-    /// A frame. What is not small stays outside until it is known that it may come in.
-    async fn heard(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
-        let Ok(awake) = self.wake(None) else { return self.hang_up(1012, "Please reconnect") };
+    /// A large frame is copied into wasm memory only if the hub has memory for it.
+    async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
+        let Ok(running) = self.start(None) else { return self.close_all_sockets(1012, "Please reconnect") };
         let Some(conn) = socket.connection() else { return Ok(()) };
         if let Some(text) = glue::small_text(frame) {
-            awake.hub.on_text(conn, text).await;
+            running.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
-            if awake.hub.admits_frame(conn, text.length() as usize) {
-                awake.hub.on_text(conn, convert::text(text)).await;
+            if running.hub.admits_frame(conn, text.length() as usize) {
+                running.hub.on_text(conn, convert::to_string(text)).await;
             }
         } else {
-            awake.hub.on_binary(conn);
+            running.hub.on_binary(conn);
         }
         Ok(())
     }
 
-    async fn alarm(&self) -> Result<()> {
-        let unused = match self.wake(None) {
-            Ok(awake) => {
-                awake.hub.on_alarm();
-                awake.hub.is_unused()
+    async fn on_alarm(&self) -> Result<()> {
+        let unused = match self.start(None) {
+            Ok(running) => {
+                running.hub.on_alarm();
+                running.hub.is_unused()
             }
-            Err(Asleep::Nameless) => {
-                self.hang_up(1008, NO_CONNECT)?;
+            Err(StartError::UnknownNamespace) => {
+                self.close_all_sockets(1008, NO_CONNECT)?;
                 true
             }
-            // The notebook tells which clocks run and what is on its way: it waits for settings that are in order.
-            Err(Asleep::NotConfigured(message)) => {
-                worker::console_error!("an alarm waits for the settings of the hub: {message}");
-                self.state.storage().set_alarm(UNCONFIGURED_PAUSE).await?;
+            // The storage has pending timers and pushes, which continue when the configuration is valid.
+            Err(StartError::InvalidConfig(message)) => {
+                worker::console_error!("the alarm is delayed, because the configuration is invalid: {message}");
+                self.state.storage().set_alarm(INVALID_CONFIG_DELAY).await?;
                 false
             }
         };
         if unused {
-            // Even an alarm that rang leaves something in the storage. An empty one is the platform's to remove.
-            log(self.state.storage().delete_all().await);
+            // The platform removes objects with empty storage. An alarm leaves metadata in it even after it fired.
+            log_error(self.state.storage().delete_all().await);
         }
         Ok(())
     }
@@ -338,6 +338,6 @@ fn no_room() -> ErrorResponse {
     ErrorResponse::hub_unavailable("Too many sockets are open or opening at once. Try again in a few seconds.")
 }
 
-fn refuse(refusal: ErrorResponse) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::response(&finalize(refusal.into_response()).await) })
+fn to_js_error(error: ErrorResponse) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move { convert::to_js_response(&finalize(error.into_response()).await) })
 }

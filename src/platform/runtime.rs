@@ -1,4 +1,4 @@
-//! The runtime port over a Durable Object: sockets, alarm, storage, clock.
+//! The runtime port over a Durable Object: WebSockets, alarm, storage, clock.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,31 +17,29 @@ use worker::{Delay, SqlStorage, State, Storage};
 
 use super::convert;
 use super::glue::{self, ObjectSocket};
-use super::guard::{Task, was_interrupted};
+use super::guard::{BackgroundTask, was_interrupted};
 use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, RandomSourceError, Runtime};
 
-const CREATED: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
-const NOTE: &str =
-    "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-const UNNOTE: &str = "DELETE FROM notes WHERE key = ?";
-/// A range of the table's key: from the prefix to before the last text that begins so.
-const NOTES: &str = "SELECT key, value FROM notes WHERE key >= ?1 AND key < ?1 || char(1114111)";
+const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
+const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
+const PUT: &str = "INSERT INTO notes (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const DELETE: &str = "DELETE FROM notes WHERE key = ?";
+/// A range query on the primary key: from the prefix to the prefix with the last code point.
+const LIST: &str = "SELECT key, value FROM notes WHERE key >= ?1 AND key < ?1 || char(1114111)";
 
-/// The runtime of one object.
 pub struct ObjectRuntime {
-    /// The object's state as the runtime made it.
+    /// The JavaScript object behind `worker::State`.
     state: SendWrapper<JsValue>,
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
-    /// Whether the notebook's table is there: it comes with the first note, so that who may not note leaves no trace.
-    created: AtomicBool,
+    /// Whether the key-value table exists. It is created by the first write: an object that only unauthenticated clients reach
+    /// stores nothing.
+    has_table: AtomicBool,
 }
 
-/// A row of the notebook.
 #[derive(serde::Deserialize)]
-struct Note {
+struct KeyValue {
     key: String,
     value: String,
 }
@@ -53,19 +51,20 @@ struct Sockets {
 }
 
 impl ObjectRuntime {
-    /// The runtime of an object, with the sockets that survived its sleep. `js` is the state as the runtime made it.
-    pub fn new(state: &State, js: JsValue) -> (Self, Vec<(ConnId, String)>) {
+    /// Also returns the sockets that survived hibernation with their attachments. `js_state` is the JavaScript object behind
+    /// `state`.
+    pub fn new(state: &State, js_state: JsValue) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();
-        let created = sql.exec(CREATED, None).and_then(|cursor| cursor.to_array::<Note>());
-        let created = AtomicBool::new(created.is_ok_and(|tables| !tables.is_empty()));
+        let tables = sql.exec(FIND_TABLE, None).and_then(|cursor| cursor.to_array::<KeyValue>());
+        let has_table = AtomicBool::new(tables.is_ok_and(|tables| !tables.is_empty()));
         let storage = SendWrapper::new(Rc::new(storage));
-        let runtime = Self { state: SendWrapper::new(js), sockets: Mutex::default(), storage, sql, created };
+        let runtime = Self { state: SendWrapper::new(js_state), sockets: Mutex::default(), storage, sql, has_table };
         let mut attachments = Vec::new();
         for socket in state.get_websockets() {
-            let socket: ObjectSocket = socket_of(&socket);
+            let socket = to_object_socket(&socket);
             let attachment = socket.attachment().ok().and_then(|value| value.as_string()).unwrap_or_default();
-            attachments.push((runtime.adopt(socket), attachment));
+            attachments.push((runtime.insert_socket(socket), attachment));
         }
         (runtime, attachments)
     }
@@ -74,8 +73,8 @@ impl ObjectRuntime {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a socket its number.
-    pub fn adopt(&self, socket: ObjectSocket) -> ConnId {
+    /// Assigns an id to a socket.
+    pub fn insert_socket(&self, socket: ObjectSocket) -> ConnId {
         let mut sockets = self.sockets();
         sockets.last += 1;
         let conn = sockets.last;
@@ -84,22 +83,19 @@ impl ObjectRuntime {
         conn
     }
 
-    /// Sends a text that is a JavaScript string already.
     pub fn send_text(&self, to: ConnId, text: &JsString) {
         if let Some(socket) = self.sockets().open.get(&to) {
-            // A socket that is closing refuses; its close event follows.
+            // Sending fails on a closing socket; its close event follows.
             let _ = socket.0.send_text(text);
         }
     }
 
-    /// Forgets a socket that is gone.
-    pub fn forget(&self, conn: ConnId) {
+    pub fn remove_socket(&self, conn: ConnId) {
         self.sockets().open.remove(&conn);
     }
 }
 
-/// A socket of the object with the methods that the hub uses.
-pub fn socket_of(socket: &worker::WebSocket) -> ObjectSocket {
+pub fn to_object_socket(socket: &worker::WebSocket) -> ObjectSocket {
     let socket: &web_sys::WebSocket = socket.as_ref();
     JsValue::from(socket).unchecked_into()
 }
@@ -120,7 +116,7 @@ impl Runtime for ObjectRuntime {
         let text = JsString::from(text);
         let sockets = self.sockets();
         for socket in to.iter().filter_map(|conn| sockets.open.get(conn)) {
-            // A socket that is closing refuses; its close event follows.
+            // Sending fails on a closing socket; its close event follows.
             let _ = socket.0.send_text(&text);
         }
     }
@@ -142,18 +138,18 @@ impl Runtime for ObjectRuntime {
         let date = js_sys::Date::new(&JsValue::from_f64(at as f64));
         let storage = Rc::clone(&self.storage.0);
         Box::pin(SendFuture::new(async move {
-            let set = storage.set_alarm(ScheduledTime::new(date)).await;
-            let is_set = set.is_ok();
-            log(set);
+            let result = storage.set_alarm(ScheduledTime::new(date)).await;
+            let is_set = result.is_ok();
+            log_error(result);
             is_set
         }))
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        let unfinished = Task::beside(&self.state.0);
+        let guard = BackgroundTask::new(&self.state.0);
         wasm_bindgen_futures::spawn_local(async move {
             task.await;
-            unfinished.done();
+            guard.done();
         });
     }
 
@@ -163,30 +159,30 @@ impl Runtime for ObjectRuntime {
 
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
         Box::pin(SendFuture::new(async move {
-            let (url, headers) = (request.uri().to_string(), convert::lines(request.headers()));
-            let posted = glue::post(&url, &headers, request.body(), PUSH_LIMIT_MS);
-            let answer = JsFuture::from(posted).await.map_err(|error| format!("{error:?}"))?;
-            // Status and `Retry-After` on two lines, or a sentence.
-            let answer = answer.as_string().unwrap_or_default();
-            let (status, retry_after) = answer.split_once('\n').ok_or_else(|| answer.clone())?;
-            let status = status.parse().map_err(|_| "The answer has no status.")?;
+            let (url, headers) = (request.uri().to_string(), convert::header_lines(request.headers()));
+            let response = glue::post(&url, &headers, request.body(), PUSH_LIMIT_MS);
+            let response = JsFuture::from(response).await.map_err(|error| format!("{error:?}"))?;
+            let response = response.as_string().unwrap_or_default();
+            let (status, retry_after) = response.split_once('\n').ok_or_else(|| response.clone())?;
+            let status = status.parse().map_err(|_| "The response of the push service has no status.")?;
             Ok(PushAnswer { status, retry_after: Some(retry_after.to_owned()).filter(|text| !text.is_empty()) })
         }))
     }
 
     fn kv_put(&self, key: &str, value: &str) {
-        if !self.created.swap(true, Ordering::Relaxed) {
-            log(self.sql.exec(CREATE, None).map(drop));
+        if !self.has_table.swap(true, Ordering::Relaxed) {
+            log_error(self.sql.exec(CREATE_TABLE, None).map(drop));
         }
-        // Memory goes on with it; after a sleep what the note was before counts, such as a push that is then sent once more.
-        if let Err(error) = self.sql.exec(NOTE, vec![key.into(), value.into()]) {
-            worker::console_error!("the note {key} could not be written, a sleep would undo it: {error}");
+        if let Err(error) = self.sql.exec(PUT, vec![key.into(), value.into()]) {
+            worker::console_error!(
+                "storing {key} in the object failed, so hibernation restores its last value: {error}"
+            );
         }
     }
 
     fn kv_delete(&self, key: &str) {
-        if self.created.load(Ordering::Relaxed) {
-            log(self.sql.exec(UNNOTE, vec![key.into()]).map(drop));
+        if self.has_table.load(Ordering::Relaxed) {
+            log_error(self.sql.exec(DELETE, vec![key.into()]).map(drop));
         }
     }
 
@@ -195,27 +191,27 @@ impl Runtime for ObjectRuntime {
     }
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
-        if !self.created.load(Ordering::Relaxed) {
+        if !self.has_table.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let rows = self.sql.exec(NOTES, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<Note>());
-        let rows = rows.map(|notes| notes.into_iter().map(|note| (note.key, note.value)).collect());
+        let rows = self.sql.exec(LIST, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<KeyValue>());
+        let rows = rows.map(|rows| rows.into_iter().map(|row| (row.key, row.value)).collect());
         rows.unwrap_or_else(|error| {
-            log(Err(error));
+            log_error(Err(error));
             Vec::new()
         })
     }
 }
 
 /// Unix time in milliseconds.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A whole number, and not before 1970.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive integer.
 pub fn now() -> u64 {
     js_sys::Date::now() as u64
 }
 
-/// The object's own storage can't be asked to try again: what fails is told in the log.
-pub fn log(result: worker::Result<()>) {
+/// Logs a failed storage operation. There is no retry.
+pub fn log_error(result: worker::Result<()>) {
     if let Err(error) = result {
-        worker::console_error!("the object's storage failed: {error}");
+        worker::console_error!("the storage of the object failed: {error}");
     }
 }

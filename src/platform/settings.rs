@@ -1,4 +1,4 @@
-//! What the deployment is configured with: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
+//! The configuration of the deployment: bindings, variables and secrets (wrangler.toml, docs/DEPLOY.md).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,25 +23,24 @@ use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::retry::Retrying;
 
-/// The Durable Object binding.
+/// The binding of the Durable Objects.
 pub const HUB: &str = "HUB";
-/// The rate limit on `POST /api/auth`.
+/// The binding of the rate limit for `POST /api/auth`.
 pub const AUTH_RATE_LIMIT: &str = "AUTH_RATE_LIMIT";
 const DB: &str = "DB";
 
 fn variable(env: &Env, name: &str) -> Option<String> {
-    // TOML has truth values, numbers and tables too, and the runtime hands them over as such.
+    // A variable in TOML may also be a boolean, a number or a table.
     let value = js_sys::Reflect::get(env, &name.into()).ok()?;
     let text = value.as_string().or_else(|| js_sys::JSON::stringify(&value).ok()?.as_string());
     text.filter(|text| !text.is_empty())
 }
 
-/// How long a CLI may take to answer a call, in milliseconds.
 pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
     variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_RPC_TIMEOUT_MS), |text| parse_timeout_ms(&text))
 }
 
-fn tokens(env: &Env) -> Result<AccessTokens, String> {
+fn access_tokens(env: &Env) -> Result<AccessTokens, String> {
     let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
     AccessTokens::parse(variable(env, "CLI_API_TOKEN").as_deref(), required.as_deref())
 }
@@ -61,26 +60,25 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
-/// The database.
 pub fn database(env: &Env) -> Result<Arc<dyn Database>, String> {
     let db = env.d1(DB).map_err(|_| "The D1 binding DB is missing: see wrangler.toml.")?;
     Ok(Arc::new(D1::new(db)))
 }
 
-/// Without its limit `POST /api/auth` would take any number of tries, and nobody would know.
+/// The binding is required: without it `POST /api/auth` would silently allow unlimited attempts.
 fn check_rate_limit(env: &Env) -> Result<(), String> {
-    let bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
-    if bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
+    let is_bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
+    if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// The worker's side. What is wrong with any of the variables is told here already, not by the first object that needs it.
+/// Returns the worker's router. Validates all settings, also those of the objects, so that an error appears in every response.
 pub fn edge(env: &Env) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
     let jwt = variable(env, "JWT_SECRET").map(|secret| JwtKey::parse(&secret)).transpose()?;
     let sleep = |ms| -> BoxFuture<'static, ()> { Box::pin(SendFuture::new(Delay::from(Duration::from_millis(ms)))) };
     let db = Retrying::new(database(env)?, Box::new(sleep));
-    let edge = Edge::new(tokens(env)?, cors, routing, jwt, Arc::new(db));
+    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, Arc::new(db));
     vocabulary(env)?;
     push(env)?;
     rpc_timeout_ms(env)?;
@@ -88,8 +86,7 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     Ok(edge)
 }
 
-/// The configuration of a namespace's hub.
-pub fn config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    let (tokens, vocabulary, push) = (tokens(env)?, vocabulary(env)?, push(env)?);
+pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
+    let (tokens, vocabulary, push) = (access_tokens(env)?, vocabulary(env)?, push(env)?);
     Ok(Config { namespace, tokens, rpc_timeout_ms: rpc_timeout_ms(env)?, vocabulary, push })
 }

@@ -1,29 +1,29 @@
-// The body of an upload: {"filename", "content", "mimeType"}, of which `content` is base64 of up to 50 MB. It never
-// crosses into wasm memory. It is read into one buffer with room before and after it, where the frame for the CLI is then
-// written around the content; the text of that frame is the only copy, and the buffer is given back as soon as it exists.
+// The body of an upload: {"filename", "content", "mimeType"}, where `content` is base64 of up to 50 MB. It is not copied into
+// wasm memory. The body is read into one buffer with free space at both ends, into which the frame for the CLI is written
+// around the content. The decoded frame is the only copy; the buffer is released immediately.
 
 /**
- * Room for what goes before the content in the frame, and after it. Scarce, so that the frame takes as many pages of memory
- * as the buffer did and finds its place: otherwise the holes of one upload are too small for the next.
+ * The free space at the ends of the buffer. Small, so that the frame needs as many pages of memory as the buffer: otherwise
+ * memory becomes too fragmented for the next upload.
  */
-const HEAD_ROOM = 512;
-const TAIL_ROOM = 512;
-/** How much is read at a time, if it is there, and how large a buffer for a body of unknown length is at first. */
-const ROOM = 1024 * 1024;
+const PREFIX_BYTES = 512;
+const SUFFIX_BYTES = 512;
+/** The largest read, and the initial buffer for a body of unknown length. */
+const CHUNK_BYTES = 1024 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const EQUALS = 0x3d;
 
-/** Why a body was not taken; the words are those of `UploadFault` in src/hub/ports.rs. */
+/** The message is an `UploadFault` (src/hub/ports.rs) in kebab-case. */
 class Fault extends Error {}
 
 const CONTENT = new TextEncoder().encode('"content"');
 
-/** Whether a key, with its quotes, reads `content`; it may have escapes. */
+/** @param {Uint8Array} key with quotes and possibly escapes */
 function isContent(key) {
   if (key.length === CONTENT.length) return CONTENT.every((byte, at) => key[at] === byte);
-  // Six bytes at most for each letter.
+  // Each of the seven letters has at most six bytes.
   if (key.length > 44 || !key.includes(BACKSLASH)) return false;
   try {
     return JSON.parse(new TextDecoder().decode(key)) === 'content';
@@ -33,18 +33,19 @@ function isContent(key) {
 }
 
 /**
- * Where the values of the object's own `content` stand that are strings: none, one or two, for two are one too many. Given
- * up when there is more than `maxRest` bytes beside them.
+ * Finds the string values of the top-level key `content`. Stops at the second one, which makes the body invalid, and when the
+ * other fields have more than `maxFields` bytes.
+ * @returns {[number, number][]} start and end of each value, without the quotes
  */
-export function contents(bytes, maxRest) {
+export function findContent(bytes, maxFields) {
   const found = [];
   let at = 0;
-  let rest = 0;
-  const blank = () => {
+  let fields = 0;
+  const skipBlanks = () => {
     while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++;
   };
-  /** Goes behind the string that starts here; answers whether it ends at all. */
-  const string = () => {
+  /** Moves past the string that starts at `at`; returns false for an unterminated one. */
+  const skipString = () => {
     for (let from = at + 1; ; ) {
       const quote = bytes.indexOf(QUOTE, from);
       if (quote === -1) return false;
@@ -57,44 +58,44 @@ export function contents(bytes, maxRest) {
       from = quote + 1;
     }
   };
-  blank();
+  skipBlanks();
   if (bytes[at++] !== 0x7b) return found;
   for (;;) {
-    blank();
+    skipBlanks();
     const key = at;
-    if (bytes[at] !== QUOTE || !string()) return found;
-    const isNamed = isContent(bytes.subarray(key, at));
-    blank();
+    if (bytes[at] !== QUOTE || !skipString()) return found;
+    const isContentKey = isContent(bytes.subarray(key, at));
+    skipBlanks();
     if (bytes[at++] !== 0x3a) return found;
-    blank();
+    skipBlanks();
     const value = at;
     if (bytes[at] === QUOTE) {
-      if (!string()) return found;
-      if (isNamed) {
+      if (!skipString()) return found;
+      if (isContentKey) {
         found.push([value + 1, at - 1]);
         if (found.length === 2) return found;
-        rest -= at - value;
+        fields -= at - value;
       }
     } else {
       for (let depth = 0; at < bytes.length; at++) {
         const byte = bytes[at];
         if (byte === QUOTE) {
-          if (!string()) return found;
+          if (!skipString()) return found;
           at--;
         } else if (byte === 0x7b || byte === 0x5b) depth++;
         else if (depth === 0 && (byte === 0x2c || byte === 0x7d)) break;
         else if (byte === 0x7d || byte === 0x5d) depth--;
       }
     }
-    if (rest + at > maxRest) return found;
-    blank();
+    if (fields + at > maxFields) return found;
+    skipBlanks();
     if (bytes[at++] !== 0x2c) return found;
   }
 }
 
 /**
- * Takes the escapes out of a JSON string of base64, in place: some clients write `\/` and `\u002B`.
- * @returns {number} where the string ends now
+ * Decodes the escapes in a JSON string of base64 in place: some clients write `\/` and `\u002B`.
+ * @returns {number} the new end of the string
  */
 export function unescapeBase64(bytes, start, end) {
   let from = bytes.indexOf(BACKSLASH, start);
@@ -110,7 +111,7 @@ export function unescapeBase64(bytes, start, end) {
         from += 4;
       } else if (byte !== 0x2f) byte = 0;
     }
-    // Whatever is not base64 becomes something that is not base64 either.
+    // An invalid character is replaced by another invalid one.
     bytes[to++] = byte > 0x7f ? 0 : byte;
   }
   return to;
@@ -121,7 +122,7 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
   ALPHABET[character.charCodeAt(0)] = 1;
 }
 
-/** The number of bytes that a base64 text stands for (RFC 4648 section 4, with padding); -1 when it is not one. */
+/** Returns the decoded size of base64 with padding (RFC 4648 section 4); -1 when it is invalid. */
 export function base64Size(bytes, start, end) {
   if ((end - start) % 4 !== 0) return -1;
   let padding = 0;
@@ -133,53 +134,51 @@ export function base64Size(bytes, start, end) {
 }
 
 export class Upload {
-  /** @param {Request} request whose body nobody has read */
+  /** @param {Request} request with an unread body */
   constructor(request) {
     this.body = request.body;
     const declared = Number.parseInt(request.headers.get('content-length') ?? '', 10);
-    /** The length of the body in bytes, or -1 when the client does not say. */
+    /** `Content-Length`; -1 without one. */
     this.declared = Number.isSafeInteger(declared) ? declared : -1;
-    /** How many bytes of it were read. */
+    /** The number of bytes read. */
     this.length = 0;
   }
 
   /**
    * Reads the body.
-   * @param {number} maxFile the largest file, in bytes
-   * @param {number} maxRest how much may stand beside the content, in bytes
-   * @param {number} piece how much the client has to send at a time, in bytes
-   * @param {number} stallMs how long it may take for that, in milliseconds
-   * @returns {Promise<[string, string]>} the fault, if any, and the body as JSON text with an empty string in place of
-   *   the content
+   * @param {number} maxFile in bytes
+   * @param {number} maxFields the largest body without its content, in bytes
+   * @param {number} minBytes the client must send this much within `stallMs`
+   * @returns {Promise<[string, string]>} a fault, or an empty string, and the JSON text with an empty `content`
    */
-  async read(maxFile, maxRest, piece, stallMs) {
+  async read(maxFile, maxFields, minBytes, stallMs) {
     try {
-      await this.#fill(Math.ceil(maxFile / 3) * 4 + maxRest, piece, stallMs);
-      return ['', this.#open(maxFile, maxRest)];
+      await this.#fill(Math.ceil(maxFile / 3) * 4 + maxFields, minBytes, stallMs);
+      return ['', this.#extractContent(maxFile, maxFields)];
     } catch (error) {
       if (error instanceof Fault) return [error.message, ''];
       throw error;
     }
   }
 
-  /** The frame: the content between two texts of ASCII. The body is gone after it. */
-  frame(head, tail) {
+  /** Returns the content between two ASCII texts, and releases the buffer. */
+  frame(prefix, suffix) {
     const encoder = new TextEncoder();
-    const before = encoder.encode(head);
-    const after = encoder.encode(tail);
-    this.#makeRoom(before.length, after.length);
+    const before = encoder.encode(prefix);
+    const after = encoder.encode(suffix);
+    this.#ensureSpace(before.length, after.length);
     const { buffer, start, end } = this;
     const bytes = new Uint8Array(buffer);
     bytes.set(before, start - before.length);
     bytes.set(after, end);
-    // All of it is ASCII: the runtime keeps it with one byte a character.
+    // The runtime stores an ASCII string with one byte per character.
     const text = new TextDecoder().decode(bytes.subarray(start - before.length, end + after.length));
     this.drop();
     return text;
   }
 
-  /** Moves the content to a larger buffer when the names around it are too long for this one. */
-  #makeRoom(before, after) {
+  /** Moves the content to a larger buffer when the free space is too small. */
+  #ensureSpace(before, after) {
     const { buffer, start, end } = this;
     if (before <= start && end + after <= buffer.byteLength) return;
     const larger = new Uint8Array(before + end - start + after);
@@ -188,22 +187,22 @@ export class Upload {
     Object.assign(this, { buffer: larger.buffer, start: before, end: before + end - start });
   }
 
-  /** Gives the memory back at once: the garbage collector would take its time. */
+  /** Releases the buffer without waiting for the garbage collector. */
   drop() {
-    // A read that failed took the buffer with it.
+    // A failed read has detached the buffer.
     if (this.buffer?.detached === false) this.buffer.transfer(0);
     this.buffer = undefined;
   }
 
-  /** Reads the body into the buffer, in place: no other copy of it exists. */
-  async #fill(limit, piece, stallMs) {
+  /** Reads the body into the buffer. */
+  async #fill(limit, minBytes, stallMs) {
     if (this.declared > limit) throw new Fault('too-large');
-    this.buffer = new ArrayBuffer(HEAD_ROOM + Math.max(this.declared, this.declared < 0 ? ROOM : 0) + TAIL_ROOM);
+    this.buffer = new ArrayBuffer(PREFIX_BYTES + (this.declared < 0 ? CHUNK_BYTES : this.declared) + SUFFIX_BYTES);
     if (this.body === null) return;
     const reader = this.body.getReader({ mode: 'byob' });
     let stalled = false;
     let timer;
-    const watch = () => {
+    const restartTimer = () => {
       clearTimeout(timer);
       timer = setTimeout(() => {
         stalled = true;
@@ -212,20 +211,20 @@ export class Upload {
     };
     try {
       for (;;) {
-        watch();
-        const at = HEAD_ROOM + this.length;
+        restartTimer();
+        const at = PREFIX_BYTES + this.length;
         if (this.length > limit) throw new Fault('too-large');
-        if (at + TAIL_ROOM > this.buffer.byteLength) {
-          const largest = HEAD_ROOM + limit + 1 + TAIL_ROOM;
+        if (at + SUFFIX_BYTES > this.buffer.byteLength) {
+          const largest = PREFIX_BYTES + limit + 1 + SUFFIX_BYTES;
           this.buffer = this.buffer.transfer(Math.min(2 * this.buffer.byteLength, largest));
         }
-        const room = new Uint8Array(this.buffer, at, Math.min(ROOM, this.buffer.byteLength - at));
-        const { value, done } = await reader.readAtLeast(Math.min(piece, room.byteLength), room);
+        const free = new Uint8Array(this.buffer, at, Math.min(CHUNK_BYTES, this.buffer.byteLength - at));
+        const { value, done } = await reader.readAtLeast(Math.min(minBytes, free.byteLength), free);
         if (value !== undefined) {
           this.buffer = value.buffer;
           this.length += value.byteLength;
         }
-        // A chunked body may come with a length that is not its own, and the room for it was measured by that.
+        // A chunked body may be longer than its declared length, which determined the size of the buffer.
         if (this.declared >= 0 && this.length > this.declared) throw new Fault('broken');
         if (stalled) throw new Fault('stalled');
         if (done) return;
@@ -239,34 +238,34 @@ export class Upload {
     }
   }
 
-  /** Finds the content and checks it; answers the rest. */
-  #open(maxFile, maxRest) {
-    const bytes = new Uint8Array(this.buffer, HEAD_ROOM, this.length);
-    const places = contents(bytes, maxRest);
+  /** Finds and validates the content; returns the body with an empty content. */
+  #extractContent(maxFile, maxFields) {
+    const bytes = new Uint8Array(this.buffer, PREFIX_BYTES, this.length);
+    const found = findContent(bytes, maxFields);
     const pieces = [];
-    let rest = 0;
-    let kept = 0;
-    for (const [start, end] of [...places, [bytes.length, bytes.length]]) {
-      rest += start - kept;
-      if (rest > maxRest) throw new Fault('rest-too-large');
-      pieces.push(utf8(bytes.subarray(kept, start)));
-      kept = end;
+    let fields = 0;
+    let from = 0;
+    for (const [start, end] of [...found, [bytes.length, bytes.length]]) {
+      fields += start - from;
+      if (fields > maxFields) throw new Fault('rest-too-large');
+      pieces.push(decodeUtf8(bytes.subarray(from, start)));
+      from = end;
     }
-    // None, or several: what stays says so itself.
-    if (places.length === 1) {
-      const [[start, last]] = places;
+    // Otherwise the hub rejects the body for a missing or duplicate `content`.
+    if (found.length === 1) {
+      const [[start, last]] = found;
       const end = unescapeBase64(bytes, start, last);
       const size = base64Size(bytes, start, end);
       if (size === -1) throw new Fault('bad-base64');
       if (size > maxFile) throw new Fault('too-large');
-      this.start = HEAD_ROOM + start;
-      this.end = HEAD_ROOM + end;
+      this.start = PREFIX_BYTES + start;
+      this.end = PREFIX_BYTES + end;
     }
     return pieces.join('');
   }
 }
 
-function utf8(bytes) {
+function decodeUtf8(bytes) {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {

@@ -1,4 +1,4 @@
-//! The body of an upload, held on the JavaScript side (`upload.js`).
+//! The body of an upload, which stays in JavaScript (`upload.js`).
 
 use std::sync::Arc;
 
@@ -11,14 +11,12 @@ use super::runtime::ObjectRuntime;
 use crate::hub::limits::{MAX_FILE_BYTES, MAX_UPLOAD_FIELDS_BYTES, MIN_UPLOAD_BYTES, STALL_TIMEOUT_MS};
 use crate::hub::ports::{ConnId, UploadBody, UploadFault};
 
-/// The body of a request that nobody has read yet.
 pub struct JsUpload {
     upload: SendWrapper<glue::Upload>,
     runtime: Arc<ObjectRuntime>,
 }
 
 impl JsUpload {
-    /// Takes the body of a request.
     pub fn new(request: &web_sys::Request, runtime: Arc<ObjectRuntime>) -> Self {
         Self { upload: SendWrapper::new(glue::Upload::of(request)), runtime }
     }
@@ -39,10 +37,13 @@ impl UploadBody for JsUpload {
             STALL_TIMEOUT_MS as f64,
         );
         Box::pin(SendFuture::new(async move {
-            let read = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
-            let read = js_sys::Array::from(&read);
-            let text = |at| read.get(at).as_string().unwrap_or_default();
-            fault(&text(0)).map_or_else(|| Ok(text(1)), Err)
+            let result = JsFuture::from(read).await.map_err(|_| UploadFault::Broken)?;
+            let result = js_sys::Array::from(&result);
+            let text = |index| result.get(index).as_string().unwrap_or_default();
+            match text(0).as_str() {
+                "" => Ok(text(1)),
+                fault => Err(fault.parse().unwrap_or(UploadFault::Broken)),
+            }
         }))
     }
 
@@ -54,8 +55,8 @@ impl UploadBody for JsUpload {
     fn send(&self, to: ConnId, head: &str, tail: &str) {
         match self.upload.frame(head, tail) {
             Ok(frame) => self.runtime.send_text(to, &frame),
-            // The call ends with its time-out.
-            Err(error) => worker::console_error!("the frame of an upload could not be made: {error:?}"),
+            // The RPC call times out.
+            Err(error) => worker::console_error!("building the frame of an upload failed: {error:?}"),
         }
     }
 }
@@ -64,17 +65,4 @@ impl Drop for JsUpload {
     fn drop(&mut self) {
         self.upload.drop();
     }
-}
-
-/// The faults by their words in `upload.js`.
-fn fault(word: &str) -> Option<UploadFault> {
-    Some(match word {
-        "" => return None,
-        "too-large" => UploadFault::TooLarge,
-        "rest-too-large" => UploadFault::RestTooLarge,
-        "bad-base64" => UploadFault::BadBase64,
-        "not-utf8" => UploadFault::NotUtf8,
-        "stalled" => UploadFault::Stalled,
-        _ => UploadFault::Broken,
-    })
 }

@@ -1,49 +1,49 @@
-/** How an upload's body is taken apart, beside what the standard library says of the same text. */
+/** Tests of the parser of upload bodies against the standard library. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Upload, base64Size, contents, unescapeBase64 } from './upload.js';
+import { Upload, base64Size, findContent, unescapeBase64 } from './upload.js';
 
 const encoder = new TextEncoder();
-const found = (text, maxRest = 1_000) => {
+const find = (text, maxFields = 1_000) => {
   const bytes = encoder.encode(text);
-  return contents(bytes, maxRest).map(([start, end]) => new TextDecoder().decode(bytes.subarray(start, end)));
+  return findContent(bytes, maxFields).map(([start, end]) => new TextDecoder().decode(bytes.subarray(start, end)));
 };
 
-describe('the content of a body', () => {
+describe('findContent', () => {
   const bodies = {
-    'alone': '{"content":"YQ=="}',
-    'between others': ' { "filename" : "a" , "content" : "YQ==" , "mimeType" : "b" } ',
-    'empty': '{"content":""}',
+    'as the only field': '{"content":"YQ=="}',
+    'between other fields': ' { "filename" : "a" , "content" : "YQ==" , "mimeType" : "b" } ',
+    'with an empty value': '{"content":""}',
     'under an escaped key': '{"\\u0063ontent":"YQ=="}',
-    'behind nested ones of the same name': '{"a":{"content":"no","b":[{"content":"no"}]},"c":["content","x"],"content":"YQ=="}',
-    'behind strings full of marks': '{"a":"{\\"content\\":\\"no\\"}","b\\\\":"\\\\","c":"]},","content":"YQ=="}',
-    'behind numbers and words': '{"a":-1.5e3,"b":true,"c":null,"d":[],"e":{},"content":"YQ=="}',
-    'beside letters of any length': '{"ä😀":"ß😀","content":"YQ==","ö":"😀"}',
+    'after nested fields of the same name': '{"a":{"content":"no","b":[{"content":"no"}]},"c":["content","x"],"content":"YQ=="}',
+    'after strings with structural characters': '{"a":"{\\"content\\":\\"no\\"}","b\\\\":"\\\\","c":"]},","content":"YQ=="}',
+    'after other JSON types': '{"a":-1.5e3,"b":true,"c":null,"d":[],"e":{},"content":"YQ=="}',
+    'next to characters of several bytes': '{"ä😀":"ß😀","content":"YQ==","ö":"😀"}',
   };
   for (const [where, text] of Object.entries(bodies)) {
-    test(`is found ${where}`, () => {
-      assert.deepEqual(found(text), [JSON.parse(text).content]);
+    test(`finds the field ${where}`, () => {
+      assert.deepEqual(find(text), [JSON.parse(text).content]);
     });
   }
 
   for (const text of ['', '{}', '[]', '"content"', '{"content":5}', '{"content":null,"a":"content"}', '{"a":{"content":"x"}}', '{"content"', '{"content":"x', '{"content":"\\"}', '{"a" "content":"x"}', '[{"content":"x"}]']) {
-    test(`is not found in ${text || 'nothing'}`, () => {
-      assert.deepEqual(found(text), []);
+    test(`finds nothing in ${text || 'an empty body'}`, () => {
+      assert.deepEqual(find(text), []);
     });
   }
 
-  test('is found twice at most: two are one too many already', () => {
-    assert.deepEqual(found('{"content":"a","content":"b"}'), ['a', 'b']);
-    assert.deepEqual(found(`{${'"content":"a",'.repeat(10_000)}"x":0}`, 1_000_000), ['a', 'a']);
+  test('stops at the second value', () => {
+    assert.deepEqual(find('{"content":"a","content":"b"}'), ['a', 'b']);
+    assert.deepEqual(find(`{${'"content":"a",'.repeat(10_000)}"x":0}`, 1_000_000), ['a', 'a']);
   });
 
-  test('is not looked for behind more than may stand beside it, however long it is itself', () => {
-    assert.deepEqual(found(`{${'"\\x":0,'.repeat(1_000)}"content":"a"}`), []);
-    assert.deepEqual(found(`{"content":"${'a'.repeat(5_000)}","x":0,"y":0}`), ['a'.repeat(5_000)]);
+  test('stops when the other fields exceed their limit', () => {
+    assert.deepEqual(find(`{${'"\\x":0,'.repeat(1_000)}"content":"a"}`), []);
+    assert.deepEqual(find(`{"content":"${'a'.repeat(5_000)}","x":0,"y":0}`), ['a'.repeat(5_000)]);
   });
 
-  test('ends at the first quote that is not escaped, however many backslashes stand before it', () => {
+  test('recognizes an escaped quote after any number of backslashes', () => {
     for (let slashes = 0; slashes < 6; slashes++) {
       const text = `{"content":"x${'\\'.repeat(slashes)}","z":"y"}`;
       let expected = [];
@@ -51,36 +51,36 @@ describe('the content of a body', () => {
         JSON.parse(text);
         expected = [`x${'\\'.repeat(slashes)}`];
       } catch {
-        // An odd number escapes the quote: the string goes on to the next one.
+        // An odd number of backslashes escapes the quote.
         expected = [`x${'\\'.repeat(slashes)}",`];
       }
-      assert.deepEqual(found(text), expected, text);
+      assert.deepEqual(find(text), expected, text);
     }
   });
 });
 
-describe('escapes in base64', () => {
+describe('unescapeBase64', () => {
   const unescaped = (text) => {
     const bytes = encoder.encode(text);
     return new TextDecoder().decode(bytes.subarray(0, unescapeBase64(bytes, 0, bytes.length)));
   };
 
   for (const text of ['YQ==', '', 'a\\/b\\/', '\\u002b\\u002B\\u003d', 'ab\\u002fcd\\/ef']) {
-    test(`of ${JSON.stringify(text)} are taken out as JSON means them`, () => {
+    test(`decodes ${JSON.stringify(text)}`, () => {
       assert.equal(unescaped(text), JSON.parse(`"${text}"`));
     });
   }
 
   for (const text of ['a\\nb=', 'ab\\u00e9', 'abc\\u0141', 'ab\\\\c', 'abc\\"', 'abc\\ud83d\\ude00', 'abc\\u', 'abc\\uzz41', 'abc\\u+041', 'abc\\u 041', 'abc\\u41']) {
-    test(`of ${JSON.stringify(text)} never become base64`, () => {
+    test(`leaves ${JSON.stringify(text)} invalid`, () => {
       const bytes = encoder.encode(text);
       assert.equal(base64Size(bytes, 0, unescapeBase64(bytes, 0, bytes.length)), -1);
     });
   }
 });
 
-describe('the size of base64', () => {
-  test('is that of the file, for files of every length', () => {
+describe('base64Size', () => {
+  test('returns the decoded size', () => {
     for (let length = 0; length < 40; length++) {
       const bytes = encoder.encode(Buffer.alloc(length, 251).toString('base64'));
       assert.equal(base64Size(bytes, 0, bytes.length), length);
@@ -88,14 +88,14 @@ describe('the size of base64', () => {
   });
 
   for (const text of ['a', 'ab', 'abc', 'ab=', 'abc==', 'a===', '====', '=abc', 'ab=c', 'ab c', 'ab-_', 'abc\n', 'ab==ab==', 'äb==']) {
-    test(`is none for ${JSON.stringify(text)}`, () => {
+    test(`rejects ${JSON.stringify(text)}`, () => {
       const bytes = encoder.encode(text);
       assert.equal(base64Size(bytes, 0, bytes.length), -1);
     });
   }
 });
 
-/** A body as the runtime has it, whose bytes come when the test says so. */
+/** A request body whose bytes arrive when the test sends them. */
 class Body {
   #sent = 0;
   #ended = false;
@@ -113,8 +113,8 @@ class Body {
 
   getReader() {
     return {
-      readAtLeast: async (least, view) => {
-        while (this.#sent < least && !this.#ended) {
+      readAtLeast: async (minBytes, view) => {
+        while (this.#sent < minBytes && !this.#ended) {
           await new Promise((resolve) => {
             this.#wake = resolve;
           });
@@ -129,57 +129,57 @@ class Body {
   }
 }
 
-describe('a client that sends its body slowly', () => {
+describe('a slow upload', () => {
   const STALL_MS = 15_000;
-  const PIECE = 64 * 1024;
+  const MIN_BYTES = 64 * 1024;
 
-  /** An upload that is being read, and what became of it so far. */
-  function reading(t) {
+  /** Starts reading an upload. */
+  function startUpload(t) {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const body = new Body();
     const upload = new Upload({ body, headers: new Headers() });
     const read = { outcome: undefined };
-    upload.read(50_000_000, PIECE, PIECE, STALL_MS).then(([fault]) => {
+    upload.read(50_000_000, MIN_BYTES, MIN_BYTES, STALL_MS).then(([fault]) => {
       read.outcome = fault;
     });
-    const pass = async (ms) => {
-      // What came before is read before the time passes, and what follows from it afterwards.
+    const advance = async (ms) => {
+      // Pending reads run before and after the time advances.
       await new Promise(setImmediate);
       t.mock.timers.tick(ms);
       await new Promise(setImmediate);
     };
-    return { body, read, pass };
+    return { body, read, advance };
   }
 
-  test('is given up when it stands still', async (t) => {
-    const { body, read, pass } = reading(t);
-    body.send(PIECE);
-    await pass(STALL_MS - 1);
+  test('fails when no bytes arrive', async (t) => {
+    const { body, read, advance } = startUpload(t);
+    body.send(MIN_BYTES);
+    await advance(STALL_MS - 1);
     assert.equal(read.outcome, undefined);
-    await pass(1);
+    await advance(1);
     assert.equal(read.outcome, 'stalled');
   });
 
-  test('is given up when hardly anything comes', async (t) => {
-    const { body, read, pass } = reading(t);
+  test('fails when too few bytes arrive', async (t) => {
+    const { body, read, advance } = startUpload(t);
     for (let seconds = 0; seconds < 15; seconds += 1) {
       assert.equal(read.outcome, undefined);
       body.send(1);
-      await pass(1_000);
+      await advance(1_000);
     }
     assert.equal(read.outcome, 'stalled');
   });
 
-  test('is waited for as long as it goes on', async (t) => {
-    const { body, read, pass } = reading(t);
-    for (let pieces = 0; pieces < 100; pieces += 1) {
-      body.send(PIECE);
-      await pass(STALL_MS - 1);
+  test('continues while enough bytes arrive', async (t) => {
+    const { body, read, advance } = startUpload(t);
+    for (let chunks = 0; chunks < 100; chunks += 1) {
+      body.send(MIN_BYTES);
+      await advance(STALL_MS - 1);
     }
     assert.equal(read.outcome, undefined);
     body.end();
-    await pass(0);
-    // It was taken whole: what is wrong with it is only that it has no content.
+    await advance(0);
+    // The body was read completely; it has no content.
     assert.equal(read.outcome, 'rest-too-large');
   });
 });

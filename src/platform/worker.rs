@@ -1,4 +1,4 @@
-//! The stateless worker: the entry of every request.
+//! The stateless worker: the entry point of every request.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use worker::{Env, WebSocketPair};
 use super::convert;
 use super::glue;
 use super::guard::{self, INTERRUPTED};
-use super::object::SocketUse;
+use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Bearer, Edge, RequestHead};
@@ -38,15 +38,15 @@ use crate::model::namespace::Namespace;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
-/// The largest body of `POST /api/auth`, in bytes.
-const MAX_AUTH_BODY: usize = 16 * 1024;
-/// How much longer than a call to a CLI a request to the object may take, in milliseconds: a resume waits 15 s more.
-const OBJECT_GRACE_MS: u64 = 20_000;
-/// How long an upload may take, from its first byte to the CLI's answer, in milliseconds.
-const UPLOAD_LIMIT_MS: u32 = 15 * 60_000;
+/// The largest body of `POST /api/auth`.
+const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
+/// The timeout of a request to the object is that of an RPC call plus this: a resume waits 15 s more.
+const OBJECT_EXTRA_MS: u64 = 20_000;
+/// The timeout of an upload, from its first byte to the response of the CLI.
+const UPLOAD_TIMEOUT_MS: u32 = 15 * 60_000;
 
 thread_local! {
-    /// The configuration does not change while the isolate lives.
+    // The configuration does not change during the lifetime of the isolate.
     static EDGE: RefCell<Option<Rc<Edge>>> = const { RefCell::new(None) };
 }
 
@@ -59,28 +59,27 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
     Ok(edge)
 }
 
-/// Every request to the hub.
+/// Handles a request.
 #[wasm_bindgen]
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
-    guard::prepare();
-    let (edge, head) = (edge(&env), convert::head(&request));
-    // Known before anything can go wrong: a page of another origin is to see what did.
+    guard::initialize();
+    let (edge, head) = (edge(&env), convert::request_head(&request));
+    // Computed first: without the headers a page of another origin can't read an error response.
     let cors = edge.as_ref().map_or_else(
         |_| HeaderMap::new(),
         |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
     );
-    let instead = convert::lines(&cors);
-    guard::answered(
-        &instead,
-        &convert::promise(async move {
+    guard::guard_worker(
+        &convert::header_lines(&cors),
+        &convert::to_promise(async move {
             let response = match serve(edge, &head, request, env, &context).await {
                 Ok(response) => response,
                 Err(error) => {
                     worker::console_error!("a request failed: {error:?}");
-                    respond(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await
+                    to_js_response(ErrorResponse::hub_unavailable(INTERRUPTED).into_response()).await
                 }
             };
-            // Browsers ask no leave for a WebSocket, whose answer cannot be made again with more headers.
+            // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
             let response = if head.is_upgrade { response } else { convert::add_headers(response, &cors)? };
             Ok(response.into())
         }),
@@ -96,37 +95,37 @@ async fn serve(
 ) -> Result<Response> {
     let edge = match edge {
         Ok(edge) => edge,
-        Err(message) => return Ok(respond(ErrorResponse::not_configured(message).into_response()).await),
+        Err(message) => return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await),
     };
-    match edge.route(head, now(), fresh_secret).await {
-        Action::Respond(response) => Ok(convert::any_response(&finalize(response).await, context)),
+    match edge.route(head, now(), generate_secret).await {
+        Action::Respond(response) => Ok(convert::stream_if_large(&finalize(response).await, context)),
         Action::Authenticate => authenticate(&edge, &env, &request).await,
         Action::WebSocket(Bearer { namespace, expires_at }) => {
-            socket_to_object(&env, &request, &namespace, SocketUse::Web, expires_at).await
+            forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
         }
         Action::Object(namespace) => {
             let is_upload = is_upload(&head.method, &head.path);
-            let limit = if is_upload { UPLOAD_LIMIT_MS } else { limit_ms(&env) };
-            to_object(&env, &request, &namespace, limit).await
+            let timeout_ms = if is_upload { UPLOAD_TIMEOUT_MS } else { object_timeout_ms(&env) };
+            forward_request(&env, &request, &namespace, timeout_ms).await
         }
-        Action::Sse(bearer) => stream(&env, &request, &bearer).await,
+        Action::Sse(bearer) => stream_events(&env, &request, &bearer).await,
         Action::CliSocket { namespace, authenticated } => {
-            let socket_use = if authenticated { SocketUse::AuthenticatedCli } else { SocketUse::Cli };
-            socket_to_object(&env, &request, &namespace, socket_use, None).await
+            let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
+            forward_socket(&env, &request, &namespace, kind, None).await
         }
-        Action::BridgedCliSocket => bridge(edge, env, request, context),
+        Action::BridgedCliSocket => accept_bridged(edge, env, request, context),
     }
 }
 
-/// 32 random bytes as text; none without a random source: what was offered once is kept.
-fn fresh_secret() -> Option<String> {
+/// Generates a secret of 32 random bytes; `None` without a random source.
+fn generate_secret() -> Option<String> {
     let mut bytes = [0; 32];
     getrandom::getrandom(&mut bytes).ok()?;
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn respond(response: axum::response::Response) -> LocalBoxFuture<'static, Response> {
-    Box::pin(async move { convert::response(&finalize(response).await) })
+fn to_js_response(response: axum::response::Response) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move { convert::to_js_response(&finalize(response).await) })
 }
 
 async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Response> {
@@ -134,68 +133,66 @@ async fn authenticate(edge: &Edge, env: &Env, request: &Request) -> Result<Respo
     if let Ok(limiter) = env.rate_limiter(AUTH_RATE_LIMIT)
         && !limiter.limit(address).await?.success
     {
-        return Ok(respond(ErrorResponse::rate_limited(60).into_response()).await);
+        return Ok(to_js_response(ErrorResponse::rate_limited(60).into_response()).await);
     }
-    let body = match convert::body(request, MAX_AUTH_BODY).await? {
+    let body = match convert::read_body(request, MAX_AUTH_BODY_BYTES).await? {
         Ok(body) => body,
-        Err(refusal) => return Ok(respond(refusal.into_response()).await),
+        Err(error) => return Ok(to_js_response(error.into_response()).await),
     };
-    Ok(respond(edge.authenticate(&body, now(), fresh_secret).await).await)
+    Ok(to_js_response(edge.authenticate(&body, now(), generate_secret).await).await)
 }
 
-/// Carries a request to the namespace's object. One that does not answer within `limit` ms is taken for broken.
-async fn to_object(env: &Env, request: &Request, namespace: &Namespace, limit: u32) -> Result<Response> {
-    answered(glue::carry(&objects(env)?, namespace.as_ref(), "", "", request, limit)?).await
+/// Forwards a request to the object of the namespace.
+async fn forward_request(env: &Env, request: &Request, namespace: &Namespace, timeout_ms: u32) -> Result<Response> {
+    wait_for_object(glue::forward(&objects(env)?, namespace.as_ref(), "", "", request, timeout_ms)?).await
 }
 
-/// Carries a request for a socket to the namespace's object: what the socket is for, and when its token is good no more.
-async fn socket_to_object(
+/// Forwards a WebSocket upgrade to the object of the namespace.
+async fn forward_socket(
     env: &Env,
     request: &Request,
     namespace: &Namespace,
-    socket_use: SocketUse,
+    kind: SocketKind,
     expires_at: Option<u64>,
 ) -> Result<Response> {
     let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-    let (objects, word) = (objects(env)?, socket_use.word());
-    answered(glue::carry(&objects, namespace.as_ref(), word, &expires_at, request, limit_ms(env))?).await
+    let (objects, timeout_ms) = (objects(env)?, object_timeout_ms(env));
+    wait_for_object(glue::forward(&objects, namespace.as_ref(), kind.as_str(), &expires_at, request, timeout_ms)?).await
 }
 
-async fn answered(answer: js_sys::Promise) -> Result<Response> {
-    let message = match JsFuture::from(answer).await {
-        Ok(answer) if !answer.is_undefined() => return Ok(answer.into()),
+async fn wait_for_object(response: js_sys::Promise) -> Result<Response> {
+    let message = match JsFuture::from(response).await {
+        Ok(response) if !response.is_undefined() => return Ok(response.into()),
         Ok(_) => "The hub did not answer in time. Try again.",
         Err(error) => {
             worker::console_error!("the object of a namespace failed: {error:?}");
             INTERRUPTED
         }
     };
-    Ok(respond(ErrorResponse::hub_unavailable(message).into_response()).await)
+    Ok(to_js_response(ErrorResponse::hub_unavailable(message).into_response()).await)
 }
 
-/// The binding of the namespaces' objects.
 fn objects(env: &Env) -> Result<JsValue> {
     js_sys::Reflect::get(env, &JsValue::from_str(HUB))
 }
 
-/// How long the object may take to answer.
-fn limit_ms(env: &Env) -> u32 {
+fn object_timeout_ms(env: &Env) -> u32 {
     thread_local! {
-        static LIMIT: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
+        static TIMEOUT_MS: std::cell::OnceCell<u32> = const { std::cell::OnceCell::new() };
     }
-    let read = || {
-        // A wrong one was refused with the first request.
-        let call = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
-        u32::try_from(call + OBJECT_GRACE_MS).unwrap_or(u32::MAX)
+    let compute = || {
+        // `settings::edge` has rejected an invalid value.
+        let rpc_timeout_ms = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
+        u32::try_from(rpc_timeout_ms + OBJECT_EXTRA_MS).unwrap_or(u32::MAX)
     };
-    LIMIT.with(|limit| *limit.get_or_init(read))
+    TIMEOUT_MS.with(|timeout_ms| *timeout_ms.get_or_init(compute))
 }
 
-/// An event stream: a socket to the object, copied to the client.
-async fn stream(env: &Env, request: &Request, bearer: &Bearer) -> Result<Response> {
+/// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
+async fn stream_events(env: &Env, request: &Request, bearer: &Bearer) -> Result<Response> {
     let Bearer { namespace, expires_at } = bearer;
-    let answer = socket_to_object(env, request, namespace, SocketUse::Sse, *expires_at).await?;
-    let Some(socket) = glue::socket_of(&answer) else { return Ok(answer) };
+    let response = forward_socket(env, request, namespace, SocketKind::Sse, *expires_at).await?;
+    let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
     let headers = Headers::new()?;
     headers.set("content-type", "text/event-stream; charset=utf-8")?;
     headers.set("cache-control", "no-store")?;
@@ -206,9 +203,9 @@ async fn stream(env: &Env, request: &Request, bearer: &Bearer) -> Result<Respons
     Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket)), &init)
 }
 
-/// A CLI whose namespace only its CONNECT packet tells: the worker takes the socket, greets the client, reads CONNECT,
-/// opens a socket to the object, and from then on passes everything through.
-fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Result<Response> {
+/// Accepts the WebSocket of a CLI without a token, reads the CONNECT packet, opens a WebSocket to the object of its namespace,
+/// and pipes the two to each other.
+fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Result<Response> {
     let pair = WebSocketPair::new()?;
     pair.server.accept()?;
     let mut random = [0; 10];
@@ -216,32 +213,32 @@ fn bridge(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Resu
     pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     let socket = JsValue::from(server.as_ref());
-    let opening = convert::promise(async move {
-        if let Err(error) = carry(&edge, &env, &request, &server).await {
+    let connecting = convert::to_promise(async move {
+        if let Err(error) = connect_bridged(&edge, &env, &request, &server).await {
             worker::console_error!("a bridged socket failed: {error:?}");
             let _ = server.close(Some(1011), Some("The hub was interrupted, please reconnect"));
         }
         Ok(JsValue::UNDEFINED)
     });
-    context.wait_until(&guard::heard(&opening, &socket))?;
+    context.wait_until(&guard::guard_socket(&connecting, &socket))?;
     Ok(worker::Response::from_websocket(pair.client)?.into())
 }
 
-async fn carry(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
+async fn connect_bridged(edge: &Edge, env: &Env, request: &Request, server: &worker::WebSocket) -> Result<()> {
     let socket: &web_sys::WebSocket = server.as_ref();
     let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
-    let Some((namespace, connect)) = connect_packet(edge, &inbox, server).await? else { return Ok(()) };
-    let answer = socket_to_object(env, request, &namespace, SocketUse::BridgedCli, None).await?;
-    match glue::socket_of(&answer) {
-        Some(object) => inbox.join_with(&connect, &object),
-        // A client comes back by itself after a close, which a CONNECT_ERROR would keep it from.
+    let Some((namespace, connect)) = wait_for_connect(edge, &inbox, server).await? else { return Ok(()) };
+    let response = forward_socket(env, request, &namespace, SocketKind::BridgedCli, None).await?;
+    match glue::web_socket(&response) {
+        Some(object) => inbox.pipe(&connect, &object),
+        // Clients reconnect after a close, but not after a CONNECT_ERROR.
         None => server.close(Some(1013), Some("The hub is not available, try again"))?,
     }
     Ok(())
 }
 
-/// Waits for a good CONNECT packet: its namespace and the frame. `None`: the socket is closed without one.
-async fn connect_packet(
+/// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
+async fn wait_for_connect(
     edge: &Edge,
     inbox: &glue::Inbox,
     server: &worker::WebSocket,
@@ -259,7 +256,7 @@ async fn connect_packet(
         }
         let frame = next.as_string();
         let admission = frame.as_deref().map(|frame| admission(&edge.tokens, None, frame));
-        // A socket that is closing refuses to send; the next round sees that it closed.
+        // Sending fails on a closing socket; the next iteration returns.
         match admission.unwrap_or_else(|| Admission::Refused(binary_refusal())) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {
