@@ -9,8 +9,9 @@ use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
-/// The size from which the record of a session is trimmed, in bytes: the sum of its ids, its values and
+/// The size above which the record of a session is trimmed, in bytes: the sum of its ids, its values and
 /// [`ENTRY_OVERHEAD_BYTES`] for each entry. The record is read whole and is in memory several times while it is sent.
+/// The SQL below repeats this and the next two numbers.
 pub const MAX_RECORD_BYTES: usize = 10_000_000;
 
 /// The size to which a record is trimmed, in bytes.

@@ -68,7 +68,7 @@ const SELECT_BY_ID: &str = session_by!("id");
 const SELECT_BY_TAG: &str = session_by!("tag");
 
 /// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave the
-/// database. SQLite limits the nesting of JSON, and reads a deeper value as absent. `?1`: namespace.
+/// database. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
 const SELECT_SUMMARIES: &str = "
 SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
   'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,

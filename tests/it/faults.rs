@@ -1,5 +1,5 @@
-//! Every use case on a database with faults: what passes is tried again and nothing is doubled; what lasts is told, undone,
-//! and over with the next try; the sockets stay.
+//! Every use case that writes, with every kind of database fault. Transient faults are retried without duplicates, permanent
+//! ones are reported and reverted, and sockets stay open.
 
 use crate::support::cli::Cli;
 use crate::support::door::Asked;
@@ -10,59 +10,60 @@ use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
-/// What a client asks for that ends in the database.
+/// A use case that writes to the database.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Deed {
+enum UseCase {
     Message,
     WebMessage,
-    Metadata,
-    State,
-    Begin,
-    End,
-    Make,
+    UpdateMetadata,
+    UpdateState,
+    KeepAlive,
+    SessionEnd,
+    CreateSession,
     Rename,
     Archive,
     Delete,
-    Machine,
-    MachineState,
-    MachineBegin,
+    RegisterMachine,
+    UpdateMachineState,
+    MachineKeepAlive,
 }
 
-const DEEDS: [Deed; 13] = [
-    Deed::Message,
-    Deed::WebMessage,
-    Deed::Metadata,
-    Deed::State,
-    Deed::Begin,
-    Deed::End,
-    Deed::Make,
-    Deed::Rename,
-    Deed::Archive,
-    Deed::Delete,
-    Deed::Machine,
-    Deed::MachineState,
-    Deed::MachineBegin,
+const USE_CASES: [UseCase; 13] = [
+    UseCase::Message,
+    UseCase::WebMessage,
+    UseCase::UpdateMetadata,
+    UseCase::UpdateState,
+    UseCase::KeepAlive,
+    UseCase::SessionEnd,
+    UseCase::CreateSession,
+    UseCase::Rename,
+    UseCase::Archive,
+    UseCase::Delete,
+    UseCase::RegisterMachine,
+    UseCase::UpdateMachineState,
+    UseCase::MachineKeepAlive,
 ];
 
-/// How the database meets it.
+/// What happens to the batch of a use case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
-    /// Two passing faults, then all is well.
-    Passing,
-    /// It is committed, and the answer lost with a fault that passes.
+    /// Two transient faults before it succeeds.
+    Transient,
+    /// A transient fault after it was committed.
     AnswerLost,
-    /// The answer takes its time.
+    /// The answer is delayed.
     Slow,
     /// It is refused.
-    Lasting,
-    /// No answer comes, and nothing is done.
-    Silent,
-    /// No answer comes, though it is done.
-    SilentlyDone,
+    Permanent,
+    /// A timeout, and it is not committed.
+    TimedOut,
+    /// A timeout after it was committed.
+    TimedOutCommitted,
 }
 
-/// A hub with a session that is alive, one that is not, and a machine; who asks, and who listens.
-struct Stage {
+/// A hub with an active session, an idle one and two machines; a CLI, and web clients that receive all events or those of
+/// the session.
+struct Fixture {
     world: World,
     session: String,
     idle: String,
@@ -71,28 +72,28 @@ struct Stage {
     listener: Web,
 }
 
-/// An answer on its way.
+/// An outstanding answer.
 enum Pending {
     Ack(u64),
     Reply(Awaited),
 }
 
-/// The answer: of a CLI's event or of a request.
+/// The answer to the event of a CLI or to a request.
 enum Answer {
     Ack(Value),
     Reply(Reply),
 }
 
 impl Answer {
-    fn done(&self) -> bool {
+    fn is_success(&self) -> bool {
         match self {
             Self::Ack(ack) => ack["ok"] == true || ack["result"] == "success",
             Self::Reply(reply) => reply.status == 200,
         }
     }
 
-    /// Whether it tells a client to come again, as it has to where the fault is the database's.
-    fn says_come_again(&self) -> bool {
+    /// Whether it asks the client to retry.
+    fn asks_to_retry(&self) -> bool {
         match self {
             Self::Ack(ack) => ack["code"] == "unavailable",
             Self::Reply(reply) => {
@@ -104,8 +105,8 @@ impl Answer {
     }
 }
 
-impl Stage {
-    async fn set() -> Self {
+impl Fixture {
+    async fn new() -> Self {
         let world = World::new();
         let session = world.session("/code").await;
         let idle = world.session("/idle").await;
@@ -125,42 +126,42 @@ impl Stage {
         Cli::connect(world, json!({"sessionId": session, "machineId": "m"})).await
     }
 
-    async fn begin(&mut self, deed: Deed) -> Pending {
+    async fn start(&mut self, use_case: UseCase) -> Pending {
         let (session, idle, now) = (self.session.clone(), self.idle.clone(), self.world.now());
         let cli = &mut self.cli;
         let world = &self.world;
         let post = |method: &str, path: String, body: &str| Pending::Reply(world.start(method, &path, body.to_owned()));
-        match deed {
-            Deed::Message => {
+        match use_case {
+            UseCase::Message => {
                 Pending::Ack(cli.emit_asking("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})))
             }
-            Deed::WebMessage => {
+            UseCase::WebMessage => {
                 post("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
             }
-            Deed::Metadata => {
+            UseCase::UpdateMetadata => {
                 let metadata = json!({"path": "/code", "host": "new"});
                 let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
                 Pending::Ack(cli.emit_asking("update-metadata", &update))
             }
-            Deed::State => {
+            UseCase::UpdateState => {
                 let state = json!({"requests": {"r": {"tool": "T"}}, "completedRequests": {"c": {"tool": "C"}}});
                 let update = json!({"sid": session, "expectedVersion": 1, "agentState": state});
                 Pending::Ack(cli.emit_asking("update-state", &update))
             }
-            Deed::Begin => Pending::Ack(cli.emit_asking("session-alive", &json!({"sid": idle, "time": now}))),
-            Deed::End => Pending::Ack(cli.emit_asking("session-end", &json!({"sid": session, "time": now}))),
-            Deed::Make => {
+            UseCase::KeepAlive => Pending::Ack(cli.emit_asking("session-alive", &json!({"sid": idle, "time": now}))),
+            UseCase::SessionEnd => Pending::Ack(cli.emit_asking("session-end", &json!({"sid": session, "time": now}))),
+            UseCase::CreateSession => {
                 post("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
             }
-            Deed::Rename => post("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
-            Deed::Archive => post("POST", format!("/api/sessions/{idle}/archive"), ""),
-            Deed::Delete => post("DELETE", format!("/api/sessions/{idle}"), ""),
-            Deed::Machine => post("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#),
-            Deed::MachineState => {
+            UseCase::Rename => post("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
+            UseCase::Archive => post("POST", format!("/api/sessions/{idle}/archive"), ""),
+            UseCase::Delete => post("DELETE", format!("/api/sessions/{idle}"), ""),
+            UseCase::RegisterMachine => post("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#),
+            UseCase::UpdateMachineState => {
                 let update = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"n": 1}});
                 Pending::Ack(cli.emit_asking("machine-update-state", &update))
             }
-            Deed::MachineBegin => {
+            UseCase::MachineKeepAlive => {
                 Pending::Ack(cli.emit_asking("machine-alive", &json!({"machineId": "idle", "time": now})))
             }
         }
@@ -173,35 +174,35 @@ impl Stage {
         }
     }
 
-    /// How often it is done, as the database holds it.
-    fn count(&self, deed: Deed) -> i64 {
+    /// How many times the use case was committed.
+    fn count(&self, use_case: UseCase) -> i64 {
         let (session, idle) = (&self.session, &self.idle);
         let of = |columns: &str, id: &str| format!("SELECT count(*) FROM sessions WHERE id = '{id}' AND {columns}");
         let machine = |columns: &str| format!("SELECT count(*) FROM machines WHERE {columns}");
-        self.world.db.number(&match deed {
-            Deed::Message | Deed::WebMessage => "SELECT count(*) FROM messages".to_owned(),
-            Deed::Metadata => of("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
-            Deed::State => of(
+        self.world.db.number(&match use_case {
+            UseCase::Message | UseCase::WebMessage => "SELECT count(*) FROM messages".to_owned(),
+            UseCase::UpdateMetadata => of("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
+            UseCase::UpdateState => of(
                 "agent_state_version = 2 AND 1 = (SELECT count(*) FROM completed_requests WHERE session_id = id)",
                 session,
             ),
-            Deed::Begin => of("active", idle),
-            Deed::End => of("NOT active", session),
-            Deed::Make => "SELECT count(*) FROM sessions WHERE tag = '/new'".to_owned(),
-            Deed::Rename => of("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
-            Deed::Archive => of("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle),
-            Deed::Delete => format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}')"),
-            Deed::Machine => machine("id = 'n'"),
-            Deed::MachineState => machine("id = 'm' AND runner_state_version = 2"),
-            Deed::MachineBegin => machine("id = 'idle' AND active"),
+            UseCase::KeepAlive => of("active", idle),
+            UseCase::SessionEnd => of("NOT active", session),
+            UseCase::CreateSession => "SELECT count(*) FROM sessions WHERE tag = '/new'".to_owned(),
+            UseCase::Rename => of("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
+            UseCase::Archive => of("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle),
+            UseCase::Delete => format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}')"),
+            UseCase::RegisterMachine => machine("id = 'n'"),
+            UseCase::UpdateMachineState => machine("id = 'm' AND runner_state_version = 2"),
+            UseCase::MachineKeepAlive => machine("id = 'idle' AND active"),
         })
     }
 
-    /// How many events tell web clients of it.
-    async fn events(&mut self, deed: Deed) -> usize {
+    /// How many events of the use case web clients received.
+    async fn events(&mut self, use_case: UseCase) -> usize {
         let (session, idle) = (self.session.as_str(), self.idle.as_str());
         let (listener, all) = (self.listener.events().await, self.web.events().await);
-        let told = |wanted: &str, id: Option<&str>, field: &str| {
+        let count = |wanted: &str, id: Option<&str>, field: &str| {
             let is_it = |event: &&Value| {
                 let about = event["sessionId"].as_str().or(event["machineId"].as_str());
                 event["type"] == wanted
@@ -210,25 +211,25 @@ impl Stage {
             };
             all.iter().filter(is_it).count()
         };
-        match deed {
-            Deed::Message | Deed::WebMessage => {
+        match use_case {
+            UseCase::Message | UseCase::WebMessage => {
                 listener.iter().filter(|event| event["type"] == "message-received").count()
             }
-            Deed::Metadata | Deed::Rename => told("session-updated", Some(session), "metadataVersion"),
-            Deed::State => told("session-updated", Some(session), "agentStateVersion"),
-            Deed::Begin => told("session-updated", Some(idle), "active"),
-            Deed::End => told("session-updated", Some(session), "active"),
-            Deed::Make => told("session-added", None, ""),
-            Deed::Archive => told("session-updated", Some(idle), "metadataVersion"),
-            Deed::Delete => told("session-removed", Some(idle), ""),
-            Deed::Machine => told("machine-updated", Some("n"), ""),
-            Deed::MachineState => told("machine-updated", Some("m"), "runnerStateVersion"),
-            Deed::MachineBegin => told("machine-updated", Some("idle"), ""),
+            UseCase::UpdateMetadata | UseCase::Rename => count("session-updated", Some(session), "metadataVersion"),
+            UseCase::UpdateState => count("session-updated", Some(session), "agentStateVersion"),
+            UseCase::KeepAlive => count("session-updated", Some(idle), "active"),
+            UseCase::SessionEnd => count("session-updated", Some(session), "active"),
+            UseCase::CreateSession => count("session-added", None, ""),
+            UseCase::Archive => count("session-updated", Some(idle), "metadataVersion"),
+            UseCase::Delete => count("session-removed", Some(idle), ""),
+            UseCase::RegisterMachine => count("machine-updated", Some("n"), ""),
+            UseCase::UpdateMachineState => count("machine-updated", Some("m"), "runnerStateVersion"),
+            UseCase::MachineKeepAlive => count("machine-updated", Some("idle"), ""),
         }
     }
 
-    /// The time that pauses between attempts take passes.
-    async fn attempts(&self) {
+    /// Lets the time of all attempts pass.
+    async fn pass_attempts(&self) {
         for _ in 0..6 {
             quiet().await;
             self.world.rt.set_now(self.world.now() + 500);
@@ -236,30 +237,30 @@ impl Stage {
         quiet().await;
     }
 
-    fn meets(&self, fault: Fault) {
+    fn inject(&self, fault: Fault) {
         let db = &self.world.db;
-        let passing = || DbError::Retryable("Network connection lost".into());
-        let silent = || DbError::from_message("D1 did not answer in time".into());
+        let transient = || DbError::Retryable("Network connection lost".into());
+        let timed_out = || DbError::from_message("D1 did not answer in time".into());
         match fault {
-            Fault::Passing => (0..2).for_each(|_| db.fail(On::Writes, passing())),
-            Fault::AnswerLost => db.lose_answer(passing()),
+            Fault::Transient => (0..2).for_each(|_| db.fail(On::Writes, transient())),
+            Fault::AnswerLost => db.lose_answer(transient()),
             Fault::Slow => db.hold(On::Writes),
-            Fault::Lasting => db.fail(On::Writes, DbError::Refused("disk I/O error".into())),
-            Fault::Silent => db.fail(On::Writes, silent()),
-            Fault::SilentlyDone => db.lose_answer(silent()),
+            Fault::Permanent => db.fail(On::Writes, DbError::Refused("disk I/O error".into())),
+            Fault::TimedOut => db.fail(On::Writes, timed_out()),
+            Fault::TimedOutCommitted => db.lose_answer(timed_out()),
         }
     }
 
-    /// Nobody knows whether what was asked was done: a CLI that may have missed it is sent away, comes back, and looks.
-    async fn looks_again(&mut self, deed: Deed) {
-        if matches!(deed, Deed::WebMessage | Deed::Rename) {
-            assert_eq!(self.cli.socket.closed().await, 1013, "{deed:?}");
+    /// A CLI that may have missed a committed change is disconnected, and reconnects.
+    async fn reconnect(&mut self, use_case: UseCase) {
+        if matches!(use_case, UseCase::WebMessage | UseCase::Rename) {
+            assert_eq!(self.cli.socket.closed().await, 1013, "{use_case:?}");
             self.cli = Self::connect(&self.world, &self.session).await;
         }
     }
 
-    /// The sockets are open, and whoever comes next is served.
-    async fn lives_on(&mut self, about: &str) {
+    /// The sockets are open, and further requests succeed.
+    async fn check_healthy(&mut self, about: &str) {
         assert!(self.cli.socket.is_open() && self.web.0.is_open() && self.listener.0.is_open(), "{about}");
         let session = self.world.session("/next").await;
         assert_eq!(self.cli.message(&session, "next").await["ok"], true, "{about}");
@@ -269,107 +270,118 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_passes_is_tried_again_and_done_and_told_once() {
-    for deed in DEEDS {
-        for fault in [Fault::Passing, Fault::AnswerLost, Fault::Slow] {
-            let about = format!("{deed:?}, {fault:?}");
-            let mut stage = Stage::set().await;
-            stage.meets(fault);
-            let pending = stage.begin(deed).await;
-            stage.attempts().await;
-            stage.world.db.release();
-            let answer = stage.answer(pending).await;
-            assert!(answer.done(), "{about}");
-            assert_eq!((stage.count(deed), stage.events(deed).await), (1, 1), "{about}");
-            stage.lives_on(&about).await;
+async fn a_transient_fault_is_retried_and_the_change_published_once() {
+    for use_case in USE_CASES {
+        for fault in [Fault::Transient, Fault::AnswerLost, Fault::Slow] {
+            let about = format!("{use_case:?}, {fault:?}");
+            let mut fixture = Fixture::new().await;
+            fixture.inject(fault);
+            let pending = fixture.start(use_case).await;
+            fixture.pass_attempts().await;
+            fixture.world.db.release();
+            let answer = fixture.answer(pending).await;
+            assert!(answer.is_success(), "{about}");
+            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (1, 1), "{about}");
+            fixture.check_healthy(&about).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lasts_is_told_and_undone_and_over_with_the_next_try() {
-    for deed in DEEDS {
-        for fault in [Fault::Lasting, Fault::Silent] {
-            let about = format!("{deed:?}, {fault:?}");
-            let mut stage = Stage::set().await;
-            stage.meets(fault);
-            let pending = stage.begin(deed).await;
-            stage.attempts().await;
-            let answer = stage.answer(pending).await;
-            assert!(!answer.done() && answer.says_come_again(), "{about}");
-            assert_eq!((stage.count(deed), stage.events(deed).await), (0, 0), "{about}");
-            if fault == Fault::Silent {
-                stage.looks_again(deed).await;
+async fn a_permanent_fault_is_reported_and_reverted_and_the_next_attempt_succeeds() {
+    for use_case in USE_CASES {
+        for fault in [Fault::Permanent, Fault::TimedOut] {
+            let about = format!("{use_case:?}, {fault:?}");
+            let mut fixture = Fixture::new().await;
+            fixture.inject(fault);
+            let pending = fixture.start(use_case).await;
+            fixture.pass_attempts().await;
+            let answer = fixture.answer(pending).await;
+            assert!(!answer.is_success() && answer.asks_to_retry(), "{about}");
+            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (0, 0), "{about}");
+            if fault == Fault::TimedOut {
+                fixture.reconnect(use_case).await;
             }
-            let again = stage.begin(deed).await;
-            assert!(stage.answer(again).await.done(), "{about}, again");
-            assert_eq!((stage.count(deed), stage.events(deed).await), (1, 1), "{about}, again");
-            stage.lives_on(&about).await;
+            let again = fixture.start(use_case).await;
+            assert!(fixture.answer(again).await.is_success(), "{about}, again");
+            assert_eq!((fixture.count(use_case), fixture.events(use_case).await), (1, 1), "{about}, again");
+            fixture.check_healthy(&about).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_in_silence_is_refused_and_found_by_the_next_one() {
-    for deed in DEEDS {
-        let about = format!("{deed:?}");
-        let mut stage = Stage::set().await;
-        let before = stage.world.db.writes();
-        stage.meets(Fault::SilentlyDone);
-        let pending = stage.begin(deed).await;
-        stage.attempts().await;
-        assert_eq!(stage.world.db.writes() - before, 1, "{about}: what may be done still is not sent again");
-        let answer = stage.answer(pending).await;
-        assert!(!answer.done() && answer.says_come_again(), "{about}");
-        assert_eq!(stage.count(deed), 1, "{about}");
-        stage.looks_again(deed).await;
-        let again = stage.begin(deed).await;
-        stage.answer(again).await;
-        // These are a new version each time they are asked for.
-        let counts_on = matches!(deed, Deed::Rename | Deed::Archive);
-        assert!(counts_on || stage.count(deed) == 1, "{about}: once, also when it is asked for again");
-        stage.lives_on(&about).await;
+async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
+    for use_case in USE_CASES {
+        let about = format!("{use_case:?}");
+        let mut fixture = Fixture::new().await;
+        let before = fixture.world.db.writes();
+        fixture.inject(Fault::TimedOutCommitted);
+        let pending = fixture.start(use_case).await;
+        fixture.pass_attempts().await;
+        assert_eq!(
+            fixture.world.db.writes() - before,
+            1,
+            "{about}: a batch that may still be committed is not repeated"
+        );
+        let answer = fixture.answer(pending).await;
+        assert!(!answer.is_success() && answer.asks_to_retry(), "{about}");
+        assert_eq!(fixture.count(use_case), 1, "{about}");
+        fixture.reconnect(use_case).await;
+        let again = fixture.start(use_case).await;
+        fixture.answer(again).await;
+        // Each of these requests makes a new version.
+        let makes_version = matches!(use_case, UseCase::Rename | UseCase::Archive);
+        assert!(makes_version || fixture.count(use_case) == 1, "{about}: once, although requested again");
+        fixture.check_healthy(&about).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_database_that_is_slow_refuses_what_it_has_no_room_for_and_keeps_the_sockets() {
-    let mut stage = Stage::set().await;
-    stage.world.db.hold(On::Writes);
+async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
+    let mut fixture = Fixture::new().await;
+    fixture.world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..30 {
-        stage.cli.emit("message", &json!({"sid": stage.idle, "message": large}));
+        fixture.cli.emit("message", &json!({"sid": fixture.idle, "message": large}));
         quiet().await;
     }
-    for deed in [Deed::Message, Deed::Metadata, Deed::State, Deed::MachineState, Deed::WebMessage, Deed::Rename] {
-        let pending = stage.begin(deed).await;
-        match stage.answer(pending).await {
-            Answer::Ack(ack) => assert_eq!(ack["code"], "overloaded", "{deed:?}"),
+    for use_case in [
+        UseCase::Message,
+        UseCase::UpdateMetadata,
+        UseCase::UpdateState,
+        UseCase::UpdateMachineState,
+        UseCase::WebMessage,
+        UseCase::Rename,
+    ] {
+        let pending = fixture.start(use_case).await;
+        match fixture.answer(pending).await {
+            Answer::Ack(ack) => assert_eq!(ack["code"], "overloaded", "{use_case:?}"),
             Answer::Reply(reply) => {
                 reply.refuses(503, "overloaded");
-                assert!(reply.headers.contains_key("retry-after"), "{deed:?}");
+                assert!(reply.headers.contains_key("retry-after"), "{use_case:?}");
             }
         }
     }
-    stage.world.db.release();
-    stage.attempts().await;
-    stage.lives_on("when it is fast again").await;
+    fixture.world.db.release();
+    fixture.pass_attempts().await;
+    fixture.check_healthy("after the database is fast again").await;
 }
 
 /// A request through the edge, which answers pages of messages itself. The time of all attempts passes.
-async fn get(stage: &Stage, path: &str) -> Reply {
-    let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(stage.world.token()));
-    let reply = stage.world.knock(Asked { method, url, token, ..Asked::default() });
-    stage.attempts().await;
+async fn get(fixture: &Fixture, path: &str) -> Reply {
+    let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(fixture.world.token()));
+    let reply = fixture.world.knock(Asked { method, url, token, ..Asked::default() });
+    fixture.pass_attempts().await;
     reply.reply().await
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_reads_meets_a_passing_fault_only_when_it_stays() {
-    let passing = || DbError::Retryable("Network connection lost".into());
-    let stage = Stage::set().await;
-    let world = &stage.world;
-    let session = &stage.session;
+async fn reads_are_retried_after_transient_faults() {
+    let transient = || DbError::Retryable("Network connection lost".into());
+    let fixture = Fixture::new().await;
+    let world = &fixture.world;
+    let session = &fixture.session;
     let paths = [
         "/api/sessions".to_owned(),
         "/api/machines".to_owned(),
@@ -381,19 +393,19 @@ async fn whoever_reads_meets_a_passing_fault_only_when_it_stays() {
     for path in paths {
         world.sleep_and_wake().await;
         for _ in 0..2 {
-            world.db.fail(On::Reads, passing());
+            world.db.fail(On::Reads, transient());
         }
-        get(&stage, &path).await.ok();
+        get(&fixture, &path).await.ok();
         world.sleep_and_wake().await;
-        for fault in [passing(), DbError::Refused("disk I/O error".into()), DbError::TimedOut("late".into())] {
-            let (reads, attempts) = (world.db.reads(), if fault == passing() { 6 } else { 1 });
+        for fault in [transient(), DbError::Refused("disk I/O error".into()), DbError::TimedOut("late".into())] {
+            let (reads, attempts) = (world.db.reads(), if fault == transient() { 6 } else { 1 });
             world.db.break_down(On::Reads, fault);
-            let refused = get(&stage, &path).await;
+            let refused = get(&fixture, &path).await;
             assert_eq!(world.db.reads() - reads, attempts, "{path}");
             refused.refuses(503, "hub_unavailable");
             assert!(refused.headers.contains_key("retry-after"), "{path}");
             world.db.repair();
         }
-        get(&stage, &path).await.ok();
+        get(&fixture, &path).await.ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Nobody hears of a change before it is durable, and what could not be made durable never happened.
+//! No client sees a change before it is durable; a change that could not be made durable is reverted.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
-fn passing() -> DbError {
+fn transient() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }
 
-fn lasting() -> DbError {
+fn permanent() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
@@ -22,7 +22,7 @@ fn message(session: &str, n: u64) -> Value {
     json!({"sid": session, "message": {"n": n}})
 }
 
-/// The seqs and the numbers that the messages of a session carry, oldest first, as the database holds them.
+/// The seqs of a session's stored messages with the numbers in their contents, oldest first.
 async fn history(world: &World, session: &str) -> Vec<(u64, u64)> {
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     let numbers = |m: &Value| (m["seq"].as_u64().unwrap(), m["content"]["n"].as_u64().unwrap());
@@ -30,20 +30,20 @@ async fn history(world: &World, session: &str) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_told_to_nobody_before_its_batch_is_committed() {
+async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     let (world, session, mut cli) = live().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     world.db.hold(On::Writes);
     let ack = cli.emit_asking("message", &message(&session, 1));
     quiet().await;
-    assert_eq!(world.db.held(), 1, "the batch is under way");
+    assert_eq!(world.db.held(), 1, "the batch is in flight");
     let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
     let listed = world.start("GET", "/api/sessions", "");
     cli.socket.heard_nothing().await;
     second.socket.heard_nothing().await;
     web.0.heard_nothing().await;
-    assert!(!shown.is_here() && !listed.is_here(), "a read that would show the message waits");
+    assert!(!shown.is_here() && !listed.is_here(), "reads that would show the message wait");
 
     world.db.release();
     assert_eq!(cli.acknowledged(ack).await["seq"], 1);
@@ -54,7 +54,7 @@ async fn a_message_is_told_to_nobody_before_its_batch_is_committed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_web_message_a_rename_and_a_deletion_are_answered_only_when_they_are_durable() {
+async fn requests_that_write_are_answered_once_their_changes_are_durable() {
     let (world, session, mut cli) = live().await;
     let doomed = world.session("/doomed").await;
     let mut web = world.web("all=true").await;
@@ -67,7 +67,7 @@ async fn a_web_message_a_rename_and_a_deletion_are_answered_only_when_they_are_d
     assert!(!(sent.is_here() || renamed.is_here() || deleted.is_here() || made.is_here()));
     cli.socket.heard_nothing().await;
     web.0.heard_nothing().await;
-    // What came during the commit rides in the next one, which is held no more.
+    // The next batch is not held.
     world.db.release();
     sent.reply().await.ok();
     renamed.reply().await.ok();
@@ -81,45 +81,45 @@ async fn a_web_message_a_rename_and_a_deletion_are_answered_only_when_they_are_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_life_that_begins_changes_or_ends_is_acknowledged_when_that_is_durable_and_a_mere_sign_at_once() {
+async fn a_keep_alive_with_a_change_is_acknowledged_once_durable_and_any_other_at_once() {
     let (world, session, mut cli) = live().await;
     world.machine("m").await;
     let now = world.now();
-    let sign = json!({"sid": session, "time": now});
-    let signs = [
+    let keep_alive = json!({"sid": session, "time": now});
+    let keep_alives = [
         ("session-alive", json!({"sid": session, "time": now, "thinking": true})),
-        ("session-end", sign.clone()),
-        ("session-alive", sign.clone()),
+        ("session-end", keep_alive.clone()),
+        ("session-alive", keep_alive.clone()),
         ("machine-alive", json!({"machineId": "m", "time": now})),
     ];
-    for (name, payload) in &signs {
+    for (name, payload) in &keep_alives {
         world.db.hold(On::Writes);
         let ack = cli.emit_asking(name, payload);
         cli.socket.heard_nothing().await;
         assert_eq!(world.db.held(), 1, "{name}");
-        let mere = cli.ask("session-alive", &json!({"sid": session, "time": 0})).await;
-        assert_eq!(mere, json!({"ok": true}));
+        let outdated = cli.ask("session-alive", &json!({"sid": session, "time": 0})).await;
+        assert_eq!(outdated, json!({"ok": true}));
         world.db.release();
         assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
     }
     world.db.hold(On::Writes);
     let writes = world.db.writes();
-    for (name, payload) in &signs[2..] {
-        assert_eq!(cli.ask(name, payload).await, json!({"ok": true}), "{name} says nothing new");
+    for (name, payload) in &keep_alives[2..] {
+        assert_eq!(cli.ask(name, payload).await, json!({"ok": true}), "{name} changes nothing");
     }
     assert_eq!(world.db.writes(), writes);
     world.db.release();
-    for (name, payload) in &signs[..3] {
-        world.db.fail(On::Writes, lasting());
+    for (name, payload) in &keep_alives[..3] {
+        world.db.fail(On::Writes, permanent());
         let refused = cli.ask(name, payload).await;
         assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{name}: {refused}");
-        // The next one has it from the database again, and something to change.
+        // Read from the database again, the same keep-alive is a change.
         cli.ask(name, payload).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_that_repeats_what_is_being_written_is_acknowledged_with_it() {
+async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_with_it() {
     let (world, session, mut cli) = live().await;
     world.machine("m").await;
     let thinking = json!({"sid": session, "time": world.now(), "thinking": true});
@@ -133,12 +133,12 @@ async fn a_sign_that_repeats_what_is_being_written_is_acknowledged_with_it() {
         for ack in acks {
             assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
         }
-        assert_eq!(world.db.writes(), writes, "it is written once");
+        assert_eq!(world.db.writes(), writes, "written once");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn acknowledgements_come_in_the_order_of_sending_whatever_was_sent() {
+async fn acknowledgements_arrive_in_the_order_of_the_events() {
     let (_world, session, mut cli) = live().await;
     let mut sent = Vec::new();
     for n in 0..30 {
@@ -169,7 +169,7 @@ fn ack_of(frame: &Frame) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_during_a_commit_rides_in_the_next_one() {
+async fn changes_during_a_commit_share_the_next_batch() {
     let (world, session, mut cli) = live().await;
     let before = world.db.writes();
     world.db.hold(On::Writes);
@@ -185,14 +185,14 @@ async fn what_comes_during_a_commit_rides_in_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_fault_is_tried_again_and_nothing_is_doubled() {
+async fn a_write_is_retried_after_a_transient_fault_and_nothing_is_duplicated() {
     let (world, session, mut cli) = live().await;
-    world.db.fail(On::Writes, passing());
-    world.db.fail(On::Writes, passing());
+    world.db.fail(On::Writes, transient());
+    world.db.fail(On::Writes, transient());
     let ack = cli.emit_asking("message", &message(&session, 1));
     cli.socket.heard_nothing().await;
     for _ in 0..2 {
-        assert_eq!(world.rt.sleeping(), 1, "there is a pause before the next attempt");
+        assert_eq!(world.rt.sleeping(), 1, "a pause before the next attempt");
         world.rt.set_now(world.now() + 1_000);
         quiet().await;
     }
@@ -201,10 +201,10 @@ async fn a_passing_fault_is_tried_again_and_nothing_is_doubled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_lost_after_the_commit_doubles_nothing() {
+async fn a_retry_after_a_lost_answer_duplicates_nothing() {
     let (world, session, mut cli) = live().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.lose_answer(passing());
+    world.db.lose_answer(transient());
     let with_id = json!({"sid": session, "message": {"n": 1}, "localId": "one"});
     let first = cli.emit_asking("message", &with_id);
     let second = cli.emit_asking("message", &message(&session, 2));
@@ -218,14 +218,14 @@ async fn an_answer_that_was_lost_after_the_commit_doubles_nothing() {
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
     let types = web.types().await;
     assert_eq!(types.iter().filter(|t| *t == "message-received").count(), 2, "{types:?}");
-    // The local id still stands for the first message.
+    // The local id still identifies the first message.
     assert_eq!(cli.ask("message", &with_id).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_session_whose_answer_was_lost_is_made_once() {
+async fn a_new_session_is_created_once_despite_a_lost_answer() {
     let world = World::new();
-    world.db.lose_answer(passing());
+    world.db.lose_answer(transient());
     let made = world.start("POST", "/cli/sessions", r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#);
     quiet().await;
     world.rt.set_now(world.now() + 1_000);
@@ -235,10 +235,10 @@ async fn a_new_session_whose_answer_was_lost_is_made_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_database_that_stays_away_fails_those_who_wait_after_a_few_attempts() {
+async fn a_lasting_outage_fails_waiting_clients_after_a_few_attempts() {
     let (world, session, mut cli) = live().await;
     let before = world.db.writes();
-    world.db.break_down(On::Writes, passing());
+    world.db.break_down(On::Writes, transient());
     let ack = cli.emit_asking("message", &message(&session, 1));
     let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     for _ in 0..20 {
@@ -255,28 +255,28 @@ async fn a_database_that_stays_away_fails_those_who_wait_after_a_few_attempts() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_fault_undoes_the_change_and_the_counting_goes_on_without_a_gap() {
+async fn a_permanent_fault_reverts_the_change_and_leaves_no_gap_in_the_seqs() {
     let (world, session, mut cli) = live().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     assert_eq!(cli.ask("message", &message(&session, 1)).await["seq"], 1);
     assert_eq!(web.event_of("message-received").await["message"]["seq"], 1);
 
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent());
     let lost = cli.ask("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
     assert_eq!((&lost["ok"], &lost["code"]), (&json!(false), &json!("unavailable")), "{lost}");
     web.0.heard_nothing().await;
 
-    assert_eq!(world.shown(&session).await["seq"], 1, "read again from the database");
+    assert_eq!(world.shown(&session).await["seq"], 1, "read from the database again");
     let again = cli.ask("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
-    assert_eq!(again["seq"], 2, "the failed one's local id and seq are free");
+    assert_eq!(again["seq"], 2, "local id and seq of the failed message are free");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_fault_undoes_versions_too() {
+async fn a_permanent_fault_reverts_versions() {
     let (world, session, mut cli) = live().await;
     let update = |version: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"v": version}});
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent());
     assert_eq!(cli.ask("update-state", &update(1)).await["result"], "error");
     let shown = world.shown(&session).await;
     assert_eq!((&shown["agentState"], &shown["agentStateVersion"]), (&Value::Null, &json!(1)));
@@ -285,33 +285,33 @@ async fn a_lasting_fault_undoes_versions_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_built_upon_a_failed_change_fails_with_it() {
+async fn changes_built_on_a_failed_change_fail_with_it() {
     let (world, session, mut cli) = live().await;
     world.db.hold(On::Writes);
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent());
     let first = cli.emit_asking("message", &message(&session, 1));
     quiet().await;
-    let built_upon = cli.emit_asking("message", &message(&session, 2));
+    let dependent = cli.emit_asking("message", &message(&session, 2));
     quiet().await;
     world.db.release();
     assert_eq!(cli.acknowledged(first).await["ok"], false);
-    assert_eq!(cli.acknowledged(built_upon).await["ok"], false);
+    assert_eq!(cli.acknowledged(dependent).await["ok"], false);
     assert_eq!(cli.ask("message", &message(&session, 3)).await["seq"], 1);
     assert_eq!(history(&world, &session).await, [(1, 3)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_whose_deletion_failed_is_still_there() {
+async fn a_session_exists_after_its_deletion_failed() {
     let world = World::new();
     let session = world.session("/code").await;
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent());
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.refuses(503, "hub_unavailable");
     assert_eq!(world.shown(&session).await["tag"], "/code");
     assert_eq!(world.session("/code").await, session);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tag_asked_for_while_its_session_is_being_deleted_gives_a_new_session() {
+async fn a_tag_requested_while_its_session_is_deleted_creates_a_new_session() {
     let world = World::new();
     let session = world.session("/code").await;
     world.db.hold(On::Writes);
@@ -328,30 +328,30 @@ async fn a_tag_asked_for_while_its_session_is_being_deleted_gives_a_new_session(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_could_not_be_written_is_tried_again_with_the_clock() {
+async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     let (world, session, cli) = live().await;
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent());
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     quiet().await;
-    assert_eq!(world.shown(&session).await["active"], true, "what could not be written did not happen");
+    assert_eq!(world.shown(&session).await["active"], true, "the end was not written");
     world.pass(35_000).await;
     assert_eq!(world.shown(&session).await["active"], false);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_in_reading_is_a_503_and_gone_with_the_next_request() {
+async fn a_failed_read_is_a_503_and_the_next_request_succeeds() {
     let world = World::new();
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(On::Reads, lasting());
+        world.db.fail(On::Reads, permanent());
         world.get(&path).await.refuses(503, "hub_unavailable");
         world.get(&path).await.ok();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_database_without_schema_is_answered_with_what_to_run() {
+async fn a_missing_schema_is_reported_with_the_command_to_run() {
     let world = World::of("team", Arc::new(Sqlite::without_schema()));
     let session = r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#;
     let machine = r#"{"id":"m","metadata":{"host":"h"}}"#;
@@ -373,7 +373,7 @@ async fn a_database_without_schema_is_answered_with_what_to_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_connects_while_the_database_is_away_is_asked_to_come_again() {
+async fn a_cli_that_connects_during_an_outage_is_asked_to_reconnect() {
     let world = World::new();
     let session = world.session("/code").await;
     world.sleep_and_wake().await;
@@ -381,14 +381,14 @@ async fn a_cli_that_connects_while_the_database_is_away_is_asked_to_come_again()
     let auth = json!({"token": world.token(), "sessionId": session});
     let mut cli = Cli::connecting(&world, &auth);
     assert!(matches!(cli.hear().await, Heard::Open(_)));
-    // Not with a CONNECT_ERROR, after which the official client would give up.
+    // Not CONNECT_ERROR, after which the official client does not reconnect.
     assert_eq!(cli.socket.closed().await, 1013);
     world.db.repair();
     world.cli(&session).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_of_a_commit_loses_nothing_that_was_acknowledged() {
+async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
     let (world, session, mut cli) = live().await;
     assert_eq!(cli.ask("message", &message(&session, 1)).await["seq"], 1);
     world.db.hold(On::Writes);
@@ -397,7 +397,7 @@ async fn a_restart_in_the_middle_of_a_commit_loses_nothing_that_was_acknowledged
     world.restart();
     world.db.release();
     cli.socket.heard_nothing().await;
-    // Without an acknowledgement the CLI sends it again; whether the first got through or not, seqs have no gap.
+    // The CLI repeats the unacknowledged message. Whether or not the first one was committed, the seqs have no gap.
     let seq = cli.ask("message", &message(&session, 2)).await["seq"].as_u64().unwrap();
     let history = history(&world, &session).await;
     assert_eq!(history.first(), Some(&(1, 1)));
@@ -406,23 +406,23 @@ async fn a_restart_in_the_middle_of_a_commit_loses_nothing_that_was_acknowledged
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_joins_while_a_message_is_written_hears_of_it() {
+async fn a_cli_that_connects_during_a_commit_receives_the_message() {
     let (world, session, mut cli) = live().await;
     world.db.hold(On::Writes);
     let ack = cli.emit_asking("message", &message(&session, 1));
     quiet().await;
-    assert_eq!(world.db.held(), 1, "the batch is under way");
-    let mut joined = world.cli(&session).await;
-    joined.socket.heard_nothing().await;
+    assert_eq!(world.db.held(), 1, "the batch is in flight");
+    let mut second = world.cli(&session).await;
+    second.socket.heard_nothing().await;
     world.db.release();
     assert_eq!(cli.acknowledged(ack).await["ok"], true);
-    let update = joined.event("update").await;
+    let update = second.event("update").await;
     assert_eq!(update["body"]["message"]["content"], json!({"n": 1}));
-    assert_eq!(cli.heard_event("update").await, None, "nobody hears what he said himself");
+    assert_eq!(cli.heard_event("update").await, None, "the sender does not receive its own message");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_with_a_local_id_gets_through_a_stream_of_others() {
+async fn a_message_with_a_local_id_is_stored_during_a_stream_of_others() {
     let (world, session, mut cli) = live().await;
     assert_eq!(cli.ask("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"], 1);
     world.sleep_and_wake().await;
@@ -430,11 +430,11 @@ async fn a_message_with_a_local_id_gets_through_a_stream_of_others() {
     world.db.hold(On::Reads);
     let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
     quiet().await;
-    assert_eq!(world.db.held(), 1, "the local ids are read");
+    assert_eq!(world.db.held(), 1, "the local ids are being read");
     assert_eq!(cli.ask("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.reads();
     world.db.release();
     sent.reply().await.ok();
-    assert_eq!(world.db.reads(), reads, "they were read once");
+    assert_eq!(world.db.reads(), reads, "the local ids are read once");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }

@@ -1,8 +1,8 @@
-//! The SQL of messages, run on a real SQLite with the real migrations: numbers, local ids, pages, and D1's limits.
+//! The SQL of messages on SQLite with the real migrations: seqs, local ids, pages, and D1's limits.
 
 use crate::support::sqlite::Sqlite;
 use crate::support::store::{
-    Cache, commit_as, held, json, message, of_messages, put, put_messages, seqs, session, team, unlimited,
+    Cache, commit_as, journal_of, json, message, put, put_messages, seqs, session, stored, team, unlimited,
 };
 use proptest::prelude::*;
 use session_gateway_hub::model::message::Message;
@@ -15,7 +15,7 @@ use session_gateway_hub::store::sessions;
 use session_gateway_hub::store::{Database, DbError, Found, Value};
 
 #[tokio::test]
-async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
+async fn a_repeated_insert_of_messages_duplicates_nothing() {
     let db = Sqlite::with_schema();
     let owner = Session { seq: 3, ..session("s", "/code") };
     put(&db, &owner).await;
@@ -26,29 +26,29 @@ async fn messages_that_are_sent_again_after_a_lost_answer_are_not_doubled() {
 }
 
 #[tokio::test]
-async fn another_message_under_the_same_seq_breaks_the_whole_batch() {
+async fn another_message_with_the_same_seq_fails_the_whole_batch() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
     put_messages(&db, &owner, [message(1, None)]).await;
     let second_writer = Session { seq: 2, ..owner };
-    let intruder = Message { id: "another".into(), ..message(1, None) };
-    let journal = of_messages("s", [intruder, message(2, None)]);
+    let conflicting = Message { id: "another".into(), ..message(1, None) };
+    let journal = journal_of("s", [conflicting, message(2, None)]);
     let error = commit_as(&db, &team(), journal, &Cache::with(&second_writer)).await.unwrap_err();
     assert!(matches!(error, DbError::Refused(_)), "{error}");
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
-    assert_eq!(held(&db, "s").await.seq, 0, "the counters of the broken batch are not written either");
+    assert_eq!(stored(&db, "s").await.seq, 0, "the counters of the failed batch are not written either");
 }
 
 #[tokio::test]
-async fn a_local_id_stands_for_one_message_of_a_session() {
+async fn a_local_id_is_unique_within_a_session() {
     let db = Sqlite::with_schema();
-    let (owner, neighbour) = (session("s", "/code"), session("t", "/else"));
+    let (owner, other_session) = (session("s", "/code"), session("t", "/else"));
     put(&db, &owner).await;
-    put(&db, &neighbour).await;
+    put(&db, &other_session).await;
     put_messages(&db, &owner, [message(1, Some("same"))]).await;
-    put_messages(&db, &neighbour, [message(1, Some("same"))]).await;
-    let journal = of_messages("s", [message(2, Some("same"))]);
+    put_messages(&db, &other_session, [message(1, Some("same"))]).await;
+    let journal = journal_of("s", [message(2, Some("same"))]);
     assert!(commit_as(&db, &team(), journal, &Cache::with(&owner)).await.is_err());
     assert_eq!(seqs(&db, "s", PageRange::After(0), 10).await.0, [1]);
 }
@@ -56,7 +56,7 @@ async fn a_local_id_stands_for_one_message_of_a_session() {
 #[tokio::test]
 async fn a_message_for_a_session_that_does_not_exist_is_refused() {
     let db = Sqlite::with_schema();
-    let journal = of_messages("nowhere", [message(1, None)]);
+    let journal = journal_of("nowhere", [message(1, None)]);
     assert!(commit_as(&db, &team(), journal, &Cache::default()).await.is_err());
     assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
 }
@@ -87,13 +87,13 @@ async fn history_is_paged_backwards_and_forwards() {
 }
 
 #[tokio::test]
-async fn a_large_batch_is_split_into_parameters_that_d1_takes() {
+async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
     let db = Sqlite::with_schema();
     let owner = session("s", "/code");
     put(&db, &owner).await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
-    let mut statements = of_messages("s", messages).take_batch(&team(), &Cache::with(&owner)).unwrap().statements;
+    let mut statements = journal_of("s", messages).take_batch(&team(), &Cache::with(&owner)).unwrap().statements;
     let sizes: Vec<usize> = statements.iter().flat_map(|s| &s.params).map(size).collect();
     assert!(sizes.iter().all(|size| *size <= 2_000_000), "{sizes:?}");
     let inserts = statements.iter().filter(|s| s.sql.contains("INSERT INTO messages")).count();
@@ -110,13 +110,13 @@ fn size(value: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn the_largest_message_fits_a_parameter_whatever_it_holds() {
+async fn the_largest_message_fits_whatever_characters_it_contains() {
     for filling in ["x", r#"\""#, r"\n"] {
         let db = Sqlite::with_schema();
         let owner = session("s", "/code");
         put(&db, &owner).await;
         let text = format!("\"{}\"", filling.repeat((MAX_CONTENT_BYTES - 2) / filling.len()));
-        let journal = of_messages("s", [Message { content: json(&text), ..message(1, None) }]);
+        let journal = journal_of("s", [Message { content: json(&text), ..message(1, None) }]);
         let result = commit_as(&db, &team(), journal, &Cache::with(&owner)).await;
         assert_eq!(result, Ok(()), "a message full of {filling}");
     }
@@ -173,7 +173,7 @@ async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::OverBudget);
     assert!(
         !db.read()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
-        "it is not read"
+        "the parts are not read"
     );
     assert!(matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");
     drop(first);

@@ -1,12 +1,12 @@
-//! The SQL of the hub, run on a real SQLite with the real migrations: the same dialect that D1 runs.
+//! The SQL of sessions, machines and secrets on SQLite, the dialect of D1, with the real migrations.
 
 use std::collections::HashMap;
 
 use crate::support::quiet;
 use crate::support::sqlite::{On, Sqlite};
 use crate::support::store::{
-    Cache, Nothing, commit, commit_as, held, json, message, of_messages, other, put, put_messages, seqs, session, team,
-    unlimited,
+    Cache, NoEffect, commit, commit_as, journal_of, json, message, other, put, put_messages, seqs, session, stored,
+    team, unlimited,
 };
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
@@ -36,22 +36,22 @@ async fn a_session_is_read_back_as_it_was_written() {
         ..session("s", "/code")
     };
     put(&db, &full).await;
-    assert_eq!(held(&db, "s").await, full);
+    assert_eq!(stored(&db, "s").await, full);
     assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap(), Some(full.clone()));
-    let lines: Vec<SessionSummary> =
+    let summaries: Vec<SessionSummary> =
         sessions::load_summaries(&db, &team()).await.unwrap().into_iter().map(SessionSummary::of).collect();
-    assert_eq!(lines, [SessionSummary::of(SummaryFields::of(&full))]);
+    assert_eq!(summaries, [SessionSummary::of(SummaryFields::of(&full))]);
 
     let changed = Session { metadata: None, todos: None, mode: None, permission_mode: None, active: false, ..full };
     put(&db, &changed).await;
-    assert_eq!(held(&db, "s").await, changed);
+    assert_eq!(stored(&db, "s").await, changed);
 }
 
 #[tokio::test]
-async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
+async fn counters_are_written_without_the_rest_of_the_row() {
     let db = Sqlite::with_schema();
     put(&db, &session("s", "/code")).await;
-    let ahead = Session {
+    let changed = Session {
         seq: 3,
         active: true,
         thinking: true,
@@ -65,34 +65,34 @@ async fn a_touch_writes_counters_and_leaves_the_rest_of_the_row_alone() {
     };
     let mut journal = Journal::default();
     journal.queue_session("s", Extent::Counters);
-    commit(&db, journal, &Cache::with(&ahead)).await;
+    commit(&db, journal, &Cache::with(&changed)).await;
     let before = session("s", "/code");
-    assert_eq!(held(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..ahead });
+    assert_eq!(stored(&db, "s").await, Session { metadata: before.metadata, metadata_version: 1, ..changed });
 }
 
 #[tokio::test]
-async fn opaque_json_is_kept_to_the_letter() {
+async fn json_is_stored_byte_for_byte() {
     let db = Sqlite::with_schema();
-    let odd = r#"{ "z":12345678901234567890.10, "a":1e400,"a":"\ud800 \u0000 \/","__proto__":{"é":"🦀"},"":[ ] }"#;
-    let odd_session = Session {
-        metadata: Some(json(odd)),
-        agent_state: Some(json(odd)),
+    let text = r#"{ "z":12345678901234567890.10, "a":1e400,"a":"\ud800 \u0000 \/","__proto__":{"é":"🦀"},"":[ ] }"#;
+    let opaque = Session {
+        metadata: Some(json(text)),
+        agent_state: Some(json(text)),
         todos: Some(json("[ 1.0 ]")),
         ..session("s", "/code")
     };
-    put(&db, &odd_session).await;
-    let read = held(&db, "s").await;
-    assert_eq!(read.metadata.unwrap().text(), odd);
-    assert_eq!(read.agent_state.unwrap().text(), odd);
+    put(&db, &opaque).await;
+    let read = stored(&db, "s").await;
+    assert_eq!(read.metadata.unwrap().text(), text);
+    assert_eq!(read.agent_state.unwrap().text(), text);
     assert_eq!(read.todos.unwrap().text(), "[ 1.0 ]");
 
-    put_messages(&db, &odd_session, [Message { content: json(odd), ..message(1, Some("l \"1\" ü\n")) }]).await;
+    put_messages(&db, &opaque, [Message { content: json(text), ..message(1, Some("l \"1\" ü\n")) }]).await;
     let Found::Owned(page) = read_page(&db, &unlimited(), (&team(), "s"), PageRange::After(0), 1).await.unwrap() else {
         panic!()
     };
     assert_eq!(
         page.messages,
-        format!(r#"{{"id":"m1","seq":1,"localId":"l \"1\" ü\n","content":{odd},"createdAt":1001}}"#)
+        format!(r#"{{"id":"m1","seq":1,"localId":"l \"1\" ü\n","content":{text},"createdAt":1001}}"#)
     );
 }
 
@@ -128,18 +128,18 @@ async fn a_tag_belongs_to_one_session_of_a_namespace() {
 }
 
 #[tokio::test]
-async fn a_deleted_session_takes_its_messages_along_and_frees_its_tag_in_the_same_batch() {
+async fn deleting_a_session_deletes_its_messages_and_frees_its_tag_in_the_same_batch() {
     let db = Sqlite::with_schema();
-    let (gone, stays) = (session("s", "/code"), session("t", "/else"));
-    for session in [&gone, &stays] {
+    let (deleted, remaining) = (session("s", "/code"), session("t", "/else"));
+    for session in [&deleted, &remaining] {
         put(&db, session).await;
         put_messages(&db, session, [message(1, None), message(2, Some("l"))]).await;
     }
-    let heir = session("u", "/code");
+    let successor = session("u", "/code");
     let mut journal = Journal::default();
     journal.queue_session("u", Extent::Whole);
     journal.delete_session("s");
-    commit(&db, journal, &Cache::with(&heir)).await;
+    commit(&db, journal, &Cache::with(&successor)).await;
     assert_eq!(sessions::load_by_id(&db, &team(), "s").await.unwrap(), Found::Missing);
     assert_eq!(sessions::load_by_tag(&db, &team(), "/code").await.unwrap().unwrap().id, "u");
     assert_eq!(db.number("SELECT count(*) FROM messages WHERE session_id = 's'"), 0);
@@ -152,7 +152,7 @@ async fn an_id_is_owned_foreign_or_missing() {
     put(&db, &session("mine", "/a")).await;
     put(&db, &Session { namespace: other(), ..session("theirs", "/b") }).await;
     let theirs = Session { namespace: other(), ..session("theirs", "/b") };
-    let journal = of_messages("theirs", [message(1, None)]);
+    let journal = journal_of("theirs", [message(1, None)]);
     commit_as(&db, &other(), journal, &Cache::with(&theirs)).await.unwrap();
 
     for (id, owned, foreign) in [("mine", true, false), ("theirs", false, true), ("none", false, false)] {
@@ -167,14 +167,14 @@ async fn an_id_is_owned_foreign_or_missing() {
 #[tokio::test]
 async fn any_number_of_sessions_is_written_in_one_statement() {
     let db = Sqlite::with_schema();
-    let mut memory = Cache::default();
-    let mut journal = Journal::<Nothing>::default();
+    let mut cache = Cache::default();
+    let mut journal = Journal::<NoEffect>::default();
     for n in 0..500 {
         let session = session(&format!("s{n}"), &format!("/code/{n}"));
         journal.queue_session(&session.id, Extent::Whole);
-        memory.sessions.insert(session.id.clone(), session);
+        cache.sessions.insert(session.id.clone(), session);
     }
-    let mut statements = journal.take_batch(&team(), &memory).unwrap().statements;
+    let mut statements = journal.take_batch(&team(), &cache).unwrap().statements;
     assert_eq!(statements.iter().filter(|s| s.sql.contains("INSERT INTO sessions")).count(), 1);
     db.batch(&mut statements).await.unwrap();
     assert_eq!(sessions::load_summaries(&db, &team()).await.unwrap().len(), 500);
@@ -193,13 +193,13 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
         runner_state_version: 3,
         ..Machine::new("m".into(), team(), 1_000)
     };
-    let memory = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
-    let noted = || {
+    let cache = Cache { machines: HashMap::from([("m".into(), machine.clone())]), ..Cache::default() };
+    let queued = || {
         let mut journal = Journal::default();
         journal.queue_machine("m");
         journal
     };
-    commit(&db, noted(), &memory).await;
+    commit(&db, queued(), &cache).await;
     assert_eq!(machines::load_all(&db, &team()).await.unwrap(), std::slice::from_ref(&machine));
     assert_eq!(machines::load_all(&db, &other()).await.unwrap(), []);
     assert_eq!(machines::find_owner(&db, &team(), "m").await.unwrap(), Found::Owned(()));
@@ -207,14 +207,14 @@ async fn a_machine_is_read_back_as_it_was_written_and_only_in_its_namespace() {
     assert_eq!(machines::find_owner(&db, &team(), "n").await.unwrap(), Found::Missing);
 
     let forged = Machine { seq: 99, namespace: other(), ..machine.clone() };
-    let memory = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
-    let taken = commit_as(&db, &other(), noted(), &memory).await;
+    let cache = Cache { machines: HashMap::from([("m".into(), forged)]), ..Cache::default() };
+    let taken = commit_as(&db, &other(), queued(), &cache).await;
     assert!(matches!(taken, Err(DbError::Refused(_))), "{taken:?}");
     assert_eq!(machines::load_all(&db, &team()).await.unwrap(), [machine]);
 }
 
 #[tokio::test]
-async fn the_first_secret_offered_is_kept_and_everybody_gets_it() {
+async fn all_callers_get_the_secret_that_was_inserted_first() {
     let db = Sqlite::with_schema();
     assert_eq!(secrets::get_or_insert(&db, "jwt", "first").await.unwrap(), "first");
     assert_eq!(secrets::get_or_insert(&db, "jwt", "second").await.unwrap(), "first");
@@ -222,17 +222,17 @@ async fn the_first_secret_offered_is_kept_and_everybody_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_offer_a_secret_at_once_agree_on_one() {
+async fn concurrent_inserts_of_a_secret_return_the_same_one() {
     let db = Sqlite::with_schema();
     db.hold(On::Reads);
-    let offers =
+    let inserts =
         futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
         quiet().await;
-        assert_eq!(db.held(), 2, "both have found that there is none yet");
+        assert_eq!(db.held(), 2, "both have read that none exists");
         db.release();
     };
-    let ((one, two), ()) = futures::future::join(offers, released).await;
+    let ((one, two), ()) = futures::future::join(inserts, released).await;
     assert_eq!(one.unwrap(), two.unwrap());
 }
 
@@ -252,11 +252,11 @@ async fn a_database_without_schema_says_so() {
 }
 
 #[test]
-fn errors_of_d1_are_sorted_by_what_to_do_about_them() {
-    let sort = |message: &str| DbError::from_message(message.into());
-    assert!(matches!(sort("D1_ERROR: no such table: sessions: SQLITE_ERROR"), DbError::NoSchema(_)));
-    assert!(matches!(sort("D1_ERROR: no such column: todos"), DbError::NoSchema(_)));
-    assert!(matches!(sort("D1_ERROR: Network connection lost."), DbError::Retryable(_)));
-    assert!(matches!(sort("D1 DB is overloaded. Requests queued for too long."), DbError::Retryable(_)));
-    assert!(matches!(sort("D1_ERROR: UNIQUE constraint failed: sessions.id"), DbError::Refused(_)));
+fn errors_of_d1_are_classified() {
+    let classify = |message: &str| DbError::from_message(message.into());
+    assert!(matches!(classify("D1_ERROR: no such table: sessions: SQLITE_ERROR"), DbError::NoSchema(_)));
+    assert!(matches!(classify("D1_ERROR: no such column: todos"), DbError::NoSchema(_)));
+    assert!(matches!(classify("D1_ERROR: Network connection lost."), DbError::Retryable(_)));
+    assert!(matches!(classify("D1 DB is overloaded. Requests queued for too long."), DbError::Retryable(_)));
+    assert!(matches!(classify("D1_ERROR: UNIQUE constraint failed: sessions.id"), DbError::Refused(_)));
 }

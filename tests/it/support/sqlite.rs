@@ -1,5 +1,5 @@
-//! The database port over a real SQLite with the real migrations: the same dialect that D1 runs. It can be told to fail,
-//! to lose an answer after the commit, and to hold answers back.
+//! The database port over SQLite, the dialect of D1, with the real migrations. It can inject faults, lose an answer after the
+//! commit, and hold answers back.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use session_gateway_hub::store::columns::Columns;
 use session_gateway_hub::store::fence::is_read_only;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, query};
 
-/// Which batches something is to happen to.
+/// A kind of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
     Reads,
@@ -18,7 +18,7 @@ pub enum On {
 }
 
 impl On {
-    /// Which kind a batch is of.
+    /// The kind of a batch.
     pub fn of(statements: &[Statement]) -> Self {
         if is_read_only(statements) { Self::Reads } else { Self::Writes }
     }
@@ -27,23 +27,23 @@ impl On {
 struct Fault {
     on: On,
     error: DbError,
-    /// Whether the batch is committed, and only its answer lost.
+    /// Whether the batch is committed before the fault.
     after_commit: bool,
 }
 
 #[derive(Default)]
 struct Script {
-    /// One after the other, each for one batch of its kind.
+    /// Each meets one batch of its kind.
     faults: VecDeque<Fault>,
-    /// What the next batch is of that stays on its way.
+    /// The next batch of this kind stays in flight.
     lingering: Option<On>,
-    /// What meets every batch of its kind that no fault of the queue meets.
+    /// Meets every batch of its kind that no queued fault meets.
     broken: Option<(On, DbError)>,
     held: Vec<On>,
     waiting: Vec<oneshot::Sender<()>>,
-    /// The statements of every batch that only read, in the order they came.
+    /// The statements of every read, in order.
     reads: Vec<Vec<Statement>>,
-    /// The statements of every batch that was to write, in the order they came.
+    /// The statements of every write, in order, including failed ones.
     writes: Vec<Vec<Statement>>,
 }
 
@@ -79,17 +79,17 @@ impl Sqlite {
         }
     }
 
-    /// Runs SQL outside of the port, unseen by counts and faults.
+    /// Runs SQL outside of the port, without counts and faults.
     pub fn execute(&self, sql: &str) {
         lock(&self.connection).execute_batch(sql).unwrap();
     }
 
-    /// The rows of a query outside of the port, unseen by counts and faults.
+    /// The rows of a query outside of the port, without counts and faults.
     pub fn select(&self, sql: &str) -> Vec<Row> {
         run(&lock(&self.connection), sql, &[]).unwrap()
     }
 
-    /// The one number that a query outside of the port gives.
+    /// The only number that a query outside of the port returns.
     pub fn number(&self, sql: &str) -> i64 {
         match self.select(sql).pop().and_then(|mut row| row.pop()) {
             Some(Value::Integer(number)) => number,
@@ -97,27 +97,27 @@ impl Sqlite {
         }
     }
 
-    /// The next batch of this kind is refused with the error, and nothing of it is done.
+    /// The next batch of this kind fails and is not committed.
     pub fn fail(&self, on: On, error: DbError) {
         lock(&self.script).faults.push_back(Fault { on, error, after_commit: false });
     }
 
-    /// The next batch that writes is committed, but its sender hears the error instead.
+    /// The next write is committed, but returns the error.
     pub fn lose_answer(&self, error: DbError) {
         lock(&self.script).faults.push_back(Fault { on: On::Writes, error, after_commit: true });
     }
 
-    /// The next batch of this kind stays on its way: it is not run, and whoever sent it hears nothing.
+    /// The next batch of this kind is not run and never returns.
     pub fn linger(&self, on: On) {
         lock(&self.script).lingering = Some(on);
     }
 
-    /// Every batch of this kind is refused from now on.
+    /// Every batch of this kind fails from now on.
     pub fn break_down(&self, on: On, error: DbError) {
         lock(&self.script).broken = Some((on, error));
     }
 
-    /// Nothing is refused any more.
+    /// Ends all faults.
     pub fn repair(&self) {
         let mut script = lock(&self.script);
         script.broken = None;
@@ -134,12 +134,12 @@ impl Sqlite {
         lock(&self.script).held = vec![On::Reads, On::Writes];
     }
 
-    /// Lets one answer go that was held back: the first is number 0.
+    /// Releases one held answer by its index.
     pub fn release_one(&self, at: usize) {
         let _ = lock(&self.script).waiting.remove(at).send(());
     }
 
-    /// Lets the answers go that were held back, and holds none any more.
+    /// Releases all held answers and stops holding.
     pub fn release(&self) {
         let mut script = lock(&self.script);
         script.held.clear();
@@ -148,37 +148,37 @@ impl Sqlite {
         }
     }
 
-    /// Holds no further answers back; those that are stay.
+    /// Stops holding further answers.
     pub fn pass(&self) {
         lock(&self.script).held.clear();
     }
 
-    /// How many answers are held back at the moment.
+    /// The number of held answers.
     pub fn held(&self) -> usize {
         lock(&self.script).waiting.len()
     }
 
-    /// How many batches only read.
+    /// The number of reads.
     pub fn reads(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
-    /// The statements of each batch that only read.
+    /// The statements of each read.
     pub fn read(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
 
-    /// How many batches were to write, also those that failed.
+    /// The number of writes, including failed ones.
     pub fn writes(&self) -> usize {
         lock(&self.script).writes.len()
     }
 
-    /// The statements of each batch that was to write.
+    /// The statements of each write, including failed ones.
     pub fn written(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).writes.clone()
     }
 
-    /// A batch of before reaches the database only now.
+    /// Runs an earlier batch now.
     pub fn arrives_late(&self, batch: &[Statement]) -> Result<(), DbError> {
         self.commit(batch).map(drop)
     }
@@ -187,7 +187,7 @@ impl Sqlite {
         check_limits(statements)?;
         let to_error = |error: rusqlite::Error| DbError::from_message(error.to_string());
         let mut connection = lock(&self.connection);
-        // What fails in between is rolled back when the transaction is dropped.
+        // Dropping the transaction rolls it back.
         let transaction = connection.transaction().map_err(to_error)?;
         let results = statements.iter().map(|s| run(&transaction, s.sql, &s.params));
         let results = results.collect::<Result<_, _>>().map_err(to_error)?;
@@ -262,7 +262,7 @@ impl Database for Sqlite {
     }
 }
 
-/// D1 refuses what SQLite would take: more than 100 parameters, and texts of more than 2 MB.
+/// Checks the limits of D1 that SQLite does not have: 100 parameters, texts of 2 MB.
 fn check_limits(statements: &[Statement]) -> Result<(), DbError> {
     for Statement { sql, params } in statements {
         let too_long = |param: &Value| matches!(param, Value::Text(text) if text.len() > 2_000_000);
@@ -288,7 +288,7 @@ fn run(connection: &rusqlite::Connection, sql: &str, params: &[Value]) -> rusqli
             rusqlite::types::ValueRef::Null => Value::Null,
             rusqlite::types::ValueRef::Integer(number) => Value::Integer(number),
             rusqlite::types::ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).unwrap()),
-            other => panic!("a column of a kind the hub never stores: {other:?}"),
+            other => panic!("the hub stores no column of this type: {other:?}"),
         };
         found.push((0..width).map(column).collect());
     }

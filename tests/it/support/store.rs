@@ -1,4 +1,4 @@
-//! The store without a hub: sessions and messages that a journal writes, and what is read of them.
+//! Helpers for tests of the store without a hub.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// What a hub holds in memory, as far as the journal is concerned.
+/// What a hub holds in cache, as far as the journal is concerned.
 #[derive(Default)]
 pub struct Cache {
     pub sessions: HashMap<String, Session>,
@@ -61,31 +61,31 @@ pub fn message(seq: u64, local_id: Option<&str>) -> Message {
     Message { id, seq, local_id, content: json(&format!(r#"{{"n":{seq}}}"#)), created_at: 1_000 + seq }
 }
 
-/// These journals have nobody to tell.
-pub struct Nothing;
+/// The journals of these tests have no effects.
+pub struct NoEffect;
 
-impl MemorySize for Nothing {
+impl MemorySize for NoEffect {
     fn text_bytes(&self) -> usize {
         0
     }
 }
 
-/// Commits what a journal holds, as a hub of this namespace does.
+/// Commits a journal as the hub of a namespace does.
 pub async fn commit_as(
     db: &Sqlite,
     namespace: &Namespace,
-    mut journal: Journal<Nothing>,
-    memory: &Cache,
+    mut journal: Journal<NoEffect>,
+    cache: &Cache,
 ) -> Result<(), DbError> {
-    let mut batch = journal.take_batch(namespace, memory).expect("something to write");
+    let mut batch = journal.take_batch(namespace, cache).expect("something to write");
     for mut statements in batch.part_writes(namespace) {
         db.batch(&mut statements).await?;
     }
     db.batch(&mut batch.statements).await.map(drop)
 }
 
-pub async fn commit(db: &Sqlite, journal: Journal<Nothing>, memory: &Cache) {
-    commit_as(db, &team(), journal, memory).await.unwrap();
+pub async fn commit(db: &Sqlite, journal: Journal<NoEffect>, cache: &Cache) {
+    commit_as(db, &team(), journal, cache).await.unwrap();
 }
 
 pub async fn put(db: &Sqlite, session: &Session) {
@@ -94,20 +94,20 @@ pub async fn put(db: &Sqlite, session: &Session) {
     commit_as(db, &session.namespace, journal, &Cache::with(session)).await.unwrap();
 }
 
-pub fn of_messages(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<Nothing> {
+pub fn journal_of(session: &str, messages: impl IntoIterator<Item = Message>) -> Journal<NoEffect> {
     let mut journal = Journal::default();
     messages.into_iter().for_each(|message| journal.queue_message(session, message));
     journal
 }
 
 pub async fn put_messages(db: &Sqlite, session: &Session, messages: impl IntoIterator<Item = Message>) {
-    commit(db, of_messages(&session.id, messages), &Cache::with(session)).await;
+    commit(db, journal_of(&session.id, messages), &Cache::with(session)).await;
 }
 
-pub async fn held(db: &Sqlite, id: &str) -> Session {
+pub async fn stored(db: &Sqlite, id: &str) -> Session {
     match sessions::load_by_id(db, &team(), id).await.unwrap() {
         Found::Owned(session) => session,
-        odd => panic!("{odd:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
