@@ -1,4 +1,4 @@
-//! What waits for a database that hangs is bounded, whatever it is, and nothing that was acknowledged is lost over it.
+//! Overload: what waits for a database that hangs is limited, and nothing that was acknowledged is lost.
 
 use crate::support::cli::{Cli, Heard, read};
 use crate::support::live::live_with_machine;
@@ -10,7 +10,7 @@ use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 
-/// The acknowledgements that have come, by their ids.
+/// Receives acknowledgements, with their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     let ack = |frame| match frame {
         Frame::Text(text) => match read(&text) {
@@ -22,7 +22,7 @@ async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     cli.socket.rest().await.into_iter().filter_map(ack).collect()
 }
 
-/// So many updates of half a megabyte are more than may wait.
+/// A number of updates of half a megabyte that exceeds the limit.
 const SENT: usize = 120;
 
 fn metadata(size: usize) -> Value {
@@ -30,7 +30,7 @@ fn metadata(size: usize) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound() {
+async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
     let large = "x".repeat(500_000);
     let updates = |session: &str| {
         vec![
@@ -53,7 +53,7 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
     };
     for turn in 0..9 {
         let (world, session, mut cli) = live_with_machine().await;
-        // What a mismatch has to tell is as large as what was stored.
+        // A mismatch returns the stored value, which is as large.
         for (name, update) in [1, 3, 5, 7].map(|at| updates(&session)[at].clone()) {
             assert_eq!(cli.ask(name, &update).await["result"], "success");
         }
@@ -62,15 +62,15 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
         update["expectedVersion"] = json!("VERSION");
         let update = update.to_string();
         world.db.hold(On::Writes);
-        cli.emit("message", &json!({"sid": session, "message": "what is written when the database begins to hang"}));
+        cli.emit("message", &json!({"sid": session, "message": "written when the database begins to hang"}));
         quiet().await;
         for _ in 0..SENT {
-            // Each but the mismatching ones builds upon the one before.
+            // Each update is based on the one before, except those of the mismatch.
             version += u64::from(version != 999);
             cli.emit_raw(name, &update.replace("\"VERSION\"", &version.to_string()));
         }
         let refused = acknowledgements(&mut cli).await;
-        assert!((10..SENT).contains(&refused.len()), "{name} {turn}: {} are refused", refused.len());
+        assert!((10..SENT).contains(&refused.len()), "{name} {turn}: {} refused", refused.len());
         for (_, ack) in &refused {
             assert_eq!(ack["code"], "overloaded", "{name}: {ack}");
             let sentence = ack.get("reason").or(ack.get("error"));
@@ -78,22 +78,22 @@ async fn whatever_a_cli_sends_while_the_database_hangs_is_refused_beyond_a_bound
         }
         world.db.release();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
-        let taken = cli.socket.rest().await.iter().filter(|frame| is_ack(frame)).count();
-        assert_eq!(taken + refused.len(), SENT, "{name}: every one is answered");
+        let accepted = cli.socket.rest().await.iter().filter(|frame| is_ack(frame)).count();
+        assert_eq!(accepted + refused.len(), SENT, "{name}: all are acknowledged");
         assert!(cli.socket.is_open());
-        assert_eq!(cli.message(&session, "after").await["ok"], true, "there is room again");
+        assert_eq!(cli.message(&session, "after").await["ok"], true, "accepted again");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
+async fn writes_in_flight_count_towards_the_limit() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let messages = MAX_QUEUED_BYTES / 2_000_000;
     let large = "x".repeat(1_000_000);
     for _ in 0..messages {
         cli.emit_asking("message", &json!({"sid": session, "message": large}));
-        // Each is under way by itself as soon as the one before is.
+        // Each is a batch of its own.
         quiet().await;
     }
     assert_eq!(world.db.held(), 1);
@@ -105,7 +105,7 @@ async fn what_is_on_its_way_to_the_database_counts_until_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_messages_count_for_what_they_cost() {
+async fn small_messages_count_with_their_overhead() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let many = MAX_QUEUED_BYTES / 1_000 + 1_000;
@@ -113,14 +113,14 @@ async fn small_messages_count_for_what_they_cost() {
         cli.emit_asking("message", &json!({"sid": session, "message": 1}));
     }
     let refused = acknowledgements(&mut cli).await;
-    assert!(refused.len() >= 1_000, "only {} of {many} messages of one byte are refused", refused.len());
+    assert!(refused.len() >= 1_000, "only {} of {many} messages of one byte refused", refused.len());
     assert!(refused.len() < many / 2 + many / 4, "a message of one byte costs about a kilobyte, not more");
     world.db.release();
     assert_eq!(acknowledgements(&mut cli).await.len() + refused.len(), many);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
+async fn keep_alives_with_changes_are_refused_above_the_limit_but_prolong_the_session() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
@@ -128,19 +128,19 @@ async fn a_session_that_blinks_is_refused_beyond_the_same_bound_and_lives_on() {
         cli.emit_asking("message", &json!({"sid": session, "message": large}));
     }
     quiet().await;
-    let blink = json!({"sid": session, "time": world.now(), "thinking": true});
-    assert_eq!(cli.ask("session-alive", &blink).await["code"], "overloaded");
-    assert_eq!(cli.ask("session-end", &blink).await["code"], "overloaded");
+    let alive = json!({"sid": session, "time": world.now(), "thinking": true});
+    assert_eq!(cli.ask("session-alive", &alive).await["code"], "overloaded");
+    assert_eq!(cli.ask("session-end", &alive).await["code"], "overloaded");
     world.pass(20_000).await;
     cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
     world.pass(20_000).await;
     world.db.release();
     quiet().await;
-    assert_eq!(world.shown(&session).await["active"], true, "the sign of life counts all the same");
+    assert_eq!(world.shown(&session).await["active"], true, "a refused keep-alive counts");
 }
 
 #[tokio::test(start_paused = true)]
-async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
+async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
     let (world, session, mut cli) = live_with_machine().await;
     world.db.hold(On::Writes);
     let large = "x".repeat(1_000_000);
@@ -168,7 +168,7 @@ async fn rest_is_refused_in_the_same_way_and_works_again_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mismatch_carries_the_newest_completed_requests_up_to_a_million_bytes() {
+async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes() {
     let (_world, session, mut cli) = live_with_machine().await;
     let mut version = 1;
     for turn in 0..5 {
@@ -180,19 +180,19 @@ async fn a_mismatch_carries_the_newest_completed_requests_up_to_a_million_bytes(
         version =
             cli.state(&session, version, &json!({"completedRequests": entries})).await["version"].as_u64().unwrap();
     }
-    let told = cli.state(&session, 999, &json!({})).await;
-    assert_eq!((&told["result"], &told["version"]), (&json!("version-mismatch"), &json!(version)));
-    let newest: Vec<&String> = told["agentState"]["completedRequests"].as_object().unwrap().keys().collect();
+    let mismatch = cli.state(&session, 999, &json!({})).await;
+    assert_eq!((&mismatch["result"], &mismatch["version"]), (&json!("version-mismatch"), &json!(version)));
+    let newest: Vec<&String> = mismatch["agentState"]["completedRequests"].as_object().unwrap().keys().collect();
     assert_eq!(newest, ["q41", "q42", "q43", "q44", "q45", "q46", "q47", "q48", "q49"]);
 
     let huge = json!({"completedRequests": {"z": {"tool": "t".repeat(1_500_000), "completedAt": 99}}, "n": 1});
     cli.state(&session, version, &huge).await;
-    let told = cli.state(&session, 999, &json!({})).await;
-    assert_eq!(told["agentState"], json!({"n": 1}), "an entry that alone is too much is left out");
+    let mismatch = cli.state(&session, 999, &json!({})).await;
+    assert_eq!(mismatch["agentState"], json!({"n": 1}), "an entry above the limit is left out");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_update_names_eight_million_bytes_of_completed_requests_at_most() {
+async fn an_update_has_eight_million_bytes_of_completed_requests_at_most() {
     let (world, session, mut cli) = live_with_machine().await;
     let entries = |n: usize| -> Map<String, Value> {
         (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
@@ -204,14 +204,14 @@ async fn one_update_names_eight_million_bytes_of_completed_requests_at_most() {
     assert_eq!(cli.state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
 }
 
-/// How many bytes of parameters a batch has.
+/// Returns the bytes of a batch's parameters.
 fn size(batch: &[Statement]) -> usize {
     let bytes = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
     batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
 }
 
-/// While the database hangs, twenty messages of half a megabyte; answers their acknowledgement ids.
-async fn burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
+/// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
+async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
     world.db.hold(On::Writes);
     cli.emit("message", &json!({"sid": session, "message": "first"}));
     quiet().await;
@@ -233,9 +233,9 @@ fn integer(value: &Param) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_is_cut_into_batches_that_the_database_takes_in_order() {
+async fn a_burst_is_committed_in_batches_in_order() {
     let (world, session, mut cli) = live_with_machine().await;
-    let sent = burst(&world, &session, &mut cli).await;
+    let sent = send_burst(&world, &session, &mut cli).await;
     let before = world.db.writes();
     world.db.release();
     let acks: Vec<u64> = acknowledgements(&mut cli).await.into_iter().map(|(id, _)| id).collect();
@@ -246,9 +246,9 @@ async fn a_burst_is_cut_into_batches_that_the_database_takes_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_one_batch_of_a_burst_is_refused_those_before_it_stand_and_the_counting_goes_on_behind_them() {
+async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_without_a_gap() {
     let (world, session, mut cli) = live_with_machine().await;
-    let sent = burst(&world, &session, &mut cli).await;
+    let sent = send_burst(&world, &session, &mut cli).await;
     world.db.release();
     world.db.hold(On::Writes);
     quiet().await;
@@ -258,26 +258,26 @@ async fn when_one_batch_of_a_burst_is_refused_those_before_it_stand_and_the_coun
     assert_eq!(acks.len(), sent.len());
     let stored = acks.iter().take_while(|(_, ack)| ack["ok"] == true).count();
     assert!((1..sent.len()).contains(&stored), "{stored}");
-    assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "what follows was built upon it");
+    assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "later batches are based on it");
     assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
     assert_eq!(world.shown(&session).await["seq"], 1 + stored);
     assert_eq!(cli.message(&session, "next").await["seq"], 2 + stored);
 }
 
-/// A text frame of a megabyte that means nothing.
+/// Returns a text frame of a megabyte without effect.
 fn megabyte() -> String {
     format!("6{}", "x".repeat(1 << 20))
 }
 
-/// CLIs of a session, each with a message that waits for a database that hangs.
-async fn waiting(clis: usize, message: &str) -> (World, Vec<Cli>) {
+/// Connects CLIs of a session. Each has sent a message that waits for the database.
+async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cli>) {
     let world = World::new();
     let session = world.session("/code").await;
     let mut all = Vec::new();
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
-    // Nothing is loaded then.
+    // The session must be loaded.
     world.sleep_and_wake().await;
     world.db.hold(On::Reads);
     let message = json!({"sid": session, "message": message});
@@ -287,8 +287,8 @@ async fn waiting(clis: usize, message: &str) -> (World, Vec<Cli>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_most_goes() {
-    let (world, mut clis) = waiting(4, "small").await;
+async fn queued_frames_are_limited_for_all_sockets_together_and_the_largest_queue_is_closed() {
+    let (world, mut clis) = clis_waiting_for_database(4, "small").await;
     let all = MAX_INBOUND_BYTES >> 20;
     for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
         (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
@@ -300,13 +300,13 @@ async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_
     assert_eq!(clis[1].socket.closed().await, 1008);
     let still_open = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
     assert_eq!(still_open(&clis), [true, false, true, true]);
-    // What it left is free for others, once.
+    // Its bytes are free for other sockets.
     (0..all / 2 - 2).for_each(|_| clis[2].socket.send(megabyte()));
     quiet().await;
     assert_eq!(still_open(&clis), [true, false, true, true]);
     (0..2).for_each(|_| clis[2].socket.send(megabyte()));
     assert_eq!(clis[2].socket.closed().await, 1008);
-    // What was handled does not count any more.
+    // Handled frames do not count.
     world.db.release();
     for _ in 0..3 * all {
         clis[0].socket.send(megabyte());
@@ -316,8 +316,8 @@ async fn frames_that_wait_are_bounded_for_all_sockets_together_and_whoever_sent_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_waits_for_the_database_counts_however_many_sockets_send_one() {
+async fn frames_in_progress_count_towards_the_limit() {
     let most = MAX_INBOUND_BYTES / (10 << 20);
-    let (_world, clis) = waiting(2 * most, &"x".repeat(10 << 20)).await;
+    let (_world, clis) = clis_waiting_for_database(2 * most, &"x".repeat(10 << 20)).await;
     assert_eq!(clis.iter().filter(|cli| cli.socket.is_open()).count(), most);
 }

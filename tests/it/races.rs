@@ -1,4 +1,4 @@
-//! Two things at once, found by the simulation (`simulation`): each is a test of its own here.
+//! Races that the simulation (`simulation`) found, one test each.
 
 use crate::support::cli::Cli;
 use crate::support::rest::Awaited;
@@ -7,19 +7,19 @@ use crate::support::{World, quiet};
 use serde_json::json;
 use session_gateway_hub::store::DbError;
 
-fn lasting() -> DbError {
+fn permanent_error() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
-/// A write fails, so that memory forgets what it holds.
+/// Makes a write fail, which clears the cache.
 async fn fail_a_write(world: &World, cli: &mut Cli, session: &str) {
-    world.db.fail(On::Writes, lasting());
+    world.db.fail(On::Writes, permanent_error());
     let lost = cli.ask("message", &json!({"sid": session, "message": {}})).await;
     assert_eq!(lost["ok"], false);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_a_tag_whose_session_is_deleted_just_then_gets_a_new_session() {
+async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session() {
     let world = World::new();
     let session = world.session("/code").await;
     let busy = world.session("/busy").await;
@@ -28,57 +28,57 @@ async fn whoever_asks_for_a_tag_whose_session_is_deleted_just_then_gets_a_new_se
     world.db.hold(On::Writes);
     cli.emit("message", &json!({"sid": busy, "message": {}}));
     quiet().await;
-    // Both wait for the batch after the one that is under way.
+    // Both wait for the batch after the one in flight.
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
-    let made = world.start("POST", "/cli/sessions", body.to_string());
+    let created = world.start("POST", "/cli/sessions", body.to_string());
     quiet().await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     quiet().await;
     world.db.release();
     deleted.reply().await.ok();
-    let made = made.reply().await.ok();
-    assert_ne!(made["session"]["id"], session.as_str());
-    assert_eq!(world.shown(made["session"]["id"].as_str().unwrap()).await["tag"], "/code");
+    let created = created.reply().await.ok();
+    assert_ne!(created["session"]["id"], session.as_str());
+    assert_eq!(world.shown(created["session"]["id"].as_str().unwrap()).await["tag"], "/code");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_made_known_also_when_a_write_fails_meanwhile() {
+async fn a_machine_is_registered_even_if_a_write_fails_meanwhile() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.machine("known").await;
     quiet().await;
     world.db.hold(On::Reads);
-    let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
+    let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     quiet().await;
-    assert_eq!(world.db.held(), 1, "it is looked up whether another namespace has it");
+    assert_eq!(world.db.held(), 1, "the hub reads whether another namespace owns the id");
     fail_a_write(&world, &mut cli, &session).await;
     world.db.release();
-    assert_eq!(made.reply().await.ok()["machine"]["id"], "m");
+    assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
 }
 
-/// A CLI says so much at once that its messages are gathered for a while before they are written.
-fn burst(cli: &mut Cli, session: &str) -> Vec<u64> {
+/// Sends a burst of messages, for whose end the commit waits.
+fn send_burst(cli: &mut Cli, session: &str) -> Vec<u64> {
     (0..8).map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n}}))).collect()
 }
 
-/// Somebody asks for a session when a burst of another one is on its way to the database, and before the next burst.
-async fn asked_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (Awaited, Vec<u64>) {
-    let mut bursts = burst(cli, busy);
+/// Requests a session between two bursts of another one.
+async fn request_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (Awaited, Vec<u64>) {
+    let mut bursts = send_burst(cli, busy);
     let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
     quiet().await;
-    bursts.extend(burst(cli, busy));
+    bursts.extend(send_burst(cli, busy));
     (shown, bursts)
 }
 
-async fn all_are_kept(cli: &mut Cli, bursts: Vec<u64>) {
+async fn all_are_stored(cli: &mut Cli, bursts: Vec<u64>) {
     for ack in bursts {
         assert_eq!(cli.acknowledged(ack).await["ok"], true);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_while_it_is_loaded_stays_gone() {
+async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
     let world = World::new();
     let session = world.session("/code").await;
     let busy = world.session("/busy").await;
@@ -87,17 +87,17 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_gone() {
     world.db.hold(On::Reads);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     quiet().await;
-    assert_eq!(world.db.held(), 1, "it is loaded so as to be deleted");
+    assert_eq!(world.db.held(), 1, "the deletion loads the session");
     world.db.pass();
     world.db.hold(On::Writes);
-    // Whoever asks for it meanwhile waits for a batch that is written before the deletion ...
-    let (shown, bursts) = asked_between_bursts(&world, &mut cli, &busy, &session).await;
+    // The request waits for a batch that is written before the deletion ...
+    let (shown, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
     assert_eq!(world.db.held(), 2);
-    // ... and goes on while the deletion is not yet written.
+    // ... and continues before the deletion is written.
     quiet().await;
     world.db.release();
     deleted.reply().await.ok();
-    all_are_kept(&mut cli, bursts).await;
+    all_are_stored(&mut cli, bursts).await;
     shown.reply().await.refuses(404, "session_not_found");
     world.get(&format!("/api/sessions/{session}")).await.refuses(404, "session_not_found");
     assert_eq!(cli.ask("message", &json!({"sid": session, "message": {}})).await["code"], "not-found");
@@ -105,31 +105,31 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_canceled_while_the_completed_ones_are_loaded_is_among_them() {
+async fn a_request_canceled_while_completed_requests_are_loaded_is_one_of_them() {
     let world = World::new();
     let session = world.session("/code").await;
     let busy = world.session("/busy").await;
     let mut cli = world.live_cli(&session).await;
     assert_eq!(cli.state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"], "success");
     world.sleep_and_wake().await;
-    // The session is in memory, its completed requests are not.
+    // The session is cached, its completed requests are not.
     cli.message(&session, "hello").await;
-    let mut talker = world.cli(&busy).await;
+    let mut sender = world.cli(&busy).await;
     quiet().await;
     world.db.hold(On::Writes);
-    let (shown, bursts) = asked_between_bursts(&world, &mut talker, &busy, &session).await;
+    let (shown, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
     assert_eq!(world.db.held(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     quiet().await;
     world.db.release();
     shown.reply().await.ok();
-    all_are_kept(&mut talker, bursts).await;
+    all_are_stored(&mut sender, bursts).await;
     let shown = world.shown(&session).await;
     assert_eq!(shown["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_hears_of_a_session_that_is_gone_by_a_merge_and_the_other_one_takes_changes_after_it() {
+async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_accepts_changes() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
@@ -142,29 +142,29 @@ async fn nobody_hears_of_a_session_that_is_gone_by_a_merge_and_the_other_one_tak
     world.db.hold(On::Writes);
     runner.answer(&call, &json!({"success": true, "sessionId": new}));
     quiet().await;
-    assert_eq!(world.db.held(), 1, "the merge is under way");
+    assert_eq!(world.db.held(), 1, "the merge is being written");
     let names = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
     let state = cli.emit_asking("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
     quiet().await;
     world.db.release();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
-    let [of_old, of_new] = names;
-    of_old.reply().await.refuses(404, "session_not_found");
-    of_new.reply().await.ok();
+    let [rename_old, rename_new] = names;
+    rename_old.reply().await.refuses(404, "session_not_found");
+    rename_new.reply().await.ok();
     assert_eq!(cli.acknowledged(state).await["result"], "success");
     let shown = world.shown(&new).await;
     assert_eq!((&shown["metadata"]["name"], &shown["agentState"]["n"]), (&json!("late"), &json!(1)));
-    let mut gone = false;
+    let mut removed = false;
     for event in web.events().await {
-        let of_old = event["sessionId"] == old.as_str();
-        assert!(!(gone && of_old), "{event}");
-        gone |= of_old && event["type"] == "session-removed";
+        let is_of_old = event["sessionId"] == old.as_str();
+        assert!(!(removed && is_of_old), "{event}");
+        removed |= is_of_old && event["type"] == "session-removed";
     }
-    assert!(gone);
+    assert!(removed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_the_tag_of_a_session_that_is_going_by_a_merge_gets_a_new_session() {
+async fn a_request_for_the_tag_of_a_session_being_merged_creates_a_new_session() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let metadata = json!({"alphaSessionId": "a", "machineId": "m", "lifecycleState": "archived"});
@@ -178,32 +178,32 @@ async fn whoever_asks_for_the_tag_of_a_session_that_is_going_by_a_merge_gets_a_n
     world.db.hold(On::Writes);
     runner.answer(&call, &json!({"success": true, "sessionId": new}));
     quiet().await;
-    assert_eq!(world.db.held(), 1, "the merge is under way");
+    assert_eq!(world.db.held(), 1, "the merge is being written");
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
-    let asked = world.start("POST", "/cli/sessions", body.to_string());
+    let created = world.start("POST", "/cli/sessions", body.to_string());
     quiet().await;
     world.db.release();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
-    let found = asked.reply().await.ok()["session"]["id"].clone();
-    assert_ne!(found, old.as_str());
-    assert_ne!(found, new.as_str());
-    let of_old = |event: &serde_json::Value| event["sessionId"] == old.as_str();
-    let last = web.events().await.into_iter().rfind(of_old).unwrap();
+    let id = created.reply().await.ok()["session"]["id"].clone();
+    assert_ne!(id, old.as_str());
+    assert_ne!(id, new.as_str());
+    let is_of_old = |event: &serde_json::Value| event["sessionId"] == old.as_str();
+    let last = web.events().await.into_iter().rfind(is_of_old).unwrap();
     assert_eq!(last["type"], "session-removed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_may_have_missed_a_change_of_which_nobody_knows_whether_it_was_written_comes_back_and_reads_it() {
+async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut sender = world.live_cli(&session).await;
     let mut other = world.cli(&session).await;
-    let mut bystander = world.bare_cli().await;
+    let mut unrelated = world.bare_cli().await;
     quiet().await;
-    // It is written, but the answer is lost, and then the database is away.
-    let away = || DbError::Retryable("Network connection lost".into());
-    world.db.lose_answer(away());
-    world.db.break_down(On::Writes, away());
+    // The batch is written, but its answer is lost, and then the database is unreachable.
+    let unreachable = || DbError::Retryable("Network connection lost".into());
+    world.db.lose_answer(unreachable());
+    world.db.break_down(On::Writes, unreachable());
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l"});
     let lost = sender.emit_asking("message", &message);
     for _ in 0..10 {
@@ -213,22 +213,22 @@ async fn whoever_may_have_missed_a_change_of_which_nobody_knows_whether_it_was_w
     assert_eq!(sender.acknowledged(lost).await["code"], "unavailable");
     assert_eq!(other.socket.closed().await, 1013);
     world.db.repair();
-    // The message is there already: whoever sends it again changes nothing, so the other hears of it only by coming back.
+    // The message is stored, so sending it again publishes no update: the other CLI has to reconnect and read it.
     assert_eq!(sender.ask("message", &message).await["seq"], 1);
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     assert_eq!(page["messages"][0]["content"]["n"], 1);
-    assert_eq!(bystander.ask("ping", &json!(null)).await, json!({"ok": true}));
+    assert_eq!(unrelated.ask("ping", &json!(null)).await, json!({"ok": true}));
     let mut other = world.cli(&session).await;
     sender.message(&session, "next").await;
     assert_eq!(other.event("update").await["body"]["message"]["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_nobody_knows_whether_a_merge_was_done_all_who_follow_the_two_sessions_look_again() {
+async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resync() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let old = world.session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
-    let mut lingering = world.cli(&old).await;
+    let mut cli_of_old = world.cli(&old).await;
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
     let call = runner.request().await;
@@ -237,12 +237,12 @@ async fn when_nobody_knows_whether_a_merge_was_done_all_who_follow_the_two_sessi
     quiet().await;
     drop(web.events().await);
     world.db.lose_answer(DbError::Retryable("Network connection lost".into()));
-    world.db.break_down(On::Writes, lasting());
+    world.db.break_down(On::Writes, permanent_error());
     runner.answer(&call, &json!({"success": true, "sessionId": new}));
     quiet().await;
     world.rt.set_now(world.now() + 1_000);
     resumed.reply().await.refuses(503, "hub_unavailable");
-    assert_eq!(lingering.socket.closed().await, 1013);
+    assert_eq!(cli_of_old.socket.closed().await, 1013);
     assert_eq!(cli.socket.closed().await, 1013);
     assert_eq!(web.event().await["data"]["resume"], "gap");
     world.db.repair();
@@ -251,14 +251,14 @@ async fn when_nobody_knows_whether_a_merge_was_done_all_who_follow_the_two_sessi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_written() {
+async fn a_refused_retry_after_a_lost_answer_is_an_uncertain_commit() {
     let world = World::new();
     let session = world.session("/code").await;
     let mut sender = world.live_cli(&session).await;
     let mut other = world.cli(&session).await;
     quiet().await;
     world.db.lose_answer(DbError::Retryable("Network connection lost".into()));
-    world.db.break_down(On::Writes, lasting());
+    world.db.break_down(On::Writes, permanent_error());
     let lost = sender.emit_asking("message", &json!({"sid": session, "message": {"n": 1}}));
     quiet().await;
     world.rt.set_now(world.now() + 1_000);

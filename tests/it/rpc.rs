@@ -1,4 +1,4 @@
-//! Calls from the web to a CLI: the round trip, who serves a method, and every way in which no answer comes.
+//! RPC calls from web clients to CLIs: results, registrations, and failures.
 
 use crate::support::cli::Cli;
 use crate::support::rest::Awaited;
@@ -17,7 +17,7 @@ fn start(world: &World, session: &str, route: &str) -> Awaited {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_route_calls_its_method_and_passes_the_result_on_to_the_letter() {
+async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
     let (world, session, mut cli) = live().await;
     let table = [
         ("git-status", "gitStatus", json!({"cwd": "/code"})),
@@ -46,7 +46,7 @@ async fn each_route_calls_its_method_and_passes_the_result_on_to_the_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slash_commands_are_asked_for_the_sessions_own_agent() {
+async fn slash_commands_are_requested_for_the_agent_of_the_session() {
     let (world, session, mut cli) = live().await;
     let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
     cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
@@ -58,7 +58,7 @@ async fn slash_commands_are_asked_for_the_sessions_own_agent() {
     assert_eq!(
         call.reply().await.ok(),
         json!({"success": false, "error": "no such agent"}),
-        "a failure is a result too"
+        "a failure is a result, too"
     );
 }
 
@@ -96,21 +96,21 @@ async fn files_are_found_with_ripgrep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_nobody_serves_is_a_result_that_says_so() {
+async fn a_call_of_an_unregistered_method_returns_an_error_result() {
     let (world, session, mut cli) = live().await;
     let expected = json!({"success": false, "error": "No handler registered for gitStatus"});
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
     cli.register("gitStatus").await;
     assert_eq!(cli.ask("rpc-unregister", &json!({"method": "gitStatus"})).await, json!({"ok": true}));
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
-    // What another session serves is its own.
+    // A method of another session does not count.
     let other = world.session("/other").await;
     world.cli(&other).await.register("gitStatus").await;
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_answered_ends_with_its_time() {
+async fn a_call_times_out() {
     let (world, session, mut cli) = live().await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
@@ -120,7 +120,7 @@ async fn a_call_that_is_not_answered_ends_with_its_time() {
     assert!(!call.is_here());
     world.pass(1).await;
     assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
-    // The late answer hurts nobody, and the next call is another one.
+    // A late result is ignored, and does not complete the next call.
     cli.answer(&request, &json!({"success": true, "late": true}));
     let next = start(&world, &session, "git-status");
     let second = cli.request().await;
@@ -130,7 +130,7 @@ async fn a_call_that_is_not_answered_ends_with_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_that_closes_fails_its_calls_at_once_and_takes_its_methods_along() {
+async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
     let (world, session, mut cli) = live().await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
@@ -145,7 +145,7 @@ async fn a_socket_that_closes_fails_its_calls_at_once_and_takes_its_methods_alon
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_registration_wins_and_a_dead_winner_leaves_no_heir() {
+async fn the_last_registration_wins_and_the_replaced_one_does_not_return() {
     let (world, session, mut first) = live().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
@@ -166,18 +166,18 @@ async fn the_last_registration_wins_and_a_dead_winner_leaves_no_heir() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_can_only_be_registered_under_what_the_socket_named() {
+async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli_named() {
     let (world, session, mut owner) = live().await;
     let other = world.session("/other").await;
     let mut spy = world.cli(&other).await;
     let mut bare = world.bare_cli().await;
-    let of_others = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
-    let of_nobody = ["readFile".to_owned(), format!("{session}:readFile")];
-    for (cli, names) in [(&mut spy, &of_others[..]), (&mut bare, &of_nobody)] {
+    let foreign_names = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
+    let ownerless_names = ["readFile".to_owned(), format!("{session}:readFile")];
+    for (cli, names) in [(&mut spy, &foreign_names[..]), (&mut bare, &ownerless_names)] {
         for name in names {
             let refused = cli.ask("rpc-register", &json!({"method": name})).await;
             assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
-            // An id at fault is told as an event too, with an acknowledgement and without.
+            // An `error` event is sent, too, with and without an acknowledgement.
             cli.emit("rpc-register", &json!({"method": name}));
             for _ in 0..2 {
                 assert_eq!(cli.event("error").await["code"], "access-denied", "{name}");
@@ -192,7 +192,7 @@ async fn a_method_can_only_be_registered_under_what_the_socket_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_socket_cannot_answer_a_call() {
+async fn another_socket_cannot_complete_a_call() {
     let (world, session, mut cli) = live().await;
     let mut rival = world.cli(&session).await;
     cli.register("gitStatus").await;
@@ -206,7 +206,7 @@ async fn another_socket_cannot_answer_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_none_fails_the_call_at_once() {
+async fn an_invalid_result_fails_the_call_at_once() {
     let (world, session, mut cli) = live().await;
     cli.register("gitStatus").await;
     for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
@@ -217,7 +217,7 @@ async fn an_answer_that_is_none_fails_the_call_at_once() {
         assert_eq!(failed["success"], false, "{argument}");
         assert!(failed["error"].as_str().unwrap().contains("gitStatus"), "{argument}: {failed}");
     }
-    // Frames that cannot be read, but tell which call they mean to answer.
+    // Frames that cannot be decoded, except for the id of the call.
     for broken in ["43/cli,ID[", "461-/cli,ID[{\"_placeholder\":true,\"num\":0}]"] {
         let call = start(&world, &session, "git-status");
         let request = cli.request().await;
@@ -228,11 +228,11 @@ async fn an_answer_that_is_none_fails_the_call_at_once() {
     let call = start(&world, &session, "git-status");
     let request = cli.request().await;
     cli.answer_raw(&request, r#"{"success":true,"unwrapped":1}"#);
-    assert_eq!(call.reply().await.ok()["unwrapped"], 1, "the object itself is understood too");
+    assert_eq!(call.reply().await.ok()["unwrapped"], 1, "an object without a string around it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_calls_at_once_get_their_own_answers_in_whatever_order() {
+async fn concurrent_calls_get_their_own_results_in_any_order() {
     let (world, session, mut cli) = live().await;
     cli.register("readFile").await;
     let calls: Vec<Awaited> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
@@ -248,9 +248,8 @@ async fn many_calls_at_once_get_their_own_answers_in_whatever_order() {
     }
 }
 
-/// Registers methods of this name with a number until one is refused, which must be for want of room. Answers how many
-/// there is room for.
-async fn fill(cli: &mut Cli, name: &str) -> usize {
+/// Registers methods with this prefix until one is refused because the attachment is full. Returns how many fit.
+async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
     for n in 0..2_000 {
         let answer = cli.ask("rpc-register", &json!({"method": format!("{name}{n}")})).await;
         if answer["ok"] == false {
@@ -258,13 +257,13 @@ async fn fill(cli: &mut Cli, name: &str) -> usize {
             return n;
         }
     }
-    panic!("an attachment holds 16 KiB only");
+    panic!("the attachment is never full");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_socket_registers_as_many_methods_as_its_attachment_holds_and_is_told_when_it_is_full() {
+async fn a_method_that_does_not_fit_the_attachment_is_refused() {
     let (world, session, mut cli) = live().await;
-    fill(&mut cli, "method-number-").await;
+    fill_attachment(&mut cli, "method-number-").await;
     cli.ask("rpc-unregister", &json!({"method": "method-number-0"})).await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
@@ -274,20 +273,20 @@ async fn a_socket_registers_as_many_methods_as_its_attachment_holds_and_is_told_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_attachment_holds_is_counted_as_the_platform_stores_it() {
+async fn the_size_of_an_attachment_is_computed_as_the_platform_stores_it() {
     let (world, session, plain) = live().await;
-    let mut room = Vec::new();
+    let mut counts = Vec::new();
     for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
         let mut cli = world.cli(&session).await;
-        room.push(fill(&mut cli, &name.repeat(8)).await);
-        // Signs of life and pings go into the same attachment.
+        counts.push(fill_attachment(&mut cli, &name.repeat(8)).await);
+        // Keep-alives and pings are stored in the same attachment.
         cli.alive(&world, &session).await;
         world.pass(60_000).await;
         cli.socket.close();
         plain.socket.send("3");
     }
-    let [ascii, latin, cyrillic, kanji, crabs] = room[..] else { panic!("{room:?}") };
+    let [ascii, latin, cyrillic, kanji, crabs] = counts[..] else { panic!("{counts:?}") };
     assert_eq!(ascii, latin);
-    assert!(cyrillic.abs_diff(ascii / 2) < 5, "two bytes a character: {room:?}");
-    assert_eq!((cyrillic, cyrillic), (kanji, crabs), "each is eight units of UTF-16");
+    assert!(cyrillic.abs_diff(ascii / 2) < 5, "two bytes a character: {counts:?}");
+    assert_eq!((cyrillic, cyrillic), (kanji, crabs), "each name has 64 UTF-16 units");
 }
