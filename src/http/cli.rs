@@ -30,7 +30,7 @@ pub async fn put_session(
 ) -> Result<JsonText, ErrorResponse> {
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
-        let id = hub.session_by_tag(&new).await?;
+        let id = hub.get_or_create_session(&new).await?;
         match hub.session_text(&id).await {
             // It was deleted meanwhile: the tag is free again.
             Err(Error::Missing(_)) => {}

@@ -35,7 +35,7 @@ pub async fn parse_request(
     let machine = query.text("machineId").map(str::to_owned);
     if let Some(id) = &session {
         // Also during a merge, whose result is an event.
-        hub.load_session_in_merge(id).await?;
+        hub.load_session_during_merge(id).await?;
     }
     if let Some(id) = &machine {
         hub.load_machine(id).await?;

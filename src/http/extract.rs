@@ -107,7 +107,7 @@ impl FromRequestParts<Arc<Hub>> for OwnedMachine {
 fn owned_session<'a>(parts: &'a mut Parts, hub: &'a Arc<Hub>) -> BoxFuture<'a, Result<OwnedSession, ErrorResponse>> {
     Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        hub.load_session_in_merge(&id).await?;
+        hub.load_session_during_merge(&id).await?;
         Ok(OwnedSession(id))
     })
 }

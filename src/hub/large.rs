@@ -144,7 +144,7 @@ impl Hub {
         let show = |state: &State| state.cache.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
         let mut outdated = Vec::new();
         loop {
-            self.load_shown(id).await?;
+            self.load_with_details(id).await?;
             let pieces = show(&self.state())?;
             if let Some(text) = self.text_of(id, pieces, &mut outdated).await? {
                 return Ok(text);

@@ -35,13 +35,13 @@ impl Hub {
 
     async fn merge_exclusively(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
-            match self.load_session_in_merge(old).await {
+            match self.load_session_during_merge(old).await {
                 Ok(()) => {}
                 // Somebody deleted it: there is no history to bring along.
                 Err(Error::Missing(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.load_session_in_merge(new).await?;
+            self.load_session_during_merge(new).await?;
             self.hold_journal().await;
             let still_loaded = {
                 let state = self.state();

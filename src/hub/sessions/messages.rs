@@ -1,16 +1,15 @@
-//! Messages: taken once, numbered without gaps, durable before anybody hears of them.
+//! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable.
 
 use std::sync::Arc;
 
 use futures::channel::oneshot;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::limits::MAX_LOCAL_IDS;
 use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
-use crate::hub::state::local_ids::{LocalIds, Seen};
+use crate::hub::state::local_ids::Seen;
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -18,18 +17,19 @@ use crate::model::message::Message;
 use crate::model::{ready, todo};
 use crate::store::journal::Extent;
 use crate::store::limits::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
-use crate::store::messages::{self as store, MessageRef};
+use crate::store::messages as store;
+use crate::store::messages::MessageRef;
 use crate::wire::cli::NewMessage;
 
-/// A message to be added to a session's history.
+/// A message to add.
 pub struct Draft {
-    /// The id of its session.
+    /// The session's id.
     pub session: String,
-    /// The sender's own id, 1 to 255 bytes: a message with one that is known is not stored again.
+    /// The sender's idempotency key, 1 to 255 bytes: a message whose key is known is not stored again.
     pub local_id: Option<String>,
-    /// The content, opaque to the hub.
+    /// Opaque to the hub.
     pub content: Json,
-    /// The CLI it came from; `None` when the web sent it. A CLI does not hear its own message again.
+    /// The CLI that sent it, which does not receive it back; `None` for a web client.
     pub from: Option<ConnId>,
 }
 
@@ -43,142 +43,126 @@ impl Draft {
     }
 }
 
-/// What has to be read before a message can be taken.
-enum Taken {
+/// The result of an attempt to add a message: done, or what has to be awaited before the next attempt.
+enum Attempt {
     Done(MessageRef),
     NeedsSession,
     NeedsLocalIds,
-    /// The local id is older than what memory holds, or new.
-    NeedsLookUp,
-    /// The session is being merged with another one, and its numbers with it.
+    /// The local id is new, or older than those in memory.
+    NeedsLookup,
+    /// A merge renumbers the messages.
     MergeInProgress(oneshot::Receiver<()>),
 }
 
 impl Hub {
-    /// Adds a message, or finds the one that its local id stands for. `reply` is told once it is durable.
+    /// Adds a message, or finds the one with its local id. The effect that `on_commit` returns runs when it is durable.
     pub async fn append(
         self: &Arc<Self>,
         draft: Draft,
-        reply: impl FnOnce(&MessageRef) -> Option<Effect>,
+        on_commit: impl FnOnce(&MessageRef) -> Option<Effect>,
     ) -> Result<MessageRef, Error> {
         draft.check()?;
-        let mut looked_up = false;
+        let mut is_unknown_local_id = false;
         let message = loop {
-            // What was looked up holds for this moment only.
-            match self.take(&draft, std::mem::take(&mut looked_up))? {
-                Taken::Done(message) => break message,
-                Taken::NeedsSession => self.load_session(&draft.session).await?,
-                Taken::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
-                // Whoever merges lets go of all that wait, however it ended.
-                Taken::MergeInProgress(running_merge) => running_merge.await.unwrap_or(()),
-                Taken::NeedsLookUp => match self.look_up(&draft).await? {
+            // A lookup is valid until the next await only.
+            match self.try_append(&draft, std::mem::take(&mut is_unknown_local_id))? {
+                Attempt::Done(message) => break message,
+                Attempt::NeedsSession => self.load_session(&draft.session).await?,
+                Attempt::NeedsLocalIds => self.load_local_ids(&draft.session).await?,
+                Attempt::MergeInProgress(merged) => merged.await.unwrap_or(()),
+                Attempt::NeedsLookup => match self.find_by_local_id(&draft).await? {
                     Some(message) => break message,
-                    None => looked_up = true,
+                    None => is_unknown_local_id = true,
                 },
             }
         };
-        if let Some(outcome) = reply(&message) {
-            self.state().journal.on_commit(outcome);
+        if let Some(effect) = on_commit(&message) {
+            self.state().journal.on_commit(effect);
         }
         self.flush();
         Ok(message)
     }
 
-    /// Adds a message that the web sent and waits until it is durable. The session must be active.
+    /// Adds a message of a web client, and waits until it is durable. The session must be active.
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
-        let (sender, receiver) = oneshot::channel();
+        let (sender, committed) = oneshot::channel();
         let message = self.append(draft, |_| Some(Effect::Resolve(sender))).await?;
-        self.committed(receiver).await?;
+        self.committed(committed).await?;
         Ok(message)
     }
 
-    /// Refuses a message for which there is no room before it is copied out of its frame: it is in memory already.
+    /// Refuses a large message before it is copied out of its frame, when there is no memory for the copy.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
-            size if size > LARGE_MESSAGE_BYTES => self.state().check_queue_for(size),
+            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().check_queue_for(bytes),
             _ => Ok(()),
         }
     }
 
-    fn take(&self, draft: &Draft, looked_up: bool) -> Result<Taken, Error> {
+    fn try_append(&self, draft: &Draft, is_unknown_local_id: bool) -> Result<Attempt, Error> {
         let mut state = self.state();
-        if let Some(running_merge) = state.in_flight.running_merge(&draft.session) {
-            return Ok(Taken::MergeInProgress(running_merge));
+        if let Some(merged) = state.in_flight.running_merge(&draft.session) {
+            return Ok(Attempt::MergeInProgress(merged));
         }
-        let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Taken::NeedsSession) };
-        // It may have ended while something was waited for.
+        let Some(entry) = state.cache.entry(&draft.session) else { return Ok(Attempt::NeedsSession) };
         if draft.from.is_none() && !entry.session.active {
             return Err(Error::SessionInactive);
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
-                None => return Ok(Taken::NeedsLocalIds),
-                Some(Seen::Before(message)) => return Ok(Taken::Done(message)),
-                Some(Seen::Unknown) if !looked_up => return Ok(Taken::NeedsLookUp),
+                None => return Ok(Attempt::NeedsLocalIds),
+                Some(Seen::Before(message)) => return Ok(Attempt::Done(message)),
+                Some(Seen::Unknown) if !is_unknown_local_id => return Ok(Attempt::NeedsLookup),
                 Some(Seen::Unknown | Seen::Never) => {}
             }
         }
         state.check_queue_for(draft.content.text().len())?;
-        self.note(&mut state, draft).map(Taken::Done)
+        self.queue_message(&mut state, draft).map(Attempt::Done)
     }
 
-    /// Gives the message its seq and notes all that follows from it.
-    fn note(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
+    /// Gives the message its seq, and queues its write and its effects.
+    fn queue_message(&self, state: &mut State, draft: &Draft) -> Result<MessageRef, Error> {
         let now = self.rt.now();
-        let id = self.new_id();
         let entry = state.cache.session_mut(&draft.session)?;
-        let s = &mut entry.session;
-        s.seq += 1;
-        s.updated_at = now;
+        entry.session.seq += 1;
+        entry.session.updated_at = now;
         let message = Message {
-            id,
-            seq: s.seq,
+            id: self.new_id(),
+            seq: entry.session.seq,
             local_id: draft.local_id.clone(),
             content: draft.content.clone(),
             created_at: now,
         };
-        let found = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
+        let message_ref = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
         if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id) {
-            ids.insert(local_id.clone(), found.clone());
+            ids.insert(local_id.clone(), message_ref.clone());
         }
-        let todos = draft.from.and_then(|_| todo::extract(draft.content.text(), &self.config.vocabulary));
-        let todos = todos.map(|todos| Json::of(&todos));
-        // A list that does not fit is no list to show; the message itself is kept.
-        let todos = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES);
-        if let Some(todos) = todos {
-            entry.session.todos = Some(todos);
-            let changes = Changes { todos: entry.session.todos.as_ref(), updated_at: Some(now), ..Changes::default() };
-            let event = Event::session_updated(&draft.session, &changes);
-            state.journal.queue_session(&draft.session, Extent::Whole);
-            state.journal.on_commit(Effect::Publish(event));
+        if draft.from.is_some() {
+            self.update_todos(state, draft, now)?;
         }
-        let waits = draft.from.is_some() && ready::is_ready(draft.content.text());
-        let notification =
-            state.cache.entry(&draft.session).filter(|_| waits).map(|entry| self.ready_notification(&entry.session));
+        let session = &state.cache.session(&draft.session)?.session;
+        let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
+        let notification = is_ready.then(|| self.ready_notification(session));
         let (session, number) = (draft.session.clone(), state.event_numbers.allocate(now));
         state.journal.on_commit(Effect::Message { session, except: draft.from, message: message.clone(), number });
         state.journal.queue_message(&draft.session, message);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
-        Ok(found)
+        Ok(message_ref)
     }
 
-    async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
-        // Whatever is noted for this session and not yet durable would be missing in the answer.
-        let mark = self.state().cache.generation();
-        self.flushed().await?;
-        let ids = store::load_local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
-        let mut state = self.state();
-        if state.cache.evicted_since(mark, session) {
-            return Ok(());
-        }
-        // Until they are here no message with a local id is taken; those without one change nothing.
-        if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
-            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
-        }
+    /// Stores the todo list that a message contains. One that is too large is ignored.
+    fn update_todos(&self, state: &mut State, draft: &Draft, now: u64) -> Result<(), Error> {
+        let todos = todo::extract(draft.content.text(), &self.config.vocabulary).map(|todos| Json::of(&todos));
+        let Some(todos) = todos.filter(|todos| todos.text().len() <= MAX_TODOS_BYTES) else { return Ok(()) };
+        let changes = Changes { todos: Some(&todos), updated_at: Some(now), ..Changes::default() };
+        let event = Event::session_updated(&draft.session, &changes);
+        state.cache.session_mut(&draft.session)?.session.todos = Some(todos);
+        state.journal.queue_session(&draft.session, Extent::Whole);
+        state.journal.on_commit(Effect::Publish(event));
         Ok(())
     }
 
-    async fn look_up(self: &Arc<Self>, draft: &Draft) -> Result<Option<MessageRef>, Error> {
+    async fn find_by_local_id(&self, draft: &Draft) -> Result<Option<MessageRef>, Error> {
         let Some(local_id) = &draft.local_id else { return Ok(None) };
         Ok(store::find_by_local_id(&self.db, &self.config.namespace, &draft.session, local_id).await?)
     }

@@ -33,7 +33,7 @@ impl Hub {
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let plan = loop {
             // During a merge, too: whoever asks then hears what the session became.
-            self.load_session_in_merge(id).await?;
+            self.load_session_during_merge(id).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
             }

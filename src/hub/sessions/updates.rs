@@ -20,7 +20,6 @@ use crate::model::large::{Field, MAX_INLINE_BYTES};
 use crate::model::owner::Owner;
 use crate::model::session::check_metadata;
 use crate::model::text_parts::TextParts;
-use crate::store::completed_requests;
 use crate::store::journal::Extent;
 use crate::store::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
@@ -137,31 +136,6 @@ impl Hub {
                 self.run_effects(answer.into_iter().collect(), 0..0);
                 self.flush();
                 return Ok(());
-            }
-        }
-    }
-
-    /// Loads a session with its completed requests.
-    pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        loop {
-            self.load_session(id).await?;
-            let loaded = |state: &State| state.cache.entry(id).map(|entry| entry.completed.is_some());
-            if loaded(&self.state()) == Some(true) {
-                return Ok(());
-            }
-            // A read misses what is queued, so the queue is flushed. What is queued later changes the version.
-            let version = self.state().cache.entry(id).map(|entry| entry.session.agent_state_version);
-            self.flushed().await?;
-            let completed = completed_requests::load(&self.db, &self.config.namespace, id).await?;
-            let mut state = self.state();
-            if let Some(entry) = state.cache.entry_mut_keeping_summary(id) {
-                if Some(entry.session.agent_state_version) == version && entry.completed.is_none() {
-                    entry.completed = Some(CompletedRequests::loaded(completed.entries));
-                    if completed.exceeds_limit {
-                        state.journal.trim_completed_requests(id);
-                    }
-                    state.evict();
-                }
             }
         }
     }

@@ -1,0 +1,217 @@
+//! Loading sessions from the database into the cache.
+//!
+//! A read misses what is queued, so the journal is flushed before each. What changes during a read shows by the cache's
+//! generation or by a version; the read is then repeated.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use crate::hub::error::{Error, Kind};
+use crate::hub::limits::{MAX_LOCAL_IDS, TODO_CANDIDATES};
+use crate::hub::state::completed_requests::CompletedRequests;
+use crate::hub::state::local_ids::LocalIds;
+use crate::hub::{Hub, State};
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::model::owner::Owner;
+use crate::model::session::Session;
+use crate::model::summary::SessionSummary;
+use crate::model::todo;
+use crate::store::journal::Extent;
+use crate::store::limits::MAX_TODOS_BYTES;
+use crate::store::{Found, completed_requests, messages, sessions as store};
+
+impl Hub {
+    /// Loads a session, and waits while it is being merged.
+    pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                self.load_session_during_merge(id).await?;
+                let running_merge = self.state().in_flight.running_merge(id);
+                match running_merge {
+                    // The merge may have deleted the session, so it is loaded again.
+                    Some(running_merge) => running_merge.await.unwrap_or(()),
+                    None => return Ok(()),
+                }
+            }
+        })
+    }
+
+    /// Loads a session, which may be in a merge.
+    pub fn load_session_during_merge<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                if self.state().cache.touch(id) {
+                    return Ok(());
+                }
+                let generation = self.state().cache.generation();
+                self.flushed().await?;
+                let found = store::load_by_id(&self.db, &self.config.namespace, id).await?;
+                let mut state = self.state();
+                if state.cache.evicted_since(generation, id) {
+                    continue;
+                }
+                return match found {
+                    Found::Owned(session) => {
+                        self.insert_loaded(&mut state, session);
+                        Ok(())
+                    }
+                    Found::Foreign => Err(Error::Foreign(Kind::Session)),
+                    Found::Missing => Err(Error::Missing(Kind::Session)),
+                };
+            }
+        })
+    }
+
+    fn insert_loaded(&self, state: &mut State, mut session: Session) {
+        if session.active {
+            let owner = Owner::Session(session.id.clone());
+            session.active_at = session.active_at.max(state.active_at_of(&owner));
+            self.start_timeout(state, owner);
+        }
+        state.cache.insert_loaded(session);
+        state.evict();
+    }
+
+    /// Loads the session of a tag, if there is one, and waits while it is being merged.
+    pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
+        loop {
+            let cached = self.state().cache.by_tag(tag).map(|entry| entry.session.id.clone());
+            if let Some(id) = cached {
+                let running_merge = self.state().in_flight.running_merge(&id);
+                match running_merge {
+                    Some(running_merge) => running_merge.await.unwrap_or(()),
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            let generation = self.state().cache.generation();
+            self.flushed().await?;
+            let found = store::load_by_tag(&self.db, &self.config.namespace, tag).await?;
+            let mut state = self.state();
+            if generation == state.cache.generation() {
+                match found {
+                    Some(session) => self.insert_loaded(&mut state, session),
+                    None => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Loads a session with its completed requests.
+    pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        loop {
+            self.load_session(id).await?;
+            let version = {
+                let state = self.state();
+                match state.cache.entry(id) {
+                    Some(entry) if entry.completed.is_some() => return Ok(()),
+                    Some(entry) => entry.session.agent_state_version,
+                    None => continue,
+                }
+            };
+            self.flushed().await?;
+            let loaded = completed_requests::load(&self.db, &self.config.namespace, id).await?;
+            let mut state = self.state();
+            if let Some(entry) = state.cache.entry_mut_keeping_summary(id)
+                && entry.session.agent_state_version == version
+                && entry.completed.is_none()
+            {
+                entry.completed = Some(CompletedRequests::loaded(loaded.entries));
+                if loaded.exceeds_limit {
+                    state.journal.trim_completed_requests(id);
+                }
+                state.evict();
+            }
+        }
+    }
+
+    /// Loads a session with everything that clients see of it.
+    pub(in crate::hub) async fn load_with_details(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_completed(id).await?;
+        if self.search_todos_once(id).await? {
+            // The search may have taken long enough for an eviction.
+            self.load_completed(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Searches the messages of a session without todos once: they may be older than the hub's support of todos.
+    /// Returns whether it searched.
+    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
+        let needs_search = self
+            .state()
+            .cache
+            .entry(id)
+            .is_some_and(|entry| !entry.todos_searched && entry.session.todos.is_none() && entry.session.seq > 0);
+        if !needs_search {
+            return Ok(false);
+        }
+        let todos = self.search_todos(id).await?;
+        {
+            let mut state = self.state();
+            let Some(entry) = state.cache.entry_mut(id) else { return Ok(true) };
+            entry.todos_searched = true;
+            let Some(todos) = todos else { return Ok(true) };
+            entry.session.todos.get_or_insert(todos);
+            state.journal.queue_session(id, Extent::Whole);
+        }
+        self.flush();
+        Ok(true)
+    }
+
+    /// Returns the newest todo list in the messages of a session.
+    async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
+        let todos = |content: &str| {
+            let todos = Json::of(&todo::extract(content, &self.config.vocabulary)?);
+            (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
+        };
+        let mut before = MAX_SAFE_INTEGER;
+        loop {
+            let namespace = &self.config.namespace;
+            let found = messages::load_todo_candidates(&self.db, namespace, id, TODO_CANDIDATES, before).await?;
+            let Some((last, _)) = found.last() else { return Ok(None) };
+            before = *last;
+            if let Some(todos) = found.iter().find_map(|(_, content)| todos(content)) {
+                return Ok(Some(todos));
+            }
+        }
+    }
+
+    /// Loads the local ids of a session's newest messages.
+    pub(in crate::hub) async fn load_local_ids(self: &Arc<Self>, session: &str) -> Result<(), Error> {
+        let generation = self.state().cache.generation();
+        self.flushed().await?;
+        let ids = messages::load_local_ids(&self.db, &self.config.namespace, session, MAX_LOCAL_IDS as u64).await?;
+        let mut state = self.state();
+        if state.cache.evicted_since(generation, session) {
+            return Ok(());
+        }
+        // No message with a local id is added before this, and others change nothing here.
+        if let Some(entry) = state.cache.entry_mut_keeping_summary(session) {
+            entry.local_ids.get_or_insert_with(|| LocalIds::loaded(ids));
+        }
+        Ok(())
+    }
+
+    /// Loads the summaries of all sessions, which are enough for a list.
+    pub(in crate::hub) async fn load_summaries(self: &Arc<Self>) -> Result<(), Error> {
+        while !self.state().cache.is_listed() {
+            let generation = self.state().cache.generation();
+            self.flushed().await?;
+            let mut loaded = store::load_summaries(&self.db, &self.config.namespace).await?;
+            let mut state = self.state();
+            for session in loaded.iter_mut().filter(|session| session.active) {
+                let owner = Owner::Session(session.id.clone());
+                session.active_at = session.active_at.max(state.active_at_of(&owner));
+            }
+            let summaries: Vec<SessionSummary> = loaded.into_iter().map(SessionSummary::of).collect();
+            let is_active = |summary: &&SessionSummary| summary.active && state.cache.entry(&summary.id).is_none();
+            let active: Vec<String> = summaries.iter().filter(is_active).map(|summary| summary.id.clone()).collect();
+            if state.cache.insert_loaded_summaries(generation, summaries) {
+                active.into_iter().for_each(|id| self.start_timeout(&mut state, Owner::Session(id)));
+            }
+        }
+        Ok(())
+    }
+}
