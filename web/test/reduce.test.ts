@@ -124,7 +124,7 @@ test('ignores unknown event types', () => {
 });
 
 test('adds messages in order, ignores duplicates and fetches after a gap', () => {
-    assert.deepEqual(seqs((withMessage(ready(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
+  assert.deepEqual(seqs((withMessage(ready(1, 2), message(3)) as { conversation: Conversation }).conversation), [1, 2, 3]);
   assert.deepEqual(withMessage(ready(1, 2), message(2)), { conversation: ready(1, 2) });
   assert.deepEqual(withMessage(ready(1, 2), message(4)), { refetch: 'newer-messages' });
   assert.deepEqual(withMessage(ready(1, 2), message(2, null, 'another')), { refetch: 'messages' });
@@ -147,7 +147,7 @@ test('joins pages without gaps and duplicates', () => {
 });
 
 test('removes an outgoing message once its event arrives, before or after the response', () => {
-  const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, state: 'sending' as const };
+  const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const sent = withOutgoing(ready(1), outgoing);
   assert.deepEqual(sent.outgoing, [outgoing]);
   const back = (withMessage(sent, message(2, 'l')) as { conversation: Conversation }).conversation;

@@ -54,7 +54,7 @@ test('merges results whose call is not loaded', () => {
 });
 
 test('gives each item a unique key and puts outgoing messages last', () => {
-  const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, state: 'sending' as const };
+  const outgoing = { localId: 'l', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const two = message({ role: 'agent', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] });
   const items = timeline([two, ready()], WORKING, { outgoing: [outgoing] });
   assert.equal(new Set(items.map(({ key }) => key)).size, 4);

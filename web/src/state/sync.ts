@@ -7,6 +7,7 @@ import { type Api, unwrap } from '../api/client.ts';
 import { errorText, HubError } from '../api/errors.ts';
 import type { HubEvent } from '../api/types.ts';
 import { withNewerPage, withNewestPage, withOlderPage } from './conversation.ts';
+import { getOwn } from './get-own.ts';
 import { withValidMetadata } from './metadata.ts';
 import { reduce } from './reduce.ts';
 import { isArchived, toSummary } from './sessions.ts';
@@ -111,7 +112,7 @@ export class Sync {
         const changes = { sessions: { ...sessions, [id]: session }, summaries: { ...summaries, [id]: toSummary(session) }, sessionErrors: errors };
         this.#applyResponse(changes, eventsDuringFetch);
       } catch (error) {
-        const isKnown = state.value.sessions[id] !== undefined;
+        const isKnown = getOwn(state.value.sessions, id) !== undefined;
         const isGone = error instanceof HubError && (error.status === 404 || error.status === 403);
         if (!isKnown || isGone) patchState({ sessionErrors: { ...state.value.sessionErrors, [id]: { text: errorText(error), isGone } } });
       }
@@ -130,7 +131,7 @@ export class Sync {
       const oldest = messages[0]?.seq;
       if (oldest === undefined || !hasOlder) return;
       const page = await this.#fetchPage(id, { limit: PAGE_SIZE, beforeSeq: oldest }).catch(() => null);
-      // After an error, scrolling tries again. The oldest message may have changed during the fetch; then the page no longer fits.
+      // After an error, scrolling tries again. If the oldest message has changed during the fetch, the page no longer fits.
       if (page && getConversation(id).messages[0]?.seq === oldest) updateConversation(id, (conversation) => withOlderPage(conversation, page.messages, page.hasMore));
     });
   }
