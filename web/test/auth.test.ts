@@ -12,7 +12,7 @@ function setup() {
     setItem: (key: string, value: string) => void stored.set(prefix + key, value),
     removeItem: (key: string) => void stored.delete(prefix + key),
   });
-  const hub = { token: 'secret:team', requests: 0, isAway: false };
+  const hub = { token: 'secret:team', requests: 0, isUnreachable: false };
   const clock = { now: 1_000_000 };
   const signOuts: (string | null)[] = [];
   const jwt = () => `x.${btoa(JSON.stringify({ iat: 500, exp: 500 + 900, n: hub.requests })).replaceAll('=', '')}.y`;
@@ -21,7 +21,7 @@ function setup() {
     storage: storage('browser '),
     tabStorage: { ...storage('tab '), clear: () => [...stored.keys()].filter((key) => key.startsWith('tab ')).forEach((key) => stored.delete(key)) },
     fetch: async (_url, init) => {
-      if (hub.isAway) throw new TypeError('failed to fetch');
+      if (hub.isUnreachable) throw new TypeError('failed to fetch');
       hub.requests += 1;
       const { accessToken } = JSON.parse(String(init?.body)) as { accessToken: string };
       if (accessToken !== hub.token) return respond(401, { error: 'The access token is wrong.', code: 'invalid_access_token' });
@@ -30,7 +30,7 @@ function setup() {
     now: () => clock.now,
     onSignedOut: (reason) => signOuts.push(reason),
   };
-  return { auth: new Auth(environment), reloaded: () => new Auth(environment), hub, clock, signOuts, stored };
+  return { auth: new Auth(environment), reload: () => new Auth(environment), hub, clock, signOuts, stored };
 }
 
 test('stores a valid access token and exchanges it for a JWT', async () => {
@@ -47,9 +47,9 @@ test('validates the syntax of namespaces', () => {
 });
 
 test('reuses the JWT of the tab after a reload', async () => {
-  const { auth, hub, reloaded } = setup();
+  const { auth, hub, reload } = setup();
   await auth.signIn('secret:team');
-  assert.equal(await reloaded().token(), await auth.token());
+  assert.equal(await reload().token(), await auth.token());
   assert.equal(hub.requests, 1);
 });
 
@@ -77,10 +77,10 @@ test('signs out when the access token is rejected, but not when the hub is unrea
   const { auth, hub, signOuts, stored } = setup();
   await auth.signIn('secret:team');
   auth.invalidateJwt();
-  hub.isAway = true;
+  hub.isUnreachable = true;
   await assert.rejects(auth.token(), { status: 0, code: 'unreachable' });
   assert.deepEqual([signOuts, auth.accessToken], [[], 'secret:team']);
-  hub.isAway = false;
+  hub.isUnreachable = false;
   hub.token = 'another';
   await assert.rejects(auth.token(), { status: 401 });
   assert.deepEqual([signOuts, stored.size], [['The access token is no longer valid.'], 0]);
@@ -104,15 +104,15 @@ test('reads the namespace of an access token', () => {
 });
 
 test('keeps the tab’s data across a reload, but not for another namespace', async () => {
-  const { auth, hub, reloaded, stored } = setup();
+  const { auth, hub, reload, stored } = setup();
   assert.deepEqual([auth.resume(), auth.namespace], [null, null]);
   await auth.signIn('secret:team');
   stored.set('tab draft', 'mine');
-  assert.deepEqual(reloaded().resume(), { namespace: 'team' });
+  assert.deepEqual(reload().resume(), { namespace: 'team' });
   assert.deepEqual([stored.get('tab draft'), hub.requests], ['mine', 1]);
   // Another tab has signed in to another namespace.
   stored.set('browser access-token', 'secret:other');
-  assert.deepEqual(reloaded().resume(), { namespace: 'other' });
+  assert.deepEqual(reload().resume(), { namespace: 'other' });
   assert.deepEqual([...stored.keys()].sort(), ['browser access-token', 'tab namespace']);
 });
 

@@ -24,7 +24,7 @@ function setup() {
   const stored = new Map<string, string>();
   const storage = { getItem: (key: string) => stored.get(key) ?? null, setItem: (key: string, value: string) => void stored.set(key, value) };
   const open = () => new Outbox({ POST } as unknown as Pick<Api, 'POST'>, storage, () => 5, () => `l${(next += 1)}`);
-  return { outbox: open(), reloaded: open, hub, sent, storage };
+  return { outbox: open(), reload: open, hub, sent, storage };
 }
 const outgoing = () => getConversation('a').outgoing;
 /** Runs the callbacks of settled promises. */
@@ -155,32 +155,32 @@ test('sends the messages of a session one at a time', async () => {
 });
 
 test('a rejected message does not block later ones, and is not sent again after a reload', async () => {
-  const { outbox, reloaded, hub, sent } = setup();
+  const { outbox, reload, hub, sent } = setup();
   hub.respond = async () => ({ error: { error: 'Too long.', code: 'invalid_field' }, response: new Response(null, { status: 400 }) });
   await outbox.send('a', 'one', []);
   hub.respond = async () => STORED;
   await outbox.send('a', 'two', []);
   assert.deepEqual(states(), [['l1', 'failed'], ['l2', 'sent']]);
   state.value = EMPTY_STATE;
-  const second = reloaded();
+  const second = reload();
   second.restore();
   await second.flush();
   assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
 });
 
 test('sends unsent messages after a reload with the same id', async () => {
-  const { outbox, reloaded, hub, sent } = setup();
+  const { outbox, reload, hub, sent } = setup();
   hub.respond = async () => Promise.reject(unreachableError());
   await outbox.send('a', 'one', []);
   state.value = EMPTY_STATE;
-  const second = reloaded();
+  const second = reload();
   second.restore();
   assert.deepEqual(states(), [['l1', 'waiting']]);
   hub.respond = async () => STORED;
   await second.flush();
   assert.deepEqual([states(), sent.map(({ localId }) => localId)], [[['l1', 'sent']], ['l1', 'l1']]);
   state.value = EMPTY_STATE;
-  reloaded().restore();
+  reload().restore();
   assert.deepEqual(states(), []);
 });
 
