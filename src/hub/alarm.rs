@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::events::log::EventLog;
 use super::limits::{ALARM_RETRY_MS, CONNECT_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
-use super::storage_keys::LAST_BEAT;
+use super::storage_keys::LAST_TICK;
 use super::{Hub, State};
 
 impl Hub {
@@ -39,20 +39,20 @@ impl Hub {
     /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let now = self.rt.now();
-        let (beats, is_idle) = {
+        let (due, is_idle) = {
             let mut state = self.state();
             (state.schedule.on_alarm(now), state.is_idle())
         };
         if !is_idle {
-            self.rt.kv_put(LAST_BEAT, &now.to_string());
+            self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.state().rpc.expire(now);
         self.expire_watches(now);
-        self.expire_opening(now);
-        if beats.ping {
+        self.expire_connecting(now);
+        if due.ping {
             self.ping_clis();
         }
-        if beats.heartbeat {
+        if due.heartbeat {
             self.send_heartbeats();
             self.resolve_uncertain_commits();
             // After the heartbeat, which tells a client with an expired token the id to resume from.
@@ -62,19 +62,19 @@ impl Hub {
         self.send_due(now);
         let expired = self.take_expired(now);
         if !expired.is_empty() {
-            // In a task: a slow database must not delay the next beats.
+            // In a task: a slow database must not delay the next due.
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
         }
         self.arm();
     }
 
-    /// Starts heartbeats and pings with the first client. Beats of the time before it are skipped.
-    pub(super) fn begin_beats(&self, state: &mut State) {
+    /// Starts heartbeats and pings with the first client. Ticks before that are skipped.
+    pub(super) fn start_ticks(&self, state: &mut State) {
         if state.is_idle() {
             let now = self.rt.now();
             state.schedule.skip_ticks(now);
-            self.rt.kv_put(LAST_BEAT, &now.to_string());
+            self.rt.kv_put(LAST_TICK, &now.to_string());
         }
     }
 }
@@ -84,7 +84,7 @@ impl State {
         let deadlines = [
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
-            self.connections.awaiting_connect().map(|(_, opening)| opening.opened_at + CONNECT_TIMEOUT_MS).min(),
+            self.connections.awaiting_connect().map(|(_, connecting)| connecting.opened_at + CONNECT_TIMEOUT_MS).min(),
             self.log.as_ref().and_then(EventLog::ends_at),
             self.push.queue.next_deadline(),
             self.rpc.next_deadline(),

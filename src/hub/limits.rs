@@ -48,8 +48,8 @@ pub const MACHINE_TIMEOUT_MS: u64 = 45_000;
 pub const MAX_KEEP_ALIVE_AGE_MS: u64 = 600_000;
 /// How often an unchanged presence is published again to web clients, in milliseconds.
 pub const PRESENCE_INTERVAL_MS: u64 = 10_000;
-/// How many reminders of unchanged presence, counted once for each web client, may be sent per millisecond. With many
-/// sessions and many web clients, reminders get rarer instead of delaying changes.
+/// How many repetitions of unchanged presence are sent to web clients per millisecond, counted for each client. With many
+/// sessions and many web clients they get rarer, so that they do not delay changes.
 pub const REMINDERS_PER_MS: u64 = 5;
 /// How long a visibility report of a client that acknowledges heartbeats is valid, in milliseconds: two heartbeats, and
 /// time for the acknowledgement.
@@ -92,17 +92,17 @@ pub const ALARM_RETRY_MS: u64 = 1_000;
 pub const MAX_CACHED_SESSIONS: usize = 1_000;
 /// How many bytes of sessions stay in memory while some of them are idle.
 pub const MAX_CACHED_BYTES: usize = 24_000_000;
-/// How many bytes of sessions stay in memory when all are in use. Active sessions beyond it are loaded again for each of
-/// their keep-alives.
+/// How many bytes of sessions stay in memory when all are in use. Above it active sessions are evicted, too, and loaded again
+/// with their next keep-alive.
 pub const MAX_CACHED_BYTES_IN_USE: usize = 48_000_000;
 /// How many evictions the cache remembers, so that a result read before an eviction is recognized as stale.
 pub const MAX_TRACKED_EVICTIONS: usize = 1_000;
 /// How many local ids of a session's messages stay in memory; older ones are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
-/// How many completed permission requests an update to a CLI contains. The full list can be larger than a frame;
+/// How many completed permission requests an update to a CLI contains at most. The full list can be larger than a frame;
 /// `GET /api/sessions/:id` returns it.
 pub const MAX_RECENT_COMPLETED: usize = 100;
-/// How many bytes of completed permission requests an update to a CLI contains.
+/// How many bytes of completed permission requests an update to a CLI contains at most.
 pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
 
 // Large values

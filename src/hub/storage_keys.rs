@@ -6,7 +6,7 @@ use crate::model::owner::Owner;
 /// The namespace's name: an alarm wakes the object without it.
 pub const NAMESPACE: &str = "namespace";
 /// Until when heartbeats and pings were sent, in Unix milliseconds.
-pub const LAST_BEAT: &str = "beaten";
+pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
 /// Prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.

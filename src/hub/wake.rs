@@ -11,7 +11,7 @@ use super::ports::{ConnId, Runtime};
 use super::push::state::{KEY_PREFIX, PushState};
 use super::state::liveness::Liveness;
 use super::state::schedule::Schedule;
-use super::storage_keys::{ALIVE, EPOCH, LAST_BEAT, NAMESPACE, alive_owner};
+use super::storage_keys::{ALIVE, EPOCH, LAST_TICK, NAMESPACE, alive_owner};
 use super::{Config, Hub, State};
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
@@ -70,7 +70,7 @@ fn fence(config: &Config, db: Arc<dyn Database>, rt: &Arc<dyn Runtime>, state: &
 
 impl State {
     fn restore(config: &Config, rt: &dyn Runtime, now: u64) -> Self {
-        let last_beat = rt.kv_list(LAST_BEAT).pop().and_then(|(_, at)| at.parse().ok());
+        let last_tick = rt.kv_list(LAST_TICK).pop().and_then(|(_, at)| at.parse().ok());
         Self {
             connections: Connections::default(),
             frame_bytes: 0,
@@ -78,7 +78,7 @@ impl State {
             liveness: Liveness::default(),
             event_numbers: EventNumbers::new(&config.namespace, now),
             log: None,
-            schedule: Schedule::new(last_beat.unwrap_or(now)),
+            schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
             journal: Default::default(),
             namespace_stored: !rt.kv_list(NAMESPACE).is_empty(),

@@ -15,9 +15,9 @@ pub struct Machine {
     pub seq: u64,
     pub created_at: u64,
     pub updated_at: u64,
-    /// Whether the last heartbeat is at most 45 s old.
+    /// Whether the last keep-alive is at most 45 s old.
     pub active: bool,
-    /// The time of the last heartbeat.
+    /// The time of the last keep-alive.
     pub active_at: u64,
     /// Written by the machine; only the excerpt of a large value.
     pub metadata: Option<Json>,

@@ -32,11 +32,11 @@ pub struct Session {
     pub seq: u64,
     pub created_at: u64,
     pub updated_at: u64,
-    /// The time of the last heartbeat.
+    /// The time of the last keep-alive.
     pub active_at: u64,
-    /// The time of the last heartbeat that set `thinking`.
+    /// The time of the last keep-alive that set `thinking`.
     pub thinking_at: u64,
-    /// Whether the last heartbeat is at most 30 s old.
+    /// Whether the last keep-alive is at most 30 s old.
     pub active: bool,
     /// Whether the agent is working.
     pub thinking: bool,

@@ -87,7 +87,7 @@ pub struct MachineUpdate<'a> {
     pub value: &'a RawValue,
 }
 
-/// `session-alive`: a heartbeat with the current state of the session.
+/// `session-alive`: a keep-alive with the current state of the session.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionAlive {
@@ -130,7 +130,7 @@ pub struct SessionEnd {
     pub time: f64,
 }
 
-/// `machine-alive`: a heartbeat.
+/// `machine-alive`: a keep-alive.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineAlive {

@@ -13,7 +13,7 @@ pub enum Packet<'a> {
     Open(&'a str),
     /// The sender closes the connection.
     Close,
-    /// A heartbeat, sent by the server. The reply is a [`Packet::Pong`] with the same data.
+    /// Sent by the server. The reply is a [`Packet::Pong`] with the same data.
     Ping(&'a str),
     Pong(&'a str),
     /// A Socket.IO packet.

@@ -70,7 +70,7 @@ impl Hub {
         let mut frames = vec![frame(from, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         self.start_logging(&mut state);
-        self.begin_beats(&mut state);
+        self.start_ticks(&mut state);
         self.set_peer(&mut state, conn, Peer::Web(subscription));
         for frame in frames {
             self.send_to_web_clients(&mut state, &[conn], &frame);

@@ -197,7 +197,7 @@ impl Hub {
             if state.connections.get(conn).is_none() {
                 return;
             }
-            self.begin_beats(&mut state);
+            self.start_ticks(&mut state);
             self.set_peer(&mut state, conn, Peer::Cli(cli));
             self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
@@ -224,7 +224,7 @@ impl Hub {
     }
 
     /// Closes the sockets that did not connect in time.
-    pub(in crate::hub) fn expire_opening(&self, now: u64) {
+    pub(in crate::hub) fn expire_connecting(&self, now: u64) {
         let late: Vec<ConnId> = {
             let state = self.state();
             let late = state

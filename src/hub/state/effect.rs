@@ -31,7 +31,7 @@ pub enum Effect {
     Message { session: String, except: Option<ConnId>, message: Message, number: u64 },
     /// Queues a push notification.
     Notify(Notification),
-    /// Deletes the stored heartbeat of an owner that has ended.
+    /// Deletes the stored timer of an owner that has ended.
     Ended(Owner),
     /// Wakes a caller that waits for the commit.
     Resolve(oneshot::Sender<Result<(), Error>>),
