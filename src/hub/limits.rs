@@ -178,6 +178,21 @@ pub const RETAINED_BYTES: usize = 2_000_000;
 /// The largest logged event, in bytes. With its number and audience it fits a parameter of a D1 statement (2 MB).
 pub const MAX_LOGGED_EVENT_BYTES: usize = 1_900_000;
 
+// Sizes of values
+
+/// The largest message content, metadata, agent state (without completed requests) and runner state, in bytes: it fits
+/// a frame of a CLI together with its event. What does not fit a row of D1 is stored in parts.
+pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
+/// The largest pending permission request, in bytes: it fits a row of D1 (2 MB) together with its answer.
+pub const MAX_REQUEST_BYTES: usize = 1_000_000;
+/// The largest completed permission request, in bytes: it fits a row of D1.
+pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
+/// The largest sum of permission requests in one update, in bytes: each is in memory several times until it is
+/// committed.
+pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
+/// The largest todo list, in bytes: it fits the row of its session together with the other values.
+pub const MAX_TODOS_BYTES: usize = 250_000;
+
 // Push notifications
 
 /// How long a permission request is held back, so that further ones of its session are sent with it, in milliseconds

@@ -1,5 +1,6 @@
-//! Bulk statements: any number of rows as one JSON parameter, which SQL reads with `json_each`. So a statement stays below
-//! D1's limit of 100 parameters, and its rows are copied into JavaScript at once. A large text is a parameter of its own.
+//! Bulk statements: any number of rows as one JSON parameter, which SQL reads with `json_each`. So a statement stays
+//! below D1's limit of 100 parameters, and its rows are copied into JavaScript at once. A large text is a parameter of
+//! its own.
 
 use std::collections::BTreeSet;
 
@@ -8,28 +9,15 @@ use serde::Serialize;
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// Rows are added to a parameter until it is larger than this, in bytes: half of what D1 allows, so that one more row fits.
+/// Rows are added to a parameter until it is larger than this, in bytes: half of what D1 allows, so that one more row
+/// fits.
 const MAX_PARAM_BYTES: usize = 1_000_000;
 
 /// A row with more text than this has a statement of its own, in bytes: JSON escapes can double the size of a text.
 const LARGE_ROW_BYTES: usize = 250_000;
 
-/// A row of a bulk statement. The parameters of the statement are `?1`: the rows as a JSON array, `?2`: the namespace, and
-/// from `?3` on the large texts of a row with a statement of its own, NULL for other rows.
-pub trait BulkRow<'a>: Serialize {
-    /// The columns that can be large, in the order of their parameters.
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        Vec::new()
-    }
-}
-
-/// An id, as a row.
-#[derive(Serialize)]
-struct IdRow<'a>(&'a str);
-
-impl<'a> BulkRow<'a> for IdRow<'a> {}
-
-/// Builds bulk statements.
+/// Builds bulk statements. Their parameters are `?1`: the rows as a JSON array, `?2`: the namespace, and from `?3` on
+/// the large texts of a row with a statement of its own, NULL for other rows.
 pub struct BulkWriter {
     namespace: Value,
     /// The statements in the order of their execution.
@@ -42,12 +30,18 @@ impl BulkWriter {
         Self { namespace: namespace.as_ref().into(), statements: Vec::new() }
     }
 
-    /// Adds as few statements for the rows as the limits allow.
-    pub fn write<'a, R: BulkRow<'a>>(&mut self, sql: &'static str, rows: impl Iterator<Item = R>) {
+    /// Adds as few statements for the rows as the limits allow. `large_texts` returns the columns that can be large, in
+    /// the order of their parameters.
+    pub fn write<'a, R: Serialize>(
+        &mut self,
+        sql: &'static str,
+        rows: impl Iterator<Item = R>,
+        large_texts: impl Fn(&mut R) -> Vec<&mut Option<&'a str>>,
+    ) {
         let mut array = String::new();
         let mut large_columns = 0;
         for mut row in rows {
-            let texts = row.large_texts();
+            let texts = large_texts(&mut row);
             large_columns = texts.len();
             if texts.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
                 let texts = texts.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
@@ -69,7 +63,7 @@ impl BulkWriter {
         let mut distinct = BTreeSet::new();
         // Not `collect`, which would add the code of a sort for this type to the wasm module.
         distinct.extend(ids);
-        self.write(sql, distinct.into_iter().map(IdRow));
+        self.write(sql, distinct.into_iter(), |_| Vec::new());
     }
 
     fn flush(&mut self, sql: &'static str, array: &mut String, texts: Vec<Value>) {

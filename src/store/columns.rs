@@ -1,4 +1,5 @@
-//! Strict decoding of rows. A column that is missing or has an unexpected type is an error that names it, never a default.
+//! Strict decoding of rows. A column that is missing or has an unexpected type is an error that names it, never a
+//! default.
 
 use super::{DbError, Row, Value};
 use crate::model::json::Json;
@@ -72,8 +73,8 @@ impl Columns {
         read(self, column).map(Some)
     }
 
-    /// The next column as the name of the parts of a value. `None` if it is NULL, or if the parts belong to another version:
-    /// a hub of a release without large values may have overwritten the value.
+    /// The next column as the name of the parts of a value. `None` if it is NULL, or if the parts belong to another
+    /// version: a hub of a release without large values may have overwritten the value.
     pub fn large(&mut self, column: &'static str, version: u64) -> Result<Option<LargeRef>, DbError> {
         let parse = |name: String| LargeRef::parse(&name);
         let large = self.optional(column, |columns, column| columns.parse(column, "a name of parts", parse))?;

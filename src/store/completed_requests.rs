@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::{BulkRow, BulkWriter};
+use super::bulk::BulkWriter;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
 use crate::model::completed_request::CompletedRequest;
@@ -47,8 +47,8 @@ macro_rules! summed_entries {
     ) };
 }
 
-/// The newest requests up to [`MAX_RECORD_BYTES`], and the size of all. The entries of a record that is not too large, which
-/// is nearly every one, are not summed up one by one. `?1`: session, `?2`: namespace.
+/// The newest requests up to [`MAX_RECORD_BYTES`], and the size of all. The entries of a record that is not too large,
+/// which is nearly every one, are not summed up one by one. `?1`: session, `?2`: namespace.
 const SELECT: &str = concat!(
     "
 SELECT request_id, completed_at, value, total
@@ -63,7 +63,8 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
 WHERE from_newest <= 10000000))"
 );
 
-/// Deletes the oldest entries of records, down to [`TRIMMED_RECORD_BYTES`]. `?1`: JSON array of session ids, `?2`: namespace.
+/// Deletes the oldest entries of records, down to [`TRIMMED_RECORD_BYTES`]. `?1`: JSON array of session ids, `?2`:
+/// namespace.
 const TRIM: &str = concat!(
     "
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
@@ -81,12 +82,6 @@ struct RequestRow<'a> {
     value: Option<&'a str>,
 }
 
-impl<'a> BulkRow<'a> for RequestRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.value]
-    }
-}
-
 impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
     fn from(r: &'a CompletedRequest) -> Self {
         let value = Some(r.value.text());
@@ -96,7 +91,7 @@ impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
 
 /// Adds statements that write requests.
 pub(super) fn upsert<'a>(writer: &mut BulkWriter, requests: impl Iterator<Item = &'a CompletedRequest>) {
-    writer.write(UPSERT, requests.map(RequestRow::from));
+    writer.write(UPSERT, requests.map(RequestRow::from), |row| vec![&mut row.value]);
 }
 
 /// Adds statements that trim the records of sessions.

@@ -1,5 +1,5 @@
-//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused the
-//! events.
+//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused
+//! the events.
 
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, Value, query};
@@ -7,13 +7,15 @@ use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
 /// Writes a row; a repeated batch writes it again.
-/// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`: events.
+/// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`:
+/// events.
 const UPSERT: &str = "
 INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (namespace, last) DO UPDATE SET
   floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
 
-/// Deletes rows that enough others follow. `?1`: namespace, `?2`: how many events are enough, `?3`: how many bytes are enough,
+/// Deletes rows that enough others follow. `?1`: namespace, `?2`: how many events are enough, `?3`: how many bytes are
+/// enough,
 /// `?4`: deletes all rows up to this number.
 const TRIM: &str = "
 DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((

@@ -1,9 +1,9 @@
 //! Fencing tokens: D1 rejects a batch from an earlier epoch.
 //!
-//! A batch that was not answered may still be in flight, and arrive after newer batches. So every write names the epoch of
-//! its hub. A new epoch begins after every write that may have committed despite an error, and with every hub whose
-//! predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read or written;
-//! D1 rejects batches of earlier epochs from then on.
+//! A batch that was not answered may still be in flight, and arrive after newer batches. So every write names the epoch
+//! of its hub. A new epoch begins after every write that may have committed despite an error, and with every hub whose
+//! predecessor may have been interrupted. The first batch of an epoch stores it, before anything else is read or
+//! written; D1 rejects batches of earlier epochs from then on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +39,8 @@ const NEW: &str = " new";
 
 impl Epoch {
     /// The epoch of a hub that starts. After hibernation it continues the persisted epoch, for no batch was in flight.
-    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, should the persisted one be
-    /// lost.
+    /// Otherwise it begins a new one. The time `now`, in Unix milliseconds, exceeds all epochs, should the persisted
+    /// one be lost.
     pub fn at_start(persisted: Option<&str>, hibernated: bool, now: u64) -> Self {
         match persisted.and_then(Self::decode) {
             Some(epoch) if hibernated => epoch,

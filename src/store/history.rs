@@ -8,15 +8,15 @@ use super::{Database, DbError, Found, Row, Statement, parts, sessions};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 
-/// A page ends with the message that reaches this many bytes of content: it must fit the memory of a worker (128 MB) several
-/// times.
+/// A page ends with the message that reaches this many bytes of content: it must fit the memory of a worker (128 MB)
+/// several times.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Space for the JSON around the content of a message, in bytes.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
-/// The columns of the messages of a page. `body` is the JSON of the message, cut off within its content if further parts
-/// follow.
+/// The columns of the messages of a page. `body` is the JSON of the message, cut off within its content if further
+/// parts follow.
 macro_rules! message_columns {
     () => {
         r#"seq, '{"id":"' || id || '","seq":' || seq || ',"localId":' || json_quote(local_id) || ',"content":' || content
@@ -46,8 +46,8 @@ macro_rules! page {
     };
 }
 
-/// A page that ends with the message that reaches `?5`. `found` is the number of messages without that limit. The parameters
-/// are those of `page!`.
+/// A page that ends with the message that reaches `?5`. `found` is the number of messages without that limit. The
+/// parameters are those of `page!`.
 #[rustfmt::skip]
 macro_rules! bounded_page {
     ($side:literal, $order:literal) => { concat!(
@@ -64,8 +64,8 @@ const PAGE_AFTER: &str = page!(">", "ASC");
 const BOUNDED_PAGE_BEFORE: &str = bounded_page!("<", "DESC");
 const BOUNDED_PAGE_AFTER: &str = bounded_page!(">", "ASC");
 
-/// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the part
-/// before the first, `?5`: the last.
+/// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
+/// part before the first, `?5`: the last.
 const SELECT_PARTS: &str = "
 SELECT content FROM message_parts
 WHERE session_id = ?1 AND message_id = ?3 AND part > ?4 AND part <= ?5

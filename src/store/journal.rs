@@ -1,9 +1,10 @@
-//! Group commit. Changes are queued in memory and written in batches; an effect runs once the changes queued before it are
-//! durable.
+//! Group commit. Changes are queued in memory and written in batches; an effect runs once the changes queued before it
+//! are durable.
 //!
-//! The cache runs ahead of the database: seqs and versions are assigned when a change is queued, and the next change builds
-//! on them. Sealing a batch reads sessions and machines from the cache, so each is written once however often it changed. A
-//! burst that is too large for one batch is sealed as several. Each of them is consistent, whatever becomes of later ones.
+//! The cache runs ahead of the database: seqs and versions are assigned when a change is queued, and the next change
+//! builds on them. Sealing a batch reads sessions and machines from the cache, so each is written once however often it
+//! changed. A burst that is too large for one batch is sealed as several. Each of them is consistent, whatever becomes
+//! of later ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -47,8 +48,8 @@ pub trait MemorySize {
 const ROW_BYTES: usize = 700;
 /// The bytes of memory that an effect takes besides its texts.
 const EFFECT_BYTES: usize = 150;
-/// A queue that is larger than this is sealed, in bytes: D1 gives a batch 30 s, and its statements are in memory twice while
-/// they are copied to JavaScript.
+/// A queue that is larger than this is sealed, in bytes: D1 gives a batch 30 s, and its statements are in memory twice
+/// while they are copied to JavaScript.
 pub const BATCH_BYTES: usize = 8_000_000;
 
 /// Changes that are not in a batch yet.
@@ -144,8 +145,8 @@ impl<E: MemorySize> Journal<E> {
         }
     }
 
-    /// Queues a new message and the counters of its session. Only the copy of the content in its row counts here; the content
-    /// itself is shared with an effect, which counts it.
+    /// Queues a new message and the counters of its session. Only the copy of the content in its row counts here; the
+    /// content itself is shared with an effect, which counts it.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(parts::PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
@@ -236,8 +237,8 @@ impl<E: MemorySize> Journal<E> {
         self.effects.is_empty() && self.queue.is_empty()
     }
 
-    /// Returns `true` if the caller must commit batches until [`take_batch`](Self::take_batch) returns `None`; `false` if
-    /// another task does, or holds the lock.
+    /// Returns `true` if the caller must commit batches until [`take_batch`](Self::take_batch) returns `None`; `false`
+    /// if another task does, or holds the lock.
     pub fn start_committing(&mut self) -> bool {
         let is_free = self.lock == Lock::Free;
         if is_free {
@@ -246,9 +247,9 @@ impl<E: MemorySize> Journal<E> {
         is_free
     }
 
-    /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so far is
-    /// written, which requires a task that [commits](Self::start_committing). Later changes wait for [`unlock`](Self::unlock).
-    /// Returns `None` if the lock is held or requested already.
+    /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so
+    /// far is written, which requires a task that [commits](Self::start_committing). Later changes wait for
+    /// [`unlock`](Self::unlock). Returns `None` if the lock is held or requested already.
     pub fn lock(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<oneshot::Receiver<()>> {
         if self.lock == Lock::Exclusive || self.is_lock_requested() {
             return None;
@@ -282,8 +283,9 @@ impl<E: MemorySize> Journal<E> {
         granted
     }
 
-    /// Seals the queue if it is too large for one batch. To be called between changes that must be committed together. While
-    /// the lock is exclusive or requested nothing is sealed, for its holder may change what the rows have to contain.
+    /// Seals the queue if it is too large for one batch. To be called between changes that must be committed together.
+    /// While the lock is exclusive or requested nothing is sealed, for its holder may change what the rows have to
+    /// contain.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl Snapshot) {
         if self.queue.bytes > BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -296,7 +298,8 @@ impl<E: MemorySize> Journal<E> {
         self.sealed.push_back(queue.into_batch(effects, namespace, cache));
     }
 
-    /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its waiter.
+    /// Takes the next batch, once the previous one is written. Without one it releases the lock, or grants it to its
+    /// waiter.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl Snapshot) -> Option<Batch<E>> {
         self.sealed_bytes -= std::mem::take(&mut self.in_flight_bytes);
         if self.sealed.is_empty() {
@@ -314,8 +317,8 @@ impl<E: MemorySize> Journal<E> {
         Some(batch)
     }
 
-    /// Drops everything that is not in flight, for it is built on changes that could not be written. Returns the effects, which
-    /// have failed.
+    /// Drops everything that is not in flight, for it is built on changes that could not be written. Returns the
+    /// effects, which have failed.
     pub fn discard(&mut self) -> Vec<E> {
         self.sealed_bytes = self.in_flight_bytes;
         self.queue = Queue::default();
@@ -338,8 +341,8 @@ impl Queue {
         Batch { statements, effects, bytes: self.bytes, large_messages, values }
     }
 
-    /// Deletions come first, for a new session may have the tag of a deleted one; then sessions, and then the messages that
-    /// refer to them.
+    /// Deletions come first, for a new session may have the tag of a deleted one; then sessions, and then the messages
+    /// that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl Snapshot) -> Vec<Statement> {
         let changed_sessions = |extent: Extent| {
             let changed = self.sessions.iter().filter(move |(_, queued)| **queued == extent);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::{BulkRow, BulkWriter};
+use super::bulk::BulkWriter;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
@@ -10,8 +10,8 @@ use crate::model::large::LargeRef;
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
-/// Writes whole machines. The id of a machine of another namespace violates the NOT NULL constraint of `namespace`; a value
-/// with missing parts violates that of `seq`.
+/// Writes whole machines. The id of a machine of another namespace violates the NOT NULL constraint of `namespace`; a
+/// value with missing parts violates that of `seq`.
 /// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: a large metadata, runner state.
 const UPSERT: &str = concat!(
     "
@@ -65,12 +65,6 @@ struct MachineRow<'a> {
     runner_state_parts: Option<String>,
 }
 
-impl<'a> BulkRow<'a> for MachineRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.metadata, &mut self.runner_state]
-    }
-}
-
 impl<'a> From<&'a Machine> for MachineRow<'a> {
     fn from(m: &'a Machine) -> Self {
         Self {
@@ -93,7 +87,7 @@ impl<'a> From<&'a Machine> for MachineRow<'a> {
 
 /// Adds statements that write whole machines.
 pub(super) fn upsert<'a>(writer: &mut BulkWriter, machines: impl Iterator<Item = &'a Machine>) {
-    writer.write(UPSERT, machines.map(MachineRow::from));
+    writer.write(UPSERT, machines.map(MachineRow::from), |row| vec![&mut row.metadata, &mut row.runner_state]);
 }
 
 /// Adds statements that delete machines.

@@ -1,16 +1,17 @@
-//! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads pages.
+//! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads
+//! pages.
 
 use serde::Serialize;
 
-use super::bulk::{BulkRow, BulkWriter};
+use super::bulk::BulkWriter;
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, parts, query};
 use crate::model::message::Message;
 use crate::model::namespace::Namespace;
 
-/// Inserts messages. A repeated batch finds its own rows and leaves them. Another message with the same seq violates the NOT
-/// NULL constraint of `id`, so two writers can't mix their histories; so does a session of another namespace, and a message
-/// with missing parts. `?1`: JSON array of [`MessageRow`], `?2`: namespace, `?3`: a large content.
+/// Inserts messages. A repeated batch finds its own rows and leaves them. Another message with the same seq violates
+/// the NOT NULL constraint of `id`, so two writers can't mix their histories; so does a session of another namespace,
+/// and a message with missing parts. `?1`: JSON array of [`MessageRow`], `?2`: namespace, `?3`: a large content.
 const INSERT: &str = "
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 SELECT value ->> 'session_id', value ->> 'seq',
@@ -48,8 +49,9 @@ const SELECT_BY_LOCAL_ID: &str = "
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ?1 AND local_id = ?3 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)";
 
-/// Messages that may contain a todo list, newest first. It looks at no more than the last 2,000 messages of a session, and at
-/// none that is larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq after the last.
+/// Messages that may contain a todo list, newest first. It looks at no more than the last 2,000 messages of a session,
+/// and at none that is larger than a todo list may be. `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq after the
+/// last.
 const SELECT_TODO_CANDIDATES: &str = r#"
 SELECT seq, content FROM messages
 WHERE session_id = ?1 AND parts = 0 AND bytes < 300000 AND seq < ?4
@@ -84,12 +86,6 @@ struct MessageRow<'a> {
     content: Option<&'a str>,
 }
 
-impl<'a> BulkRow<'a> for MessageRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.content]
-    }
-}
-
 impl<'a> MessageRow<'a> {
     fn new(session_id: &'a str, m: &'a Message) -> Self {
         let content = m.content.text();
@@ -115,12 +111,6 @@ struct PartRow<'a> {
     content: Option<&'a str>,
 }
 
-impl<'a> BulkRow<'a> for PartRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.content]
-    }
-}
-
 impl<'a> PartRow<'a> {
     fn all(session_id: &'a str, m: &'a Message) -> impl Iterator<Item = Self> {
         let row = move |(part, content)| Self { session_id, message_id: &m.id, part, content: Some(content) };
@@ -135,7 +125,7 @@ pub(super) fn is_large(m: &Message) -> bool {
 
 /// Adds statements that insert messages, each with the id of its session.
 pub(super) fn insert<'a>(writer: &mut BulkWriter, messages: impl Iterator<Item = &'a (String, Message)>) {
-    writer.write(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)));
+    writer.write(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)), |row| vec![&mut row.content]);
 }
 
 /// Builds the transactions that must be committed before large messages are inserted.
@@ -145,7 +135,7 @@ pub(super) fn write_parts<'a>(
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let sessions = messages.iter().map(|(session, _)| session.as_str());
     let rows = messages.iter().flat_map(|(session, m)| PartRow::all(session, m));
-    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows))
+    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows), |row| &mut row.content)
 }
 
 /// Loads the newest `limit` local ids of a session with their messages.

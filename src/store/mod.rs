@@ -5,8 +5,8 @@
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - `migrations/` is the only schema.
 //!
-//! Limits of D1 (<https://developers.cloudflare.com/d1/platform/limits/>): 100 parameters a statement, 2 MB a value and a
-//! row, 30 s a batch. Integers are exact up to 2^53.
+//! Limits of D1 (<https://developers.cloudflare.com/d1/platform/limits/>): 100 parameters a statement, 2 MB a value and
+//! a row, 30 s a batch. Integers are exact up to 2^53.
 
 mod bulk;
 pub mod columns;
@@ -15,7 +15,6 @@ pub mod events;
 pub mod fence;
 pub mod history;
 pub mod journal;
-pub mod limits;
 pub mod machines;
 pub mod messages;
 pub mod parts;
@@ -166,8 +165,9 @@ pub struct JoinedRows {
 
 /// The port to the SQL database.
 pub trait Database: Send + Sync {
-    /// Runs the statements in order as one transaction and returns the rows of each. When the future resolves, all of the
-    /// transaction is durable or, after an error, none of it, unless it [may have committed](DbError::may_have_committed).
+    /// Runs the statements in order as one transaction and returns the rows of each. When the future resolves, all of
+    /// the transaction is durable or, after an error, none of it, unless it [may have
+    /// committed](DbError::may_have_committed).
     ///
     /// A wrapper may append statements of its own until the future resolves, so that it need not copy a large batch.
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;

@@ -1,10 +1,12 @@
 //! Texts larger than a row, split into parts with rows of their own.
 //!
-//! A large text is also larger than a transaction should be. Its parts are written first, in several transactions, and are
-//! unreachable until the row that refers to them is written last. Parts that a fault left without such a row are deleted
-//! before the next large text of the same owner is written.
+//! A large text is also larger than a transaction should be. Its parts are written first, in several transactions, and
+//! are unreachable until the row that refers to them is written last. Parts that a fault left without such a row are
+//! deleted before the next large text of the same owner is written.
 
-use super::bulk::{BulkRow, BulkWriter};
+use serde::Serialize;
+
+use super::bulk::BulkWriter;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
 use crate::model::namespace::Namespace;
@@ -12,7 +14,8 @@ use crate::model::namespace::Namespace;
 /// The largest part, in bytes: it fits a row (2 MB), also with the other columns of a message.
 pub const PART_BYTES: usize = 1_500_000;
 
-/// How many parts are written or read at once: each is in memory several times while it is copied to or from JavaScript.
+/// How many parts are written or read at once: each is in memory several times while it is copied to or from
+/// JavaScript.
 pub const PARTS_AT_ONCE: usize = 4;
 
 /// Splits a text between characters into parts of at most [`PART_BYTES`].
@@ -25,18 +28,19 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Builds the transactions that write parts: the first deletes the unreachable parts of the owners with `delete`, the others
-/// write the rows with `upsert`.
-pub fn write<'a, R: BulkRow<'a>>(
+/// Builds the transactions that write parts: the first deletes the unreachable parts of the owners with `delete`, the
+/// others write the rows with `upsert`. `content` returns the content of a row.
+pub fn write<'a, R: Serialize>(
     namespace: &'a Namespace,
     (delete, owners): (&'static str, impl Iterator<Item = &'a str>),
     (upsert, mut rows): (&'static str, impl Iterator<Item = R> + 'a),
+    content: impl Fn(&mut R) -> &mut Option<&'a str> + 'a,
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let mut deletion = BulkWriter::new(namespace);
     deletion.write_ids(delete, owners);
     let next = move || {
         let mut writer = BulkWriter::new(namespace);
-        writer.write(upsert, rows.by_ref().take(PARTS_AT_ONCE));
+        writer.write(upsert, rows.by_ref().take(PARTS_AT_ONCE), |row| vec![content(row)]);
         writer.statements
     };
     let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next));

@@ -1,5 +1,5 @@
-//! A limit on the bytes of large responses in memory. A large response is read whole and stays in memory until its client
-//! has taken it, so its size is reserved before it is read. A reservation that does not fit is refused.
+//! A limit on the bytes of large responses in memory. A large response is read whole and stays in memory until its
+//! client has taken it, so its size is reserved before it is read. A reservation that does not fit is refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -40,8 +40,8 @@ impl<D: Database> Retrying<D> {
 }
 
 impl Retries<'_> {
-    /// Waits until the next attempt, or returns the error to report: a transient fault, if there was one, since the attempt
-    /// that met it may have committed whatever later attempts report.
+    /// Waits until the next attempt, or returns the error to report: a transient fault, if there was one, since the
+    /// attempt that met it may have committed whatever later attempts report.
     async fn wait_after(&mut self, error: DbError) -> Result<(), DbError> {
         if !matches!(error, DbError::Retryable(_)) || self.attempts_left == 0 {
             return Err(self.fault.take().unwrap_or(error));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::{BulkRow, BulkWriter};
+use super::bulk::BulkWriter;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
@@ -67,8 +67,8 @@ const SELECT_BY_ID: &str = session_by!("id");
 /// `?1`: tag, `?2`: namespace.
 const SELECT_BY_TAG: &str = session_by!("tag");
 
-/// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave the
-/// database. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
+/// Selects the summary fields of every session as one JSON text each. Of the large columns only the listed fields leave
+/// the database. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. `?1`: namespace.
 const SELECT_SUMMARIES: &str = "
 SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thinking', json(iif(thinking, 'true', 'false')),
   'active_at', active_at, 'updated_at', updated_at, 'created_at', created_at,
@@ -86,9 +86,9 @@ FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_vali
 /// Whether a session belongs to the namespace; no row if it does not exist. `?1`: id, `?2`: namespace.
 pub(super) const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1";
 
-/// Merges two sessions, in this order. `?1`: the session that is removed, `?2`: the session that remains, `?3`: namespace.
-/// A message of both (by local id) keeps its place in the removed session. The messages of the removed session come first, and
-/// the seqs have no gaps. Repeating the batch changes nothing.
+/// Merges two sessions, in this order. `?1`: the session that is removed, `?2`: the session that remains, `?3`:
+/// namespace. A message of both (by local id) keeps its place in the removed session. The messages of the removed
+/// session come first, and the seqs have no gaps. Repeating the batch changes nothing.
 const MERGE: [&str; 8] = [
     "DELETE FROM messages WHERE session_id = ?2
        AND local_id IN (SELECT local_id FROM messages WHERE session_id = ?1 AND local_id IS NOT NULL)
@@ -148,14 +148,6 @@ struct SessionRow<'a> {
     agent_state_parts: Option<String>,
 }
 
-impl<'a> BulkRow<'a> for CounterRow<'a> {}
-
-impl<'a> BulkRow<'a> for SessionRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.metadata, &mut self.agent_state, &mut self.todos]
-    }
-}
-
 impl<'a> From<&'a Session> for CounterRow<'a> {
     fn from(s: &'a Session) -> Self {
         Self {
@@ -193,12 +185,14 @@ impl<'a> From<&'a Session> for SessionRow<'a> {
 
 /// Adds statements that write whole sessions.
 pub(super) fn upsert<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
-    writer.write(UPSERT, sessions.map(SessionRow::from));
+    writer.write(UPSERT, sessions.map(SessionRow::from), |row| {
+        vec![&mut row.metadata, &mut row.agent_state, &mut row.todos]
+    });
 }
 
 /// Adds statements that write the counters and flags of sessions.
 pub(super) fn update_counters<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
-    writer.write(UPDATE_COUNTERS, sessions.map(CounterRow::from));
+    writer.write(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
 }
 
 /// Adds statements that delete sessions with their messages and completed requests.
@@ -206,7 +200,8 @@ pub(super) fn delete<'a>(writer: &mut BulkWriter, ids: impl Iterator<Item = &'a 
     writer.write_ids(DELETE, ids);
 }
 
-/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and delete `old`.
+/// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and delete
+/// `old`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session) -> Vec<Statement> {
     let mut writer = BulkWriter::new(namespace);
     upsert(&mut writer, std::iter::once(new));

@@ -1,15 +1,16 @@
-//! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields that
-//! the hub itself reads, and the name under which the parts of the whole text are stored.
+//! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields
+//! that the hub itself reads, and the name under which the parts of the whole text are stored.
 
 use serde::Serialize;
 
-use super::bulk::{BulkRow, BulkWriter};
+use super::bulk::BulkWriter;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
 use crate::model::namespace::Namespace;
 
-/// Whether all parts of the two values of a row exist. Its member `parts` counts them, and is absent without large values.
+/// Whether all parts of the two values of a row exist. Its member `parts` counts them, and is absent without large
+/// values.
 #[rustfmt::skip]
 macro_rules! all_parts_exist {
     ($one:literal, $other:literal) => { concat!(
@@ -36,8 +37,8 @@ WHERE namespace = ?2 AND owner IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM machines WHERE id = owner AND namespace = ?2
     AND whole IN (coalesce(metadata_parts, ''), coalesce(runner_state_parts, '')))";
 
-/// Selects some parts of a value in their order. `?1`: namespace, `?2`: owner, `?3`: name of the parts, `?4`: the part before
-/// the first, `?5`: the last.
+/// Selects some parts of a value in their order. `?1`: namespace, `?2`: owner, `?3`: name of the parts, `?4`: the part
+/// before the first, `?5`: the last.
 const SELECT_PARTS: &str = "
 SELECT content FROM value_parts WHERE namespace = ?1 AND owner = ?2 AND whole = ?3 AND part > ?4 AND part <= ?5
 ORDER BY part";
@@ -71,12 +72,6 @@ struct PartRow<'a> {
     content: Option<&'a str>,
 }
 
-impl<'a> BulkRow<'a> for PartRow<'a> {
-    fn large_texts(&mut self) -> Vec<&mut Option<&'a str>> {
-        vec![&mut self.content]
-    }
-}
-
 impl<'a> PartRow<'a> {
     fn all(v: &'a LargeValue) -> impl Iterator<Item = Self> {
         let row =
@@ -97,7 +92,7 @@ pub fn write_parts<'a>(
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let owners = values.iter().map(|value| value.owner.as_str());
     let rows = values.iter().flat_map(PartRow::all);
-    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows))
+    parts::write(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows), |row| &mut row.content)
 }
 
 /// Adds statements that delete the unreachable parts of sessions and machines.

@@ -7,7 +7,7 @@ use crate::support::socket::Socket;
 use crate::support::sqlite::On;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
 /// Opens a socket and receives the open packet.
 async fn open(world: &World, authenticated: bool) -> Socket {

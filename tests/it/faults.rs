@@ -1,5 +1,5 @@
-//! Every use case that writes, with every kind of database fault. Transient faults are retried without duplicates, permanent
-//! ones are reported and reverted, and sockets stay open.
+//! Every use case that writes, with every kind of database fault. Transient faults are retried without duplicates,
+//! permanent ones are reported and reverted, and sockets stay open.
 
 use crate::support::cli::Cli;
 use crate::support::door::Asked;
@@ -61,8 +61,8 @@ enum Fault {
     TimedOutCommitted,
 }
 
-/// A hub with an active session, an idle one and two machines; a CLI, and web clients that receive all events or those of
-/// the session.
+/// A hub with an active session, an idle one and two machines; a CLI, and web clients that receive all events or those
+/// of the session.
 struct Fixture {
     world: World,
     session: String,

@@ -7,9 +7,9 @@ use crate::support::web::Web;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
 use session_gateway_hub::http::{respond, router};
+use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
-use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
 
 const MIB: usize = 1024 * 1024;
 

@@ -6,8 +6,8 @@ use crate::support::quiet;
 use crate::support::rest::Reply;
 use crate::support::sqlite::On;
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
-use session_gateway_hub::store::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES};
 use session_gateway_hub::store::parts::{PART_BYTES, PARTS_AT_ONCE};
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 

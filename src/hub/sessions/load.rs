@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::limits::{MAX_LOCAL_IDS, TODO_CANDIDATES};
+use crate::hub::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES, TODO_CANDIDATES};
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::local_ids::LocalIds;
 use crate::hub::{Hub, State};
@@ -18,7 +18,6 @@ use crate::model::session::Session;
 use crate::model::summary::SessionSummary;
 use crate::model::todo;
 use crate::store::journal::Extent;
-use crate::store::limits::MAX_TODOS_BYTES;
 use crate::store::{Found, completed_requests, messages, sessions as store};
 
 impl Hub {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{METADATA, without};
-use crate::hub::limits::MAX_TAG_BYTES;
+use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_TAG_BYTES};
 use crate::hub::sessions::updates::split_agent_state;
 use crate::hub::state::cache::Archived;
 use crate::hub::state::effect::Effect;
@@ -16,7 +16,6 @@ use crate::model::keyword::MAX_KEYWORD_BYTES;
 use crate::model::large::Field;
 use crate::model::session::{Session, check_metadata, with_name};
 use crate::store::journal::Extent;
-use crate::store::limits::MAX_CONTENT_BYTES;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_LOCAL_ID_BYTES};
+use crate::hub::limits::{LARGE_MESSAGE_BYTES, MAX_CONTENT_BYTES, MAX_LOCAL_ID_BYTES, MAX_TODOS_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
@@ -16,7 +16,6 @@ use crate::model::json::Json;
 use crate::model::message::Message;
 use crate::model::{ready, todo};
 use crate::store::journal::Extent;
-use crate::store::limits::{MAX_CONTENT_BYTES, MAX_TODOS_BYTES};
 use crate::store::messages as store;
 use crate::store::messages::MessageRef;
 use crate::wire::cli::NewMessage;

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
 use crate::hub::large::PENDING;
+use crate::hub::limits::MAX_COMPLETED_BYTES;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;
-use crate::store::limits::MAX_COMPLETED_BYTES;
 
 /// The answer of a web client.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
 use crate::hub::large::{self, METADATA, Part};
+use crate::hub::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::cache::Entry;
@@ -21,7 +22,6 @@ use crate::model::owner::Owner;
 use crate::model::session::check_metadata;
 use crate::model::text_parts::TextParts;
 use crate::store::journal::Extent;
-use crate::store::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// A versioned value, and how CLIs see it.

@@ -8,7 +8,7 @@ use crate::support::faults::{Field, Length, Opaque, Refused, good, twice, with, 
 use crate::support::runtime::Frame;
 use crate::support::{World, quiet};
 use serde_json::{Value, json};
-use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
 /// An event.
 struct Event {

@@ -1,9 +1,9 @@
 //! A namespace in which a route would do what it is for, and its neighbour; and everything that can be wrong there.
 
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::DbError;
-use session_gateway_hub::store::limits::MAX_CONTENT_BYTES;
 
 use super::cli::Cli;
 use super::door::Asked;

@@ -1,5 +1,5 @@
-//! The database port over SQLite, the dialect of D1, with the real migrations. It can inject faults, lose an answer after the
-//! commit, and hold answers back.
+//! The database port over SQLite, the dialect of D1, with the real migrations. It can inject faults, lose an answer
+//! after the commit, and hold answers back.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
