@@ -23,8 +23,8 @@ async fn connect(world: &World, authenticated: bool, packet: &str) -> Heard {
     read(&socket.text().await)
 }
 
-fn refusal(heard: &Heard) -> &str {
-    match heard {
+fn refusal(reply: &Heard) -> &str {
+    match reply {
         Heard::Refused(data) => data["message"].as_str().unwrap(),
         other => panic!("expected a CONNECT_ERROR, but received {other:?}"),
     }
@@ -70,12 +70,12 @@ async fn an_invalid_connect_is_refused_with_a_reason() {
         assert_eq!(refusal(&connect(&world, false, packet).await), message, "{packet}");
     }
     for wrong in [r#"{"token":5}"#, r#"{"token":"secret:team","sessionId":5}"#] {
-        let heard = connect(&world, false, &format!("40/cli,{wrong}")).await;
-        assert!(refusal(&heard).starts_with("Invalid auth"), "{heard:?}");
+        let reply = connect(&world, false, &format!("40/cli,{wrong}")).await;
+        assert!(refusal(&reply).starts_with("Invalid auth"), "{reply:?}");
     }
     for malformed in ["40/cli,[]", "40/cli,{", "40/cli,\"secret:team\""] {
-        let heard = connect(&world, false, malformed).await;
-        assert!(!refusal(&heard).is_empty(), "{malformed}: {heard:?}");
+        let reply = connect(&world, false, malformed).await;
+        assert!(!refusal(&reply).is_empty(), "{malformed}: {reply:?}");
     }
 }
 
@@ -125,10 +125,10 @@ async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates()
         assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}), "the socket stays open");
     }
     let owner = neighbour.live_cli(&foreign).await;
-    let mut spy = Cli::connect(&world, json!({"sessionId": foreign})).await;
-    spy.event("error").await;
+    let mut other_cli = Cli::connect(&world, json!({"sessionId": foreign})).await;
+    other_cli.event("error").await;
     neighbour.post(&format!("/api/sessions/{foreign}/messages"), &json!({"text": "secret"})).await.ok();
-    spy.socket.heard_nothing().await;
+    other_cli.socket.heard_nothing().await;
     drop(owner);
 }
 
@@ -159,21 +159,21 @@ async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
 #[tokio::test(start_paused = true)]
 async fn a_version_mismatch_returns_the_current_version_and_value() {
     let (world, session, mut cli) = live().await;
-    let mut rival = world.cli(&session).await;
+    let mut second = world.cli(&session).await;
     let update = |version: u64, n: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"n": n}});
     let won = cli.ask("update-state", &update(1, 1)).await;
     assert_eq!(won, json!({"result": "success", "version": 2, "agentState": {"n": 1}}));
-    let lost = rival.ask("update-state", &update(1, 2)).await;
+    let lost = second.ask("update-state", &update(1, 2)).await;
     assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "agentState": {"n": 1}}));
     let cleared = json!({"sid": session, "expectedVersion": 2, "agentState": null});
     assert_eq!(
-        rival.ask("update-state", &cleared).await,
+        second.ask("update-state", &cleared).await,
         json!({"result": "success", "version": 3, "agentState": null})
     );
     world.machine("m").await;
     let machine = |version: u64| json!({"machineId": "m", "expectedVersion": version, "metadata": {"host": "new"}});
     assert_eq!(cli.ask("machine-update-metadata", &machine(1)).await["version"], 2);
-    let lost = rival.ask("machine-update-metadata", &machine(1)).await;
+    let lost = second.ask("machine-update-metadata", &machine(1)).await;
     assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "metadata": {"host": "new"}}));
 }
 

@@ -27,12 +27,12 @@ async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, 
 #[tokio::test(start_paused = true)]
 async fn registered_methods_are_restored() {
     let (world, session, mut cli) = live().await;
-    let mut rival = world.cli(&session).await;
+    let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
     cli.register(&format!("{session}:readFile")).await;
     world.sleep_and_wake().await;
     assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut cli), ("rival", &mut rival)]).await,
+        handler_of_git_status(&world, &session, &mut [("first", &mut cli), ("second", &mut second)]).await,
         "first"
     );
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");

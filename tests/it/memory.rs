@@ -342,9 +342,9 @@ async fn a_machine_beyond_the_limit_replaces_the_one_that_was_offline_longest() 
     cli.ask("machine-alive", &json!({"machineId": "m0", "time": world.now()})).await;
     let _runner = world.runner("m2").await;
     assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 1);
-    for (new, gone) in [("n0", "m1"), ("n1", "m3")] {
+    for (new, replaced) in [("n0", "m1"), ("n1", "m3")] {
         register_machine(&world, new, 0, 0).await;
-        world.get(&format!("/api/machines/{gone}")).await.refuses(404, "machine_not_found");
+        world.get(&format!("/api/machines/{replaced}")).await.refuses(404, "machine_not_found");
     }
     assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0, "its parts are deleted");
     world.sleep_and_wake().await;

@@ -169,11 +169,11 @@ async fn the_last_registration_wins_and_the_replaced_one_does_not_return() {
 async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli_named() {
     let (world, session, mut owner) = live().await;
     let other = world.session("/other").await;
-    let mut spy = world.cli(&other).await;
+    let mut other_cli = world.cli(&other).await;
     let mut bare = world.bare_cli().await;
     let foreign_names = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
     let ownerless_names = ["readFile".to_owned(), format!("{session}:readFile")];
-    for (cli, names) in [(&mut spy, &foreign_names[..]), (&mut bare, &ownerless_names)] {
+    for (cli, names) in [(&mut other_cli, &foreign_names[..]), (&mut bare, &ownerless_names)] {
         for name in names {
             let refused = cli.ask("rpc-register", &json!({"method": name})).await;
             assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
@@ -194,12 +194,12 @@ async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli
 #[tokio::test(start_paused = true)]
 async fn another_socket_cannot_complete_a_call() {
     let (world, session, mut cli) = live().await;
-    let mut rival = world.cli(&session).await;
+    let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
     let request = cli.request().await;
-    rival.answer(&request, &json!({"success": true, "forged": true}));
-    rival.socket.heard_nothing().await;
+    second.answer(&request, &json!({"success": true, "forged": true}));
+    second.socket.heard_nothing().await;
     assert!(!call.is_here());
     cli.answer(&request, &json!({"success": true}));
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
