@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { conversation, isReady, part, requestFor, startAgent } from './lib/agent.mjs';
+import { conversation, isReady, partOf, waitForRequest, startAgent } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -19,7 +19,7 @@ async function start(t, namespace, args = []) {
   const web = hub.web(namespace);
   const feed = await web.socket({ sessionId: agent.sessionId });
   t.after(() => feed.close());
-  await feed.greeting();
+  await feed.waitForGreeting();
   const say = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
   const session = async () => (await web.get(`/api/sessions/${agent.sessionId}`)).body.session;
   return { repository, agent, web, feed, say, session };
@@ -42,8 +42,8 @@ for (const [how, way] of [
 
     assert.equal((await say('cat hello.txt && echo done > result.txt')).status, 200);
     await feed.next(({ data }) => data?.thinking === true, 'the agent to think');
-    const output = await feed.next(({ message }) => message && part(message)?.type === 'tool_result', 'output');
-    assert.match(part(output.message).content, /Hello from the repository/);
+    const output = await feed.next(({ message }) => message && partOf(message)?.type === 'tool_result', 'output');
+    assert.match(partOf(output.message).content, /Hello from the repository/);
     await feed.next(isReady, 'the agent to be ready');
     assert.equal((await session()).thinking, false);
     assert.equal(readFileSync(path.join(repository.folder, 'result.txt'), 'utf8'), 'done\n');
@@ -76,7 +76,7 @@ test('an agent asks before it runs something, and does what it is answered', asy
   const { repository, agent, web, feed, say, session } = await start(t, 'careful', ['--no-machine']);
   const ask = async (command) => {
     assert.equal((await say(command)).status, 200);
-    const id = await requestFor(feed, command);
+    const id = await waitForRequest(feed, command);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.equal(summary.pendingRequestsCount, 1);
     return id;

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { Recorder, within } from './lib/await.mjs';
+import { Recorder, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -36,13 +36,13 @@ let cli;
 
 before(async () => {
   ({ session, cli } = await liveSession(suite, hub, { namespace: 'team', tag: 'bad-input', auth: { machineId: 'm' } }));
-  await web.machine({ id: 'm' });
+  await web.registerMachine({ id: 'm' });
 });
 after(() => suite.end());
 
 /** After every test: nothing of it is left, and everybody is served. */
 afterEach(async () => {
-  assert.deepEqual(await cli.ask('ping', {}), { ok: true }, 'the CLI’s socket is still there');
+  assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true }, 'the CLI’s socket is still there');
   const { status, body } = await web.get(`/api/sessions/${session.id}`);
   assert.equal(status, 200);
   assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
@@ -71,7 +71,7 @@ async function raw(method, target, { token = web.token, headers = [], body, chun
   }
   if (chunked) socket.write('0\r\n\r\n');
   try {
-    return await within(answerOn(socket), `an answer to ${method} ${target}`, 60_000);
+    return await withTimeout(answerOn(socket), `an answer to ${method} ${target}`, 60_000);
   } finally {
     socket.destroy();
   }
@@ -195,7 +195,7 @@ describe('a path', () => {
 test('texts that differ after a NUL are two, to the database as well', async () => {
   const tags = ['a\u0000one', 'a\u0000two'];
   const ids = [];
-  for (const tag of [...tags, ...tags]) ids.push((await web.session({ tag })).id);
+  for (const tag of [...tags, ...tags]) ids.push((await web.openSession({ tag })).id);
   assert.equal(new Set(ids).size, 2);
   assert.deepEqual([ids[2], ids[3]], [ids[0], ids[1]]);
   const rows = await (await hub.database()).prepare('SELECT tag FROM sessions WHERE id IN (?1, ?2) ORDER BY tag').bind(ids[0], ids[1]).raw();
@@ -229,7 +229,7 @@ describe('an event of a CLI', () => {
     assert.ok(EVENTS.length >= 11, EVENTS.join());
     for (const name of [...EVENTS.filter((one) => one !== 'ping'), 'no-such-event', '__proto__']) {
       for (const payload of PAYLOADS) {
-        const ack = await cli.ask(name, payload);
+        const ack = await cli.emitWithAck(name, payload);
         const versioned = /^(machine-)?update-/.test(name) && ack.result === 'error';
         const said = versioned ? ack.reason : ack.error;
         assert.ok(versioned || ack.ok === false, `${name} ${JSON.stringify(payload)}: ${JSON.stringify(ack)}`);
@@ -243,11 +243,11 @@ describe('an event of a CLI', () => {
     for (const name of EVENTS.filter((one) => one !== 'ping')) {
       for (const payload of PAYLOADS.filter((one) => !Buffer.isBuffer(one))) {
         other.socket.emit(name, payload);
-        const { code, message } = await other.error();
+        const { code, message } = await other.nextError();
         assert.equal(code, 'bad-payload', `${name} ${JSON.stringify(payload)}: ${message}`);
       }
     }
-    assert.deepEqual(await other.ask('ping', {}), { ok: true });
+    assert.deepEqual(await other.emitWithAck('ping', {}), { ok: true });
   });
 });
 
@@ -323,14 +323,14 @@ describe('a frame of a CLI', () => {
   test('of a web client is passed over', async (t) => {
     const feed = await web.socket({ sessionId: session.id });
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
     const listener = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/api/events?token=${encodeURIComponent(web.token)}`);
     const frames = new Recorder('the frames of a listener');
     listener.onmessage = ({ data }) => frames.push(data);
     t.after(() => listener.close());
     await frames.next(() => true, 'the greeting');
     for (const frame of [...FRAMES.slice(0, 16), '1', '41', '{"type":"x"}', new Uint8Array([1])]) listener.send(frame);
-    const marker = await web.session({ tag: 'marker' });
+    const marker = await web.openSession({ tag: 'marker' });
     assert.equal(JSON.parse(await frames.next(() => true, 'the next event')).type, 'session-added');
     await web.delete(`/api/sessions/${marker.id}`);
   });

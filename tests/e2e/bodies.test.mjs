@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import net from 'node:net';
 import { after, describe, test } from 'node:test';
-import { deferred, within } from './lib/await.mjs';
+import { deferred, withTimeout } from './lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();
@@ -45,7 +45,7 @@ async function send(path, body, { length, end = false }) {
   request.flushHeaders();
   for (let at = 0; at < body.length; at += 64 * 1024) request.write(body.slice(at, at + 64 * 1024));
   if (end) request.end();
-  const response = await within(promise, `an answer to ${path}`);
+  const response = await withTimeout(promise, `an answer to ${path}`);
   let text = '';
   for await (const chunk of response.setEncoding('utf8')) text += chunk;
   request.destroy();
@@ -86,7 +86,7 @@ async function lie(path, body, told) {
   socket.write(`${body.length.toString(16)}\r\n`);
   socket.write(body);
   socket.write('\r\n0\r\n\r\n');
-  const status = await within(promise, `an answer to ${path}`);
+  const status = await withTimeout(promise, `an answer to ${path}`);
   socket.destroy();
   return status;
 }
@@ -117,7 +117,7 @@ describe('a client that hangs up in the midst of a body', () => {
         await closed.promise;
         for (let round = 0; round < 5; round++) assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
       }
-      assert.deepEqual(hub.complaints.all.filter((text) => text.includes('failed')), []);
+      assert.deepEqual(hub.stderr.all.filter((text) => text.includes('failed')), []);
     });
   }
 });

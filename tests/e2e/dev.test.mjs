@@ -12,7 +12,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { findUpToDateBuild } from '../../scripts/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
-import { eventually, within } from './lib/await.mjs';
+import { eventually, withTimeout } from './lib/await.mjs';
 import { freePort, start } from './lib/children.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
@@ -148,22 +148,22 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/code/dev' });
     const feed = await web.sse({ sessionId: session.id });
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
     assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]), [[session.id, true]]);
 
     const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
     assert.equal(sent.body.message?.seq, 1, sent.text);
-    assert.equal((await cli.update('new-message')).message.content.content.text, 'hello');
-    assert.equal((await cli.say(session.id, { role: 'agent', content: 'hi' })).seq, 2);
-    const seqs = [await feed.event('message-received'), await feed.event('message-received')].map(({ message }) => message.seq);
+    assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'hello');
+    assert.equal((await cli.sendMessage(session.id, { role: 'agent', content: 'hi' })).seq, 2);
+    const seqs = [await feed.nextEvent('message-received'), await feed.nextEvent('message-received')].map(({ message }) => message.seq);
     assert.deepEqual(seqs, [1, 2]);
-    assert.equal((await web.history(session.id)).length, 2);
+    assert.equal((await web.readHistory(session.id)).length, 2);
   });
 
   test('does not run twice on a folder, and the second one names the first', async () => {
     const second = clone.dev(await freePort());
     await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the sentence');
-    assert.deepEqual(await within(second.exited, 'its end'), [1, null]);
+    assert.deepEqual(await withTimeout(second.exited, 'its end'), [1, null]);
   });
 
   test('says who has its port: a hub or another program', async (t) => {
@@ -171,7 +171,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const refused = async (taken) => {
       const { lines, exited } = elsewhere.dev(taken);
       const said = await lines.first((line) => line.startsWith('Port '), 'the sentence');
-      assert.deepEqual(await within(exited, 'its end'), [1, null]);
+      assert.deepEqual(await withTimeout(exited, 'its end'), [1, null]);
       return said;
     };
     assert.equal(await refused(port), `Port ${port} is in use by a hub, such as one in another folder.`);
@@ -183,7 +183,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   });
 
   test('starts again at once after its npm was killed', async () => {
-    await hub.kill();
+    await hub.killRuntime();
     hub = await clone.running(port);
     assert.equal((await hub.web().get('/api/sessions')).status, 200);
   });
@@ -194,7 +194,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const { wrangler } = hub;
     process.kill(wrangler, 'SIGKILL');
     process.kill(hub.dev, 'SIGKILL');
-    assert.deepEqual(await within(hub.exited, 'its end'), [137, null]);
+    assert.deepEqual(await withTimeout(hub.exited, 'its end'), [137, null]);
     hub = await clone.running(port);
     assert.ok(isGone(wrangler));
     assert.deepEqual((await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
@@ -213,7 +213,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
 
   test('ends with all that it started on Ctrl-C', async () => {
     process.kill(hub.dev, 'SIGINT');
-    assert.deepEqual(await within(hub.exited, 'its end'), [0, null]);
+    assert.deepEqual(await withTimeout(hub.exited, 'its end'), [0, null]);
     await eventually(() => isGone(hub.wrangler), 'the end of what it started');
     assert.equal(existsSync(clone.lock), false);
   });

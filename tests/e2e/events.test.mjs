@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import { CHANNELS, comeBack, follow } from './lib/channels.mjs';
+import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -27,7 +27,7 @@ for (const channel of Object.keys(CHANNELS)) {
       const { body } = await hub.web('begin').post('/api/auth', { accessToken: hub.token('begin') });
       for (const token of [hub.token('begin'), body.token]) {
         for (const tokenInQuery of [true, false]) {
-          const feed = await follow(t, hub.web('begin', token), channel, { all: 'true' }, { tokenInQuery });
+          const feed = await openFeed(t, hub.web('begin', token), channel, { all: 'true' }, { tokenInQuery });
           const [first] = feed.all;
           assert.equal(first.type, 'connection-changed');
           assert.deepEqual([first.data.status, first.data.resume], ['connected', 'ok']);
@@ -45,14 +45,14 @@ for (const channel of Object.keys(CHANNELS)) {
     test('carries a message to the agent and the agent’s answer back', async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: channel, tag: 'conversation' });
       const web = hub.web(channel);
-      const feed = await follow(t, web, channel, { sessionId: session.id });
+      const feed = await openFeed(t, web, channel, { sessionId: session.id });
       const { body } = await web.post(`/api/sessions/${session.id}/messages`, { text: 'How are you?', localId: 'q' });
 
-      const asked = await cli.update('new-message');
+      const asked = await cli.nextUpdate('new-message');
       assert.deepEqual([asked.sid, asked.message.content.content.text], [session.id, 'How are you?']);
-      const ack = await cli.say(session.id, { role: 'agent', content: 'Fine.' }, 'a');
+      const ack = await cli.sendMessage(session.id, { role: 'agent', content: 'Fine.' }, 'a');
 
-      const question = await feed.event('message-received');
+      const question = await feed.nextEvent('message-received');
       assert.deepEqual(question.message, {
         id: body.message.id,
         seq: 1,
@@ -60,7 +60,7 @@ for (const channel of Object.keys(CHANNELS)) {
         createdAt: body.message.createdAt,
         content: { role: 'user', content: { type: 'text', text: 'How are you?' }, meta: { sentFrom: 'web' } },
       });
-      const answer = await feed.event('message-received');
+      const answer = await feed.nextEvent('message-received');
       assert.deepEqual(
         [answer.sessionId, answer.message.id, answer.message.seq, answer.message.localId, answer.message.content],
         [session.id, ack.id, 2, 'a', { role: 'agent', content: 'Fine.' }],
@@ -69,29 +69,29 @@ for (const channel of Object.keys(CHANNELS)) {
 
     test('tells of a session from its making to its end', async (t) => {
       const web = hub.web(`life ${channel}`.replace(' ', '-'));
-      const feed = await follow(t, web, channel, { all: 'true' });
-      const session = await web.session({ tag: 'life' });
-      const added = await feed.event('session-added', session.id);
+      const feed = await openFeed(t, web, channel, { all: 'true' });
+      const session = await web.openSession({ tag: 'life' });
+      const added = await feed.nextEvent('session-added', session.id);
       assert.equal(added.data.id, session.id);
       await web.patch(`/api/sessions/${session.id}`, { name: 'Named' });
-      const { data } = await feed.update({ metadataVersion: 2 });
+      const { data } = await feed.nextUpdate({ metadataVersion: 2 });
       assert.equal(data.metadata.name, 'Named');
       await web.delete(`/api/sessions/${session.id}`);
-      await feed.event('session-removed', session.id);
+      await feed.nextEvent('session-removed', session.id);
       assert.deepEqual(types(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
     });
 
     test('tells of a machine', async (t) => {
       const namespace = `machine-${channel}`;
       const web = hub.web(namespace);
-      const feed = await follow(t, web, channel, { machineId: (await web.machine({ id: `m-${channel}` })).id });
+      const feed = await openFeed(t, web, channel, { machineId: (await web.registerMachine({ id: `m-${channel}` })).id });
       const cli = await connectCli(t, hub, { namespace, auth: { machineId: `m-${channel}` } });
-      await cli.ask('machine-alive', { machineId: `m-${channel}`, time: Date.now() });
-      const { machineId, data } = await feed.event('machine-updated');
+      await cli.emitWithAck('machine-alive', { machineId: `m-${channel}`, time: Date.now() });
+      const { machineId, data } = await feed.nextEvent('machine-updated');
       assert.deepEqual([machineId, data.active], [`m-${channel}`, true]);
       const update = { machineId, expectedVersion: 1, runnerState: { status: 'busy' } };
-      assert.equal((await cli.ask('machine-update-state', update)).result, 'success');
-      const changed = (await feed.event('machine-updated')).data;
+      assert.equal((await cli.emitWithAck('machine-update-state', update)).result, 'success');
+      const changed = (await feed.nextEvent('machine-updated')).data;
       assert.deepEqual([changed.runnerState, changed.runnerStateVersion], [{ status: 'busy' }, 2]);
     });
 
@@ -100,26 +100,26 @@ for (const channel of Object.keys(CHANNELS)) {
       const web = hub.web(namespace);
       const one = await liveSession(t, hub, { namespace, tag: 'one' });
       const two = await liveSession(t, hub, { namespace, tag: 'two' });
-      await web.machine({ id: namespace });
+      await web.registerMachine({ id: namespace });
       const feeds = {
-        all: await follow(t, web, channel, { all: 'true' }),
-        one: await follow(t, web, channel, { sessionId: one.session.id }),
-        two: await follow(t, web, channel, { sessionId: two.session.id }),
-        machine: await follow(t, web, channel, { machineId: namespace }),
-        allAndOne: await follow(t, web, channel, { all: 'true', sessionId: one.session.id }),
+        all: await openFeed(t, web, channel, { all: 'true' }),
+        one: await openFeed(t, web, channel, { sessionId: one.session.id }),
+        two: await openFeed(t, web, channel, { sessionId: two.session.id }),
+        machine: await openFeed(t, web, channel, { machineId: namespace }),
+        allAndOne: await openFeed(t, web, channel, { all: 'true', sessionId: one.session.id }),
       };
-      await one.cli.say(one.session.id, { n: 1 });
-      await two.cli.say(two.session.id, { n: 2 });
+      await one.cli.sendMessage(one.session.id, { n: 1 });
+      await two.cli.sendMessage(two.session.id, { n: 2 });
       await web.patch(`/api/sessions/${one.session.id}`, { name: 'One' });
-      await web.machine({ id: namespace, metadata: { displayName: 'M' } });
+      await web.registerMachine({ id: namespace, metadata: { displayName: 'M' } });
       await web.patch(`/api/sessions/${two.session.id}`, { name: 'Two' });
       // Events come in order, so what a client has not heard before its last one it will never hear.
       const last = { all: two.session.id, one: null, two: two.session.id, machine: null, allAndOne: two.session.id };
       for (const [name, sessionId] of Object.entries(last)) {
-        if (sessionId) await feeds[name].event('session-updated', sessionId);
+        if (sessionId) await feeds[name].nextEvent('session-updated', sessionId);
       }
-      await feeds.one.event('session-updated', one.session.id);
-      await feeds.machine.event('machine-updated');
+      await feeds.one.nextEvent('session-updated', one.session.id);
+      await feeds.machine.nextEvent('machine-updated');
 
       const heard = (feed) => feed.all.slice(1).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
       const [message1, message2] = [one, two].map(({ session }) => ['message-received', session.id]);
@@ -136,15 +136,15 @@ for (const channel of Object.keys(CHANNELS)) {
       const { session, cli } = await liveSession(t, hub, { namespace: `back-${channel}`, tag: 'back' });
       const web = hub.web(`back-${channel}`);
       const query = { sessionId: session.id };
-      const feed = await follow(t, web, channel, query);
-      await cli.say(session.id, { n: 1 });
-      const heard = await feed.event('message-received');
+      const feed = await openFeed(t, web, channel, query);
+      await cli.sendMessage(session.id, { n: 1 });
+      const heard = await feed.nextEvent('message-received');
       feed.close();
-      for (let n = 2; n <= 4; n += 1) await cli.say(session.id, { n });
+      for (let n = 2; n <= 4; n += 1) await cli.sendMessage(session.id, { n });
 
-      const again = await comeBack(t, web, channel, query, heard.eventId);
-      assert.equal((await again.greeting()).data.resume, 'ok');
-      await cli.say(session.id, { n: 5 });
+      const again = await resumeFeed(t, web, channel, query, heard.eventId);
+      assert.equal((await again.waitForGreeting()).data.resume, 'ok');
+      await cli.sendMessage(session.id, { n: 5 });
       await again.next(({ message }) => message?.seq === 5, 'the message sent after the return');
       const numbers = again.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
       assert.deepEqual(numbers, [2, 3, 4, 5]);
@@ -154,23 +154,23 @@ for (const channel of Object.keys(CHANNELS)) {
 
       // Whoever is cut off right after the greeting goes on from there.
       const [greeting] = again.all;
-      const third = await comeBack(t, web, channel, query, greeting.eventId);
+      const third = await resumeFeed(t, web, channel, query, greeting.eventId);
       assert.equal((await third.next(({ type }) => type === 'message-received', 'the first missed message')).message.seq, 2);
     });
 
     test('owns up to a gap when it does not know the last event', async (t) => {
       const web = hub.web(`gap-${channel}`);
-      const feed = await follow(t, web, channel, { all: 'true' });
-      await web.session({ tag: 'gap' });
-      const { eventId } = await feed.event('session-added');
+      const feed = await openFeed(t, web, channel, { all: 'true' });
+      await web.openSession({ tag: 'gap' });
+      const { eventId } = await feed.nextEvent('session-added');
       for (const unknown of ['nonsense', '0', `${eventId}0`]) {
-        const back = await comeBack(t, web, channel, { all: 'true' }, unknown);
-        assert.equal((await back.greeting()).data.resume, 'gap', unknown);
+        const back = await resumeFeed(t, web, channel, { all: 'true' }, unknown);
+        assert.equal((await back.waitForGreeting()).data.resume, 'gap', unknown);
       }
-      const elsewhere = await comeBack(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
-      assert.equal((await elsewhere.greeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
-      const fresh = await follow(t, web, channel, { all: 'true' });
-      assert.equal((await fresh.greeting()).data.resume, 'ok', 'who was never here has missed nothing');
+      const elsewhere = await resumeFeed(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
+      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
+      const fresh = await openFeed(t, web, channel, { all: 'true' });
+      assert.equal((await fresh.waitForGreeting()).data.resume, 'ok', 'who was never here has missed nothing');
     });
   });
 }
@@ -180,16 +180,16 @@ describe('a socket that answers no heartbeat', () => {
     const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });
     const web = hub.web('unread');
     const query = { sessionId: session.id };
-    const feed = await follow(t, web, 'socket', query);
+    const feed = await openFeed(t, web, 'socket', query);
     // The local runtime ends the connection of a client that never spoke ten seconds late.
-    feed.say('hello');
+    feed.send('hello');
     const messages = `/api/sessions/${session.id}/messages`;
     const text = 'x'.repeat(1024 * 1024);
     for (let sent = 1; sent <= 16; sent += 1) assert.equal((await web.post(messages, { text })).status, 200);
-    assert.match(await feed.ended('the socket to be closed'), /closed with 4408 Too much is unread/);
-    const back = await comeBack(t, web, 'socket', query, feed.all.at(-1).eventId);
-    assert.equal((await back.greeting()).data.resume, 'ok');
-    assert.equal((await back.event('message-received')).message.seq, 16);
+    assert.match(await feed.waitForEnd('the socket to be closed'), /closed with 4408 Too much is unread/);
+    const back = await resumeFeed(t, web, 'socket', query, feed.all.at(-1).eventId);
+    assert.equal((await back.waitForGreeting()).data.resume, 'ok');
+    assert.equal((await back.nextEvent('message-received')).message.seq, 16);
   });
 });
 
@@ -197,10 +197,10 @@ describe('agent state', () => {
   test('reaches the web with a permission request in it', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'state', tag: 'state' });
     const web = hub.web('state');
-    const feeds = [await follow(t, web, 'stream', { all: 'true' }), await follow(t, web, 'socket', { sessionId: session.id })];
+    const feeds = [await openFeed(t, web, 'stream', { all: 'true' }), await openFeed(t, web, 'socket', { sessionId: session.id })];
     const agentState = { controlledByUser: false, requests: { r1: { tool: 'shell', arguments: { command: 'ls' }, createdAt: 1 } } };
-    await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
-    for (const feed of feeds) assert.deepEqual((await feed.update({ agentStateVersion: 2 })).data.agentState, agentState);
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
+    for (const feed of feeds) assert.deepEqual((await feed.nextUpdate({ agentStateVersion: 2 })).data.agentState, agentState);
   });
 });
 
@@ -208,8 +208,8 @@ describe('visibility', () => {
   test('is set for a subscription, and 404 for one that is gone or another namespace’s', async (t) => {
     const web = hub.web('visible');
     for (const channel of Object.keys(CHANNELS)) {
-      const feed = await follow(t, web, channel, { all: 'true', visibility: 'hidden' });
-      const { subscriptionId } = (await feed.greeting()).data;
+      const feed = await openFeed(t, web, channel, { all: 'true', visibility: 'hidden' });
+      const { subscriptionId } = (await feed.waitForGreeting()).data;
       const set = (body, asker = web) => asker.post('/api/visibility', body);
       assert.deepEqual((await set({ subscriptionId, visibility: 'visible' })).body, { ok: true });
       assert.deepEqual((await set({ subscriptionId, visibility: 'hidden' })).body, { ok: true });
@@ -230,12 +230,12 @@ describe('a token that runs out', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`ends the ${channel} that was opened with it, and a fresh one goes on where it was`, async (t) => {
       const namespace = `expiry-${channel}`;
-      const feed = await follow(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
-      if (channel === 'socket') feed.say('hello');
-      const end = await feed.ended(`the ${channel} to end`, 45_000);
+      const feed = await openFeed(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
+      if (channel === 'socket') feed.send('hello');
+      const end = await feed.waitForEnd(`the ${channel} to end`, 45_000);
       assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);
-      const back = await comeBack(t, hub.web(namespace), channel, { all: 'true' }, feed.all.at(-1).eventId);
-      assert.equal((await back.greeting()).data.resume, 'ok');
+      const back = await resumeFeed(t, hub.web(namespace), channel, { all: 'true' }, feed.all.at(-1).eventId);
+      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
     });
   }
 });
@@ -244,10 +244,10 @@ describe('a heartbeat', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`comes on the ${channel} within every half minute, with an id to come back to`, async (t) => {
       const web = hub.web(`heart-${channel}`);
-      const feed = await follow(t, web, channel, { all: 'true' });
+      const feed = await openFeed(t, web, channel, { all: 'true' });
       const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', 45_000);
-      const back = await comeBack(t, web, channel, { all: 'true' }, eventId);
-      assert.equal((await back.greeting()).data.resume, 'ok');
+      const back = await resumeFeed(t, web, channel, { all: 'true' }, eventId);
+      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
     });
   }
 });

@@ -10,8 +10,8 @@ import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
-const hub = await startHub({ around: ['tally.worker.js'] });
-const singleHub = await startHub({ around: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
+const hub = await startHub({ wrappers: ['tally.worker.js'] });
+const singleHub = await startHub({ wrappers: ['tally.worker.js'], vars: { NAMESPACE_ROUTING: 'single:solo' } });
 after(() => Promise.all([hub.stop(), singleHub.stop()]));
 
 const SESSION_MS = 30_000;
@@ -40,14 +40,14 @@ async function crowd(t, { on, namespace, way }) {
   const web = on.web(namespace);
   const { session, cli } = await liveSession(t, on, { namespace, tag: namespace, way });
   const witness = await connectCli(t, on, { namespace, way, auth: { sessionId: session.id } });
-  const machine = await web.machine({ id: `machine of ${namespace}` });
+  const machine = await web.registerMachine({ id: `machine of ${namespace}` });
   const runner = await connectCli(t, on, { namespace, way, auth: { machineId: machine.id } });
-  await runner.ask('machine-alive', { machineId: machine.id, time: Date.now() });
+  await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
   const query = { all: 'true', sessionId: session.id };
   const feeds = [await web.sse(query), await web.socket({ ...query, visibility: 'hidden' })];
   for (const feed of feeds) {
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
   }
   await cli.serve('listSkills', () => ({ success: true, skills: [] }));
   await cli.serve(`${session.id}:permission`, () => ({ success: true }));
@@ -91,51 +91,51 @@ describe('a sleeping object', { concurrency: true }, () => {
       wakes('is woken by a message of the web, which reaches CLIs and feeds', async ({ web, session, cli, witness, feeds }) => {
         const { body } = await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web' });
         assert.equal(body.message.seq, 1);
-        for (const one of [cli, witness]) assert.equal((await one.update('new-message')).message.seq, 1);
-        for (const feed of feeds) assert.equal((await feed.event('message-received')).message.seq, 1);
+        for (const one of [cli, witness]) assert.equal((await one.nextUpdate('new-message')).message.seq, 1);
+        for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, 1);
       });
 
       wakes('is woken by a frame: a message, which is counted on and told', async ({ session, cli, witness, feeds }) => {
-        assert.equal((await cli.say(session.id, 'from the CLI')).seq, 2);
-        assert.equal((await witness.update('new-message')).message.seq, 2);
-        for (const feed of feeds) assert.equal((await feed.event('message-received')).message.seq, 2);
+        assert.equal((await cli.sendMessage(session.id, 'from the CLI')).seq, 2);
+        assert.equal((await witness.nextUpdate('new-message')).message.seq, 2);
+        for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, 2);
       });
 
       wakes('is woken by a sign of life, which writes nothing', async ({ on, namespace, session, cli }) => {
         const { statements } = await on.tally(namespace);
-        assert.deepEqual(await cli.alive(session.id), { ok: true });
+        assert.deepEqual(await cli.keepAlive(session.id), { ok: true });
         const woken = await on.tally(namespace);
         assert.deepEqual(writes(woken.statements), writes(statements));
-        for (let n = 0; n < 5; n += 1) await cli.alive(session.id);
+        for (let n = 0; n < 5; n += 1) await cli.keepAlive(session.id);
         assert.deepEqual((await on.tally(namespace)).statements, woken.statements, 'nor is anything read once it is awake');
       });
 
       wakes('is woken by a machine’s sign of life, which writes nothing', async ({ on, namespace, machine, runner }) => {
         const { statements } = await on.tally(namespace);
-        assert.equal((await runner.ask('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
+        assert.equal((await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
         assert.deepEqual(writes((await on.tally(namespace)).statements), writes(statements));
       });
 
       wakes('is woken by a machine’s new state', async ({ machine, runner, feeds }) => {
         const update = { machineId: machine.id, expectedVersion: 1, runnerState: { status: 'running' } };
-        assert.deepEqual(await runner.ask('machine-update-state', update), {
+        assert.deepEqual(await runner.emitWithAck('machine-update-state', update), {
           result: 'success',
           version: 2,
           runnerState: { status: 'running' },
         });
-        for (const feed of feeds) await feed.event('machine-updated');
+        for (const feed of feeds) await feed.nextEvent('machine-updated');
       });
 
       wakes('is woken by a rename', async ({ web, session, cli, feeds }) => {
         assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-        assert.equal((await cli.update('update-session')).metadata.version, 2);
-        for (const feed of feeds) await feed.update({ metadataVersion: 2 });
+        assert.equal((await cli.nextUpdate('update-session')).metadata.version, 2);
+        for (const feed of feeds) await feed.nextUpdate({ metadataVersion: 2 });
       });
 
       wakes('is woken by a CLI that asks for permission', async ({ session, cli, feeds }) => {
         const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
-        assert.equal((await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState })).version, 2);
-        for (const feed of feeds) await feed.update({ agentStateVersion: 2 });
+        assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState })).version, 2);
+        for (const feed of feeds) await feed.nextUpdate({ agentStateVersion: 2 });
       });
 
       wakes('is woken by the answer, which reaches the CLI', async ({ web, session, cli }) => {
@@ -146,7 +146,7 @@ describe('a sleeping object', { concurrency: true }, () => {
       });
 
       wakes('is woken by a page that comes into view', async ({ web, feeds: [, socket] }) => {
-        const { data } = await socket.greeting();
+        const { data } = await socket.waitForGreeting();
         const seen = { subscriptionId: data.subscriptionId, visibility: 'visible' };
         assert.equal((await web.post('/api/visibility', seen)).status, 200);
       });
@@ -154,9 +154,9 @@ describe('a sleeping object', { concurrency: true }, () => {
       wakes('is woken by a web client that comes', async ({ web, session, cli }) => {
         const feed = await web.socket({ sessionId: session.id });
         suite.after(() => feed.close());
-        await feed.greeting();
-        const { seq } = await cli.say(session.id, 'welcome');
-        assert.equal((await feed.event('message-received')).message.seq, seq);
+        await feed.waitForGreeting();
+        const { seq } = await cli.sendMessage(session.id, 'welcome');
+        assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       });
 
       wakes('is woken by a CLI that comes', async ({ on, namespace, way: by, web, session, machine }) => {
@@ -170,7 +170,7 @@ describe('a sleeping object', { concurrency: true }, () => {
         const { on, namespace, web, session, cli } = all;
         const slept = await on.tally(namespace);
         await on.sleep(namespace);
-        cli.vanish();
+        cli.terminate();
         const noticed = async () => (await on.tally(namespace)).events.length > slept.events.length;
         await eventually(noticed, 'the object to notice');
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
@@ -203,27 +203,27 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
       const { web, session, cli, runner, machine, feeds } = await crowd(t, { on: hub, namespace, way });
       for (const wake of [
         () => web.get(`/api/sessions/${session.id}/skills`),
-        () => runner.ask('machine-alive', { machineId: machine.id, time: Date.now() }),
+        () => runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() }),
       ]) {
         await fallsAsleep(hub, namespace);
         assert.ok(await wake());
-        const { seq } = await cli.say(session.id, 'still here');
-        for (const feed of feeds) assert.equal((await feed.event('message-received')).message.seq, seq);
+        const { seq } = await cli.sendMessage(session.id, 'still here');
+        for (const feed of feeds) assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       }
     });
 
     test(`is woken once a minute by its pings, which ask nothing of the database (token by ${way})`, async (t) => {
       const namespace = `pinged-${way}`;
-      const session = await hub.web(namespace).session({ tag: namespace });
+      const session = await hub.web(namespace).openSession({ tag: namespace });
       const cli = await connectCli(t, hub, { namespace, way, auth: { sessionId: session.id } });
       await hub.sleep(namespace);
       // Woken, it sets its alarm to what is still to come: the time for CONNECT is not.
-      await cli.ask('ping', {});
+      await cli.emitWithAck('ping', {});
       await hub.sleep(namespace);
       const slept = await hub.tally(namespace);
       await cli.pings.next(() => true, 'a ping', BEAT_PATIENCE_MS);
       // The client answers before anything else that it sends.
-      await cli.ask('ping', {});
+      await cli.emitWithAck('ping', {});
       const woken = await hub.tally(namespace);
       const events = woken.events.slice(slept.events.length).map(({ name, wake }) => [name, wake - slept.wakes]);
       assert.deepEqual(events, [['alarm', 1], ['webSocketMessage', 1], ['webSocketMessage', 1]]);
@@ -235,10 +235,10 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
     test(`is woken by its heartbeats, which ask nothing of the database (${kind})`, async (t) => {
       const namespace = `heartbeat-${kind}`;
       const web = hub.web(namespace);
-      const session = await web.session({ tag: namespace });
+      const session = await web.openSession({ tag: namespace });
       const feed = await web[kind]({ all: 'true' });
       t.after(() => feed.close());
-      await feed.greeting();
+      await feed.waitForGreeting();
       await hub.sleep(namespace);
       const slept = await hub.tally(namespace);
       await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', BEAT_PATIENCE_MS);
@@ -247,7 +247,7 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
       assert.deepEqual(events, [['alarm', 1]]);
       assert.deepEqual(woken.statements, slept.statements);
       await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
-      await feed.update({ metadataVersion: 2 });
+      await feed.nextUpdate({ metadataVersion: 2 });
     });
   }
 
@@ -257,12 +257,12 @@ describe('an object nobody asks for anything', { concurrency: true }, () => {
     t.after(() => feed.close());
     await hub.sleep('ends');
     const last = Date.now();
-    await cli.alive(session.id);
+    await cli.keepAlive(session.id);
     await hub.sleep('ends');
     // Whatever else wakes it sets no new clock.
     assert.equal((await web.get(`/api/sessions/${session.id}/skills`)).body.success, true);
     await hub.sleep('ends');
-    await feed.update({ active: false }, BEAT_PATIENCE_MS);
+    await feed.nextUpdate({ active: false }, BEAT_PATIENCE_MS);
     assert.ok(Date.now() >= last + SESSION_MS - REMEMBER_MS - CLOCK_MS, 'not before its time');
     assert.equal(cli.socket.connected, true);
     const stored = (await hub.database()).prepare("SELECT active FROM sessions WHERE namespace = 'ends'");

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { within } from './lib/await.mjs';
+import { withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -11,7 +11,7 @@ after(() => hub.stop());
 
 const COUNT = 5_000;
 const KILOBYTE = 1024;
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 /** A message that is 1 KB as JSON and tells its place. */
 function content(n) {
@@ -31,18 +31,18 @@ for (const way of ['connect', 'header']) {
     const watcher = await connectCli(t, hub, { namespace, way, auth: { sessionId: session.id } });
     const feed = await web.socket({ sessionId: session.id });
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
 
-    const acks = await within(
+    const acks = await withTimeout(
       Promise.all(upTo(COUNT).map((n) => cli.socket.emitWithAck('message', { sid: session.id, message: content(n), localId: `l-${n}` }))),
       'all acknowledgements',
-      PATIENCE_MS,
+      TIMEOUT_MS,
     );
     assert.ok(acks.every(({ ok }) => ok === true));
     assert.deepEqual(acks.map(({ seq }) => seq), upTo(COUNT), 'seq follows the order of sending, without a gap');
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
-    const forwards = await web.history(session.id);
+    const forwards = await web.readHistory(session.id);
     assert.deepEqual(seqs(forwards), upTo(COUNT));
     assert.deepEqual(places(forwards), upTo(COUNT));
     assert.deepEqual(forwards.map(({ id }) => id), acks.map(({ id }) => id));
@@ -59,15 +59,15 @@ for (const way of ['connect', 'header']) {
 
     // Those who watched heard the same, in the same order.
     const last = ({ payload }) => payload?.body?.message?.seq === COUNT;
-    await watcher.events.next(last, 'the last message at the other socket', PATIENCE_MS);
+    await watcher.events.next(last, 'the last message at the other socket', TIMEOUT_MS);
     assert.deepEqual(places(watcher.events.all.map(({ payload }) => payload.body.message)), upTo(COUNT));
-    await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', PATIENCE_MS);
+    await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
     assert.deepEqual(places(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), upTo(COUNT));
 
     // Sent once more, as after a lost connection, they are the same messages.
-    const again = await Promise.all(upTo(100, COUNT - 99).map((n) => cli.say(session.id, content(n), `l-${n}`)));
+    const again = await Promise.all(upTo(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
-    assert.equal((await cli.say(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
+    assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
   });
 }
 
@@ -76,11 +76,11 @@ test('messages of the web and of two CLIs at once share one row of numbers', asy
   const second = await connectCli(t, hub, { namespace: 'mixed', auth: { sessionId: session.id } });
   const web = hub.web('mixed');
   await Promise.all([
-    ...upTo(200).map((n) => cli.say(session.id, { from: 'first', n })),
-    ...upTo(200).map((n) => second.say(session.id, { from: 'second', n })),
+    ...upTo(200).map((n) => cli.sendMessage(session.id, { from: 'first', n })),
+    ...upTo(200).map((n) => second.sendMessage(session.id, { from: 'second', n })),
     ...upTo(50).map((n) => web.post(`/api/sessions/${session.id}/messages`, { text: `${n}` })),
   ]);
-  const history = await web.history(session.id);
+  const history = await web.readHistory(session.id);
   assert.deepEqual(seqs(history), upTo(450));
   for (const from of ['first', 'second']) {
     const own = history.filter(({ content: said }) => said.from === from);

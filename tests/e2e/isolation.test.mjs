@@ -62,9 +62,9 @@ describe('a second namespace', () => {
 
   before(async () => {
     ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/code/private' }));
-    machine = await own.machine({ id: 'm-private' });
-    await cli.ask('machine-alive', { machineId: machine.id, time: Date.now() });
-    await cli.say(session.id, { secret: 'of the first namespace' });
+    machine = await own.registerMachine({ id: 'm-private' });
+    await cli.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
+    await cli.sendMessage(session.id, { secret: 'of the first namespace' });
     await cli.serve('gitStatus', () => assert.fail('a call of another namespace'));
     const { body } = await hub.web('other').post('/api/auth', { accessToken: hub.token('other') });
     strangers = { 'an access token': hub.web('other'), 'a JWT': hub.web('other', body.token) };
@@ -102,7 +102,7 @@ describe('a second namespace', () => {
   });
 
   test('may have a session of the same tag, which is its own', async () => {
-    const same = await strangers['an access token'].session({ tag: '/code/private' });
+    const same = await strangers['an access token'].openSession({ tag: '/code/private' });
     assert.notEqual(same.id, session.id);
     assert.equal(same.namespace, 'other');
     await strangers['an access token'].delete(`/api/sessions/${same.id}`);
@@ -110,7 +110,7 @@ describe('a second namespace', () => {
 
   test('is refused in every event of its CLIs, and nothing comes of them', async (t) => {
     const intruder = await connectCli(t, hub, { namespace: 'other', auth: { sessionId: session.id, machineId: machine.id } });
-    const refused = [await intruder.error(), await intruder.error()];
+    const refused = [await intruder.nextError(), await intruder.nextError()];
     assert.deepEqual(refused.map(({ code, scope, id }) => [code, scope, id]).sort(), [
       ['access-denied', 'machine', machine.id],
       ['access-denied', 'session', session.id],
@@ -129,25 +129,25 @@ describe('a second namespace', () => {
       ['rpc-register', { method: `${session.id}:gitStatus` }],
       ['rpc-register', { method: `${machine.id}:spawnSession` }],
     ]) {
-      const ack = await intruder.ask(name, payload);
+      const ack = await intruder.emitWithAck(name, payload);
       assert.ok(ack.ok === false || ack.result === 'error', `${name}: ${JSON.stringify(ack)}`);
       assert.doesNotMatch(JSON.stringify(ack), /private|secret/, name);
-      assert.equal((await intruder.error()).code, 'access-denied', name);
+      assert.equal((await intruder.nextError()).code, 'access-denied', name);
     }
     assert.deepEqual((await own.get(`/api/sessions/${session.id}`)).body, was);
     assert.deepEqual((await own.get(`/cli/machines/${machine.id}`)).body, knownMachine);
-    assert.equal((await own.history(session.id)).length, 1);
+    assert.equal((await own.readHistory(session.id)).length, 1);
   });
 
   test('hears no event of the first', async (t) => {
     const feeds = [await hub.web('other').sse({ all: 'true' }), await hub.web('other').socket({ all: 'true' })];
     t.after(() => feeds.forEach((feed) => feed.close()));
-    for (const feed of feeds) await feed.greeting();
-    await cli.say(session.id, { n: 1 });
+    for (const feed of feeds) await feed.waitForGreeting();
+    await cli.sendMessage(session.id, { n: 1 });
     await own.patch(`/api/sessions/${session.id}`, { name: 'Renamed' });
-    const marker = await hub.web('other').session({ tag: 'marker' });
+    const marker = await hub.web('other').openSession({ tag: 'marker' });
     for (const feed of feeds) {
-      await feed.event('session-added', marker.id);
+      await feed.nextEvent('session-added', marker.id);
       assert.deepEqual(feed.all.map(({ type }) => type), ['connection-changed', 'session-added']);
     }
   });
@@ -224,7 +224,7 @@ describe('authentication', () => {
     const token = `${tokenOf('tenant')}:tenant`;
     for (const on of [hub, strictHub]) {
       const web = on.web('tenant', token);
-      assert.equal((await web.session({ tag: 'tenant' })).namespace, 'tenant');
+      assert.equal((await web.openSession({ tag: 'tenant' })).namespace, 'tenant');
       assert.equal((await web.get('/api/sessions')).body.sessions.length, 1);
       assert.equal((await web.post('/api/auth', { accessToken: token })).body.namespace, 'tenant');
       assertRefusal(await on.web('own', `${tokenOf('tenant')}:own`).get('/api/sessions'), 401);

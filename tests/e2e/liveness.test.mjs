@@ -16,10 +16,10 @@ const SLACK_MS = 30_000;
 /** The clocks of this process and of the runtime are the same, but read at different moments. */
 const CLOCK_MS = 250;
 
-async function follow(t, namespace, query = { all: 'true' }) {
+async function openFeed(t, namespace, query = { all: 'true' }) {
   const feed = await hub.web(namespace).socket(query);
   t.after(() => feed.close());
-  await feed.greeting();
+  await feed.waitForGreeting();
   return feed;
 }
 
@@ -28,13 +28,13 @@ const sessionOf = async (namespace, id) => (await hub.web(namespace).get(`/api/s
 describe('a sign of life', () => {
   test('makes a session active, and that is told at once', async (t) => {
     const web = hub.web('alive');
-    const session = await web.session({ tag: 'alive' });
-    const feed = await follow(t, 'alive');
+    const session = await web.openSession({ tag: 'alive' });
+    const feed = await openFeed(t, 'alive');
     const cli = await connectCli(t, hub, { namespace: 'alive', auth: { sessionId: session.id } });
     assert.equal((await sessionOf('alive', session.id)).active, false, 'a socket alone is no sign of life');
     const time = Date.now();
-    await cli.alive(session.id, { mode: 'remote', permissionMode: 'acceptEdits', modelMode: 'model_fast' });
-    const { data } = await feed.update({ active: true });
+    await cli.keepAlive(session.id, { mode: 'remote', permissionMode: 'acceptEdits', modelMode: 'model_fast' });
+    const { data } = await feed.nextUpdate({ active: true });
     assert.deepEqual([data.thinking, data.mode, data.permissionMode, data.modelMode], [false, 'remote', 'acceptEdits', 'model_fast']);
     const now = await sessionOf('alive', session.id);
     assert.deepEqual([now.active, now.mode, now.permissionMode, now.modelMode], [true, 'remote', 'acceptEdits', 'model_fast']);
@@ -43,60 +43,60 @@ describe('a sign of life', () => {
 
   test('tells that the agent thinks, who is in control, and which mode it is in', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'thinking', tag: 'thinking' });
-    const feed = await follow(t, 'thinking', { sessionId: session.id });
+    const feed = await openFeed(t, 'thinking', { sessionId: session.id });
     const before = Date.now();
-    await cli.alive(session.id, { thinking: true });
-    const { data } = await feed.update({ thinking: true });
+    await cli.keepAlive(session.id, { thinking: true });
+    const { data } = await feed.nextUpdate({ thinking: true });
     assert.ok(data.thinkingAt >= before - CLOCK_MS);
-    await cli.alive(session.id, { thinking: false, mode: 'local' });
-    await feed.update({ thinking: false, mode: 'local' });
-    await cli.alive(session.id, { permissionMode: 'plan' });
-    await feed.update({ permissionMode: 'plan' });
+    await cli.keepAlive(session.id, { thinking: false, mode: 'local' });
+    await feed.nextUpdate({ thinking: false, mode: 'local' });
+    await cli.keepAlive(session.id, { permissionMode: 'plan' });
+    await feed.nextUpdate({ permissionMode: 'plan' });
     const now = await sessionOf('thinking', session.id);
     assert.deepEqual([now.thinking, now.mode, now.permissionMode], [false, 'local', 'plan']);
   });
 
   test('that says nothing new is not told again at once', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet' });
-    const feed = await follow(t, 'quiet');
-    for (let n = 0; n < 20; n += 1) await cli.alive(session.id);
+    const feed = await openFeed(t, 'quiet');
+    for (let n = 0; n < 20; n += 1) await cli.keepAlive(session.id);
     await hub.web('quiet').patch(`/api/sessions/${session.id}`, { name: 'The end' });
-    await feed.update({ metadataVersion: 2 });
+    await feed.nextUpdate({ metadataVersion: 2 });
     const told = feed.all.filter(({ type, data }) => type === 'session-updated' && data.metadataVersion === undefined);
     assert.ok(told.length <= 2, `${told.length} times in far less than 20 s`);
   });
 
   test('is answered when it is malformed, too old, or for a session that is not one’s own', async (t) => {
-    const session = await hub.web('odd').session({ tag: 'odd' });
+    const session = await hub.web('odd').openSession({ tag: 'odd' });
     const cli = await connectCli(t, hub, { namespace: 'odd', auth: { sessionId: session.id } });
-    await cli.ask('session-alive', { sid: session.id, time: Date.now() - 11 * 60_000 });
+    await cli.emitWithAck('session-alive', { sid: session.id, time: Date.now() - 11 * 60_000 });
     assert.equal((await sessionOf('odd', session.id)).active, false, 'a sign of eleven minutes ago');
     for (const payload of [{ sid: session.id }, { sid: session.id, time: 'now' }, { sid: session.id, time: Date.now(), thinking: 'yes' }]) {
-      assert.equal((await cli.ask('session-alive', payload)).ok, false, JSON.stringify(payload));
+      assert.equal((await cli.emitWithAck('session-alive', payload)).ok, false, JSON.stringify(payload));
     }
-    const foreign = await hub.web('not-odd').session({ tag: 'foreign' });
-    await cli.alive(foreign.id);
-    assert.equal((await cli.error()).code, 'access-denied');
+    const foreign = await hub.web('not-odd').openSession({ tag: 'foreign' });
+    await cli.keepAlive(foreign.id);
+    assert.equal((await cli.nextError()).code, 'access-denied');
     assert.equal((await sessionOf('not-odd', foreign.id)).active, false);
   });
 
   test('is over with session-end, which is told at once, and begins again with the next one', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'ended', tag: 'ended' });
-    const feed = await follow(t, 'ended');
-    await cli.alive(session.id, { thinking: true });
-    await feed.update({ thinking: true });
-    await cli.ask('session-end', { sid: session.id, time: Date.now() });
-    await feed.update({ active: false, thinking: false });
+    const feed = await openFeed(t, 'ended');
+    await cli.keepAlive(session.id, { thinking: true });
+    await feed.nextUpdate({ thinking: true });
+    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+    await feed.nextUpdate({ active: false, thinking: false });
     const now = await sessionOf('ended', session.id);
     assert.deepEqual([now.active, now.thinking], [false, false]);
-    await cli.alive(session.id);
-    await feed.update({ active: true });
+    await cli.keepAlive(session.id);
+    await feed.nextUpdate({ active: true });
   });
 });
 
 /** Waits until the session is inactive, and checks that it was not too early. */
 async function assertEnds(feed, earliest, namespace, id) {
-  await feed.update({ active: false, thinking: false }, SESSION_MS + SLACK_MS);
+  await feed.nextUpdate({ active: false, thinking: false }, SESSION_MS + SLACK_MS);
   const at = Date.now();
   assert.ok(at >= earliest - CLOCK_MS, `${earliest - at} ms too early`);
   const { active, thinking } = await sessionOf(namespace, id);
@@ -106,27 +106,27 @@ async function assertEnds(feed, earliest, namespace, id) {
 describe('the clock of life', { concurrency: true }, () => {
   test('of a session runs out 30 s after the last sign, though its socket is open', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'silent', tag: 'silent' });
-    const feed = await follow(t, 'silent');
+    const feed = await openFeed(t, 'silent');
     // Before the sign: its acknowledgement may come late on a busy machine.
     const earliest = Date.now() + SESSION_MS;
-    await cli.alive(session.id, { thinking: true });
+    await cli.keepAlive(session.id, { thinking: true });
     await assertEnds(feed, earliest, 'silent', session.id);
     assert.equal(cli.socket.connected, true);
     assert.equal((await hub.web('silent').post(`/api/sessions/${session.id}/messages`, { text: 'x' })).status, 409);
     // The object slept meanwhile; the socket it kept serves on.
     await cli.serve('listSkills', () => ({ success: true }));
     assert.equal((await hub.web('silent').get(`/api/sessions/${session.id}/skills`)).body.success, true);
-    await cli.alive(session.id);
-    await feed.update({ active: true });
+    await cli.keepAlive(session.id);
+    await feed.nextUpdate({ active: true });
   });
 
   test('of a session starts anew when its socket closes', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'closed', tag: 'closed' });
-    const feed = await follow(t, 'closed');
+    const feed = await openFeed(t, 'closed');
     // As if the last sign had come 25 s ago: without the close, 5 s would be left.
-    await cli.ask('session-end', { sid: session.id, time: Date.now() });
-    await cli.alive(session.id, { time: Date.now() - 25_000 });
-    await feed.update({ active: true });
+    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
+    await cli.keepAlive(session.id, { time: Date.now() - 25_000 });
+    await feed.nextUpdate({ active: true });
     const earliest = Date.now() + SESSION_MS;
     cli.close();
     await assertEnds(feed, earliest, 'closed', session.id);
@@ -134,24 +134,24 @@ describe('the clock of life', { concurrency: true }, () => {
 
   test('of a session starts anew when its socket breaks, with the token in the upgrade', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', way: 'header' });
-    const feed = await follow(t, 'broken');
+    const feed = await openFeed(t, 'broken');
     const earliest = Date.now() + SESSION_MS;
-    cli.vanish();
+    cli.terminate();
     await assertEnds(feed, earliest, 'broken', session.id);
   });
 
   test('of a session counts a sign of the future as one of now', async (t) => {
-    const session = await hub.web('future').session({ tag: 'future' });
-    const feed = await follow(t, 'future');
+    const session = await hub.web('future').openSession({ tag: 'future' });
+    const feed = await openFeed(t, 'future');
     const cli = await connectCli(t, hub, { namespace: 'future', auth: { sessionId: session.id } });
-    await cli.alive(session.id, { time: Date.now() + 3_600_000 });
+    await cli.keepAlive(session.id, { time: Date.now() + 3_600_000 });
     await assertEnds(feed, Date.now() + SESSION_MS - 1_000, 'future', session.id);
   });
 
   test('of a session is kept from running out by further signs', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'steady', tag: 'steady' });
     const mayfly = await liveSession(t, hub, { namespace: 'steady', tag: 'mayfly' });
-    const feed = await follow(t, 'steady');
+    const feed = await openFeed(t, 'steady');
     const signs = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
     t.after(() => clearInterval(signs));
     const matches = ({ sessionId, data }) => sessionId === mayfly.session.id && data.active === false;
@@ -182,11 +182,11 @@ describe('the clock of life', { concurrency: true }, () => {
 
   test('of a machine runs out 45 s after the last sign', async (t) => {
     const web = hub.web('machine');
-    await web.machine({ id: 'm-clock' });
-    const feed = await follow(t, 'machine', { machineId: 'm-clock' });
+    await web.registerMachine({ id: 'm-clock' });
+    const feed = await openFeed(t, 'machine', { machineId: 'm-clock' });
     const cli = await connectCli(t, hub, { namespace: 'machine', auth: { machineId: 'm-clock' } });
     const earliest = Date.now() + MACHINE_MS;
-    await cli.ask('machine-alive', { machineId: 'm-clock', time: Date.now() });
+    await cli.emitWithAck('machine-alive', { machineId: 'm-clock', time: Date.now() });
     await feed.next(({ data }) => data.active === true, 'the machine to be online');
     assert.equal((await web.get('/api/machines')).body.machines.length, 1);
     const matches = ({ type, data }) => type === 'machine-updated' && data.active === false;

@@ -86,7 +86,7 @@ describe('every operation of docs/openapi.yaml', () => {
     const { agentStateVersion, agentState } = (await call('getSession', { id: session.id })).session;
     const requests = { [requestId]: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: Date.now() } };
     const state = { ...agentState, controlledByUser: false, requests };
-    const ack = await cli.ask('update-state', { sid: session.id, expectedVersion: agentStateVersion, agentState: state });
+    const ack = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: agentStateVersion, agentState: state });
     assert.equal(ack.result, 'success', JSON.stringify(ack));
     return requestId;
   }
@@ -96,9 +96,9 @@ describe('every operation of docs/openapi.yaml', () => {
     ({ session, cli } = await liveSession(suite, hub, { namespace: 'own', tag: '/code/described', metadata, agentState: {} }));
     feed = await own.sse({ all: 'true', sessionId: session.id });
     suite.after(() => feed.close());
-    await own.machine({ id: 'm-1' });
+    await own.registerMachine({ id: 'm-1' });
     machine = await connectCli(suite, hub, { namespace: 'own', auth: { machineId: 'm-1' } });
-    await machine.ask('machine-alive', { machineId: 'm-1', time: Date.now() });
+    await machine.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
   });
   after(() => suite.end());
 
@@ -119,7 +119,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('sendMessage', { id, body: { attachments: [attachment] } });
     const todos = [{ content: 'Look', status: 'in_progress' }];
     const block = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
-    await cli.say(id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
+    await cli.sendMessage(id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } } });
     for (const query of ['', '?limit=1', '?beforeSeq=2&limit=1', '?afterSeq=1&limit=1', '?afterSeq=3']) {
       await call('listMessages', { id, query });
       await call('listMessagesAsCli', { id, query });
@@ -164,7 +164,7 @@ describe('every operation of docs/openapi.yaml', () => {
 
   test('of push, and what became of a notification', async () => {
     await call('vapidPublicKey');
-    const browser = service.browser();
+    const browser = service.addBrowser();
     await call('subscribeToPush', { body: browser.subscription });
     await call('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
     await request('r-4');
@@ -202,7 +202,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('abortSession', { id, body: { reason: 'Enough' } });
     await call('sendMessage', { id, body: { text: 'hello' }, status: 409 });
     await machine.serve('spawnSession', async ({ sessionId }) => {
-      await cli.alive(sessionId);
+      await cli.keepAlive(sessionId);
       return { success: true, sessionId };
     });
     await call('resumeSession', { id });
@@ -214,10 +214,10 @@ describe('every operation of docs/openapi.yaml', () => {
   });
 
   test('of events: each that was heard is one of those described', async () => {
-    const { data } = await feed.greeting();
+    const { data } = await feed.waitForGreeting();
     await call('setVisibility', { body: { subscriptionId: data.subscriptionId, visibility: 'visible' } });
     await call('setVisibility', { body: { subscriptionId: 'none', visibility: 'hidden' }, status: 404 });
-    await feed.event('session-removed', session.id);
+    await feed.nextEvent('session-removed', session.id);
     for (const event of feed.all) assertFits(event, '/components/schemas/Event', 'an event');
     const heard = new Set(feed.all.map(({ type }) => type));
     for (const type of ['session-added', 'session-updated', 'message-received', 'machine-updated']) assert.ok(heard.has(type), type);

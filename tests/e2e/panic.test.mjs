@@ -5,14 +5,14 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { deferred, within } from './lib/await.mjs';
+import { deferred, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** Where pages come from that may call. */
 const LISTED = 'https://console.example';
 
-const hub = await startHub({ around: ['trapped.worker.js'], vars: { CORS_ORIGINS: LISTED } });
+const hub = await startHub({ wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: LISTED } });
 after(() => hub.stop());
 
 /** Every request here would wait for 50 seconds and more, if nobody told it. */
@@ -30,9 +30,9 @@ async function crowd(t, namespace) {
   const direct = await connectCli(t, hub, { namespace, way: 'header', auth: { sessionId: session.id }, reconnection: true });
   const [socket, stream] = [await web.socket({ sessionId: session.id }), await web.sse({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
-  await Promise.all([socket.greeting(), stream.greeting()]);
+  await Promise.all([socket.waitForGreeting(), stream.waitForGreeting()]);
   // The local runtime ends the connection of a client that never spoke ten seconds late.
-  socket.say('hello');
+  socket.send('hello');
   const losses = [];
   for (const [name, cli] of Object.entries({ bridged, direct })) cli.socket.on('disconnect', () => losses.push(name));
   return { web, session, bridged, direct, feeds: [socket, stream], losses };
@@ -42,10 +42,10 @@ async function crowd(t, namespace) {
 async function assertAllGoOn({ session, bridged, direct, feeds, web }) {
   for (const [from, to] of [[bridged, direct], [direct, bridged]]) {
     const text = `after it, ${from.socket.id}`;
-    assert.equal((await from.say(session.id, { text })).ok, true);
-    const heard = await to.update('new-message');
+    assert.equal((await from.sendMessage(session.id, { text })).ok, true);
+    const heard = await to.nextUpdate('new-message');
     assert.equal(heard.message.content.text, text);
-    for (const feed of feeds) assert.equal((await feed.event('message-received', session.id)).message.content.text, text);
+    for (const feed of feeds) assert.equal((await feed.nextEvent('message-received', session.id)).message.content.text, text);
   }
   assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.active, true);
 }
@@ -65,13 +65,13 @@ describe('a panic', () => {
       const leaving = new AbortController();
       const headers = { authorization: `Bearer ${all.web.token}` };
       const left = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: leaving.signal }));
-      await within(calls[0].promise, 'the call to reach the CLI');
+      await withTimeout(calls[0].promise, 'the call to reach the CLI');
       leaving.abort();
       await left;
       const bystander = all.web.get(skills);
-      await within(calls[1].promise, 'the call to reach the CLI');
+      await withTimeout(calls[1].promise, 'the call to reach the CLI');
       const culprit = all.web.get(skills, { headers: { 'x-trap': where } });
-      for (const answer of [culprit, bystander]) assertInterrupted(await within(answer, 'an answer', AT_ONCE_MS));
+      for (const answer of [culprit, bystander]) assertInterrupted(await withTimeout(answer, 'an answer', AT_ONCE_MS));
       await assertAllGoOn(all);
       assert.deepEqual(all.losses, []);
     });
@@ -91,15 +91,15 @@ describe('a panic', () => {
   }
 
   for (const { where, trap, path, message, authorize } of [
-    { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'No response is made', authorize: false },
-    { where: 'object', trap: 'socket', path: '/api/events', message: 'No socket is taken' },
+    { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'The response cannot be created', authorize: false },
+    { where: 'object', trap: 'socket', path: '/api/events', message: 'The socket cannot be accepted' },
   ]) {
     test(`that Rust itself makes in the ${where} costs no more, and is logged once, with its message and location`, async (t) => {
       const all = await crowd(t, `unwrapped-in-the-${where}`);
-      const panics = () => hub.complaints.all.join('').split('panicked at').length - 1;
+      const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
       const before = panics();
       assertInterrupted(await all.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
-      const logged = await hub.complaints.next((text) => text.includes(message), 'the panic in the log');
+      const logged = await hub.stderr.next((text) => text.includes(message), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
       await assertAllGoOn(all);
       assert.deepEqual(all.losses, []);
@@ -110,12 +110,12 @@ describe('a panic', () => {
   test('over a frame costs its sender the socket, and the frame can be sent again', async (t) => {
     const all = await crowd(t, 'frame');
     const message = { sid: all.session.id, message: { text: 'trap', kind: 'trap' }, localId: 'again' };
-    await all.direct.reconnected(() => all.direct.socket.emit('message', message));
+    await all.direct.waitForReconnect(() => all.direct.socket.emit('message', message));
     assert.deepEqual(all.losses, ['direct']);
-    const { seq } = await all.bridged.say(all.session.id, { text: 'in between' });
+    const { seq } = await all.bridged.sendMessage(all.session.id, { text: 'in between' });
     assert.equal(seq, 1, 'nothing came of the frame');
-    for (const feed of all.feeds) await feed.event('message-received', all.session.id);
-    await all.direct.update('new-message');
+    for (const feed of all.feeds) await feed.nextEvent('message-received', all.session.id);
+    await all.direct.nextUpdate('new-message');
     await assertAllGoOn(all);
   });
 
@@ -123,14 +123,14 @@ describe('a panic', () => {
     const all = await crowd(t, 'commit');
     const path = `/api/sessions/${all.session.id}/messages`;
     const body = { text: 'sent twice', localId: 'once' };
-    const back = all.bridged.reconnected(() => {});
-    await all.direct.reconnected(async () => {
-      assertInterrupted(await within(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'an answer', AT_ONCE_MS));
+    const back = all.bridged.waitForReconnect(() => {});
+    await all.direct.waitForReconnect(async () => {
+      assertInterrupted(await withTimeout(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'an answer', AT_ONCE_MS));
     });
     await back;
-    await Promise.all(all.feeds.map((feed) => feed.ended('its end')));
+    await Promise.all(all.feeds.map((feed) => feed.waitForEnd('its end')));
     assert.equal((await all.web.post(path, body)).body.message.seq, 1);
-    assert.deepEqual((await all.web.history(all.session.id)).map(({ localId }) => localId), ['once']);
+    assert.deepEqual((await all.web.readHistory(all.session.id)).map(({ localId }) => localId), ['once']);
   });
 
   test('while a client is being let in closes its socket, so that it comes back', async () => {
@@ -139,8 +139,8 @@ describe('a panic', () => {
     const closed = deferred();
     socket.onmessage = () => opened.resolve();
     socket.onclose = ({ code }) => closed.resolve(code);
-    await within(opened.promise, 'the greeting');
+    await withTimeout(opened.promise, 'the greeting');
     assertInterrupted(await hub.web('opening').get('/api/sessions', { headers: { 'x-trap': 'worker' } }));
-    assert.equal(await within(closed.promise, 'the socket to be closed', AT_ONCE_MS), 1012);
+    assert.equal(await withTimeout(closed.promise, 'the socket to be closed', AT_ONCE_MS), 1012);
   });
 });

@@ -18,7 +18,7 @@ after(async () => {
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 async function subscribed(namespace, answer) {
-  const browser = service.browser(answer);
+  const browser = service.addBrowser(answer);
   const { status, text } = await hub.web(namespace).post('/api/push/subscribe', browser.subscription);
   assert.equal(status, 200, text);
   return browser;
@@ -36,7 +36,7 @@ describe('a push', { concurrency: true }, () => {
   test('of a permission request arrives as its subscriber can read it', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'asks', tag: 'demo', metadata: { name: 'Démo 🦀' } });
     const browser = await subscribed('asks');
-    await cli.ask('update-state', {
+    await cli.emitWithAck('update-state', {
       sid: session.id,
       expectedVersion: 1,
       agentState: { requests: { r1: { tool: 'shell', arguments: {} } } },
@@ -67,8 +67,8 @@ describe('a push', { concurrency: true }, () => {
     await subscribed('sees');
     const feed = await hub.web('sees').socket({ visibility: 'visible' });
     t.after(() => feed.close());
-    await cli.say(session.id, READY);
-    const { data } = await feed.event('toast');
+    await cli.sendMessage(session.id, READY);
+    const { data } = await feed.nextEvent('toast');
     assert.deepEqual(data, {
       title: 'Session Ready',
       body: 'alpha is waiting in demo',
@@ -88,7 +88,7 @@ describe('a push', { concurrency: true }, () => {
     let isBusy = true;
     const busy = await subscribed('odd', () => (isBusy ? { status: 429, headers: { 'retry-after': '1' } } : {}));
     const requests = { r1: { tool: 'T'.repeat(9_000), arguments: {} } };
-    await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
     const [first, second] = [await long.next(), await long.next()];
     assert.ok(first.body.length <= 4096 && second.body.length < first.body.length);
     assert.deepEqual(second.payload.data, first.payload.data);
@@ -110,7 +110,7 @@ describe('a push', { concurrency: true }, () => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sleeps', tag: 'demo' });
     let isBusy = true;
     const browser = await subscribed('sleeps', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
-    await cli.say(session.id, READY);
+    await cli.sendMessage(session.id, READY);
     await browser.next();
     await logged('sleeps', 'sending');
     isBusy = false;
@@ -124,11 +124,11 @@ test('two hundred subscribers have a push within five seconds, while messages fl
   const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'demo' });
   for (let n = 0; n < 200; n += 1) await subscribed('many', n === 7 ? () => undefined : undefined);
   const began = Date.now();
-  await cli.say(session.id, READY);
+  await cli.sendMessage(session.id, READY);
   const arrived = () => service.messages.filter(({ at }) => at >= began);
   let said = 0;
   while (arrived().length < 200 && Date.now() - began < 5_000) {
-    await cli.say(session.id, `message ${said}`);
+    await cli.sendMessage(session.id, `message ${said}`);
     said += 1;
   }
   t.diagnostic(`${arrived().length} pushes in ${Date.now() - began} ms, ${said} messages meanwhile`);

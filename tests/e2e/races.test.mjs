@@ -39,11 +39,11 @@ describe('of ten at once', { concurrency: true }, () => {
     const web = hub.web('tag');
     const feed = await web.socket({ all: 'true' });
     t.after(() => feed.close());
-    const sessions = await Promise.all(numbers(10).map(() => web.session({ tag: 'wanted' })));
+    const sessions = await Promise.all(numbers(10).map(() => web.openSession({ tag: 'wanted' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);
     assert.equal((await web.get('/api/sessions')).body.sessions.length, 1);
     await web.patch(`/api/sessions/${sessions[0].id}`, { name: 'the end' });
-    await feed.event('session-updated');
+    await feed.nextEvent('session-updated');
     assert.equal(feed.all.filter(({ type }) => type === 'session-added').length, 1);
   });
 
@@ -75,16 +75,16 @@ describe('of ten at once', { concurrency: true }, () => {
 
   test('who resume a session all get it back, and its machine is asked once', async (t) => {
     const web = hub.web('resumed');
-    await web.machine({ id: 'runner' });
+    await web.registerMachine({ id: 'runner' });
     const metadata = { flavor: 'beta', betaSessionId: 'agent-7', machineId: 'runner' };
-    const session = await web.session({ tag: 'over', metadata });
+    const session = await web.openSession({ tag: 'over', metadata });
     const runner = await connectCli(t, hub, { namespace: 'resumed', auth: { machineId: 'runner' } });
-    await runner.ask('machine-alive', { machineId: 'runner', time: Date.now() });
+    await runner.emitWithAck('machine-alive', { machineId: 'runner', time: Date.now() });
     let spawned = 0;
     await runner.serve('spawnSession', async ({ sessionId }) => {
       spawned += 1;
       const cli = await connectCli(t, hub, { namespace: 'resumed', auth: { sessionId } });
-      await cli.alive(sessionId);
+      await cli.keepAlive(sessionId);
       return { success: true, sessionId };
     });
     const answers = await Promise.all(numbers(10).map(() => web.post(`/api/sessions/${session.id}/resume`)));
@@ -103,7 +103,7 @@ describe('at once on one session', { concurrency: true }, () => {
     const count = async () => {
       for (let [version, metadata] = [1, session.metadata]; ; ) {
         const counted = { ...metadata, count: (metadata.count ?? 0) + 1 };
-        const answer = await cli.ask('update-metadata', { sid: session.id, expectedVersion: version, metadata: counted });
+        const answer = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: version, metadata: counted });
         if (answer.result === 'success') return;
         assert.equal(answer.result, 'version-mismatch');
         ({ version, metadata } = answer);
@@ -121,10 +121,10 @@ describe('at once on one session', { concurrency: true }, () => {
     const second = await connectCli(t, hub, { namespace: 'two', auth: { sessionId: session.id } });
     const web = hub.web('two');
     const feeds = await watchers(t, web, session.id);
-    const say = (from, by) => Promise.all(numbers(200).map((n) => from.say(session.id, { by, n })));
+    const say = (from, by) => Promise.all(numbers(200).map((n) => from.sendMessage(session.id, { by, n })));
     const acks = await Promise.all([say(cli, 'first'), say(second, 'second')]);
     assert.deepEqual(acks.flat().map(({ seq }) => seq).sort((a, b) => a - b), upTo(400));
-    const history = await web.history(session.id);
+    const history = await web.readHistory(session.id);
     for (const [at, by] of ['first', 'second'].entries()) {
       const own = history.filter(({ content }) => content.by === by);
       assert.deepEqual(own.map(({ content }) => content.n), numbers(200), 'in the order of saying');
@@ -147,21 +147,21 @@ describe('at once on one session', { concurrency: true }, () => {
 
   test('what is said while the session is deleted is kept until then, or refused', async (t) => {
     const web = hub.web('deleted');
-    const session = await web.session({ tag: 'doomed' });
+    const session = await web.openSession({ tag: 'doomed' });
     const cli = await connectCli(t, hub, { namespace: 'deleted', auth: { sessionId: session.id } });
     const [feed] = await watchers(t, web, session.id);
-    const said = numbers(50).map((n) => cli.say(session.id, { n }));
+    const said = numbers(50).map((n) => cli.sendMessage(session.id, { n }));
     const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...said]);
     assert.ok(ok(deleted), deleted.text);
     const kept = acks.filter((ack) => ack.ok);
     assert.deepEqual(kept.map(({ seq }) => seq), upTo(kept.length));
     for (const ack of acks.slice(kept.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);
-    await feed.event('session-removed');
+    await feed.nextEvent('session-removed');
     assert.equal(feed.all.filter(({ type }) => type === 'message-received').length, kept.length);
     assert.equal((await web.get(`/api/sessions/${session.id}`)).status, 404);
-    const next = await web.session({ tag: 'doomed' });
+    const next = await web.openSession({ tag: 'doomed' });
     assert.notEqual(next.id, session.id);
-    assert.deepEqual(await web.history(next.id), []);
+    assert.deepEqual(await web.readHistory(next.id), []);
   });
 });
 
@@ -191,7 +191,7 @@ describe('a call whose method another socket takes over', { concurrency: true },
 
   test('fails at once when that socket closes', async (t) => {
     const { cli, call } = await takenOver(t, 'fails');
-    cli.vanish();
+    cli.terminate();
     assert.deepEqual(await call, { success: false, error: 'The CLI disconnected before it answered listSkills' });
   });
 });

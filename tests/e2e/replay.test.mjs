@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { CHANNELS, comeBack, follow } from './lib/channels.mjs';
+import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -33,49 +33,49 @@ describe('what a web client missed', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
     test(`is replayed on the ${channel} over a restart of the hub`, async (t) => {
       const { hub, web, session, cli, query } = await scene(t, channel);
-      const left = await follow(t, web, channel, query);
-      await cli.say(session.id, { n: 1 });
+      const left = await openFeed(t, web, channel, query);
+      await cli.sendMessage(session.id, { n: 1 });
       assert.deepEqual(await upTo(left, 1), [1]);
       left.close();
-      const cutOff = await follow(t, web, channel, query);
-      await cli.say(session.id, { n: 2 });
+      const cutOff = await openFeed(t, web, channel, query);
+      await cli.sendMessage(session.id, { n: 2 });
       assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-      await cutOff.update({ metadataVersion: 2 });
+      await cutOff.nextUpdate({ metadataVersion: 2 });
 
-      await cli.reconnected(() => hub.restart());
-      await cutOff.ended('the channel to break with the hub');
-      await cli.say(session.id, { n: 3 });
-      await cli.reconnected(() => hub.restart());
+      await cli.waitForReconnect(() => hub.restart());
+      await cutOff.waitForEnd('the channel to break with the hub');
+      await cli.sendMessage(session.id, { n: 3 });
+      await cli.waitForReconnect(() => hub.restart());
 
-      const back = await comeBack(t, web, channel, query, left.all.at(-1).eventId);
-      assert.equal((await back.greeting()).data.resume, 'ok');
-      const again = await comeBack(t, web, channel, query, cutOff.all.at(-1).eventId);
-      assert.equal((await again.greeting()).data.resume, 'ok');
-      await cli.say(session.id, { n: 4 });
+      const back = await resumeFeed(t, web, channel, query, left.all.at(-1).eventId);
+      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
+      const again = await resumeFeed(t, web, channel, query, cutOff.all.at(-1).eventId);
+      assert.equal((await again.waitForGreeting()).data.resume, 'ok');
+      await cli.sendMessage(session.id, { n: 4 });
       assert.deepEqual(await upTo(back, 4), [2, 'Renamed', 3, 4]);
       assert.deepEqual(await upTo(again, 4), [3, 4]);
       assertInOrder([left, back]);
       assertInOrder([cutOff, again]);
 
-      const elsewhere = await comeBack(t, hub.web('elsewhere'), channel, { all: 'true' }, left.all.at(-1).eventId);
-      assert.equal((await elsewhere.greeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
+      const elsewhere = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, left.all.at(-1).eventId);
+      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
     });
 
     test(`is replayed on the ${channel} over the sleep of its object`, async (t) => {
       const { hub, namespace, web, session, cli, query } = await scene(t, channel);
-      const left = await follow(t, web, channel, query);
-      const stays = await follow(t, web, channel, query);
-      await cli.say(session.id, { n: 1 });
+      const left = await openFeed(t, web, channel, query);
+      const stays = await openFeed(t, web, channel, query);
+      await cli.sendMessage(session.id, { n: 1 });
       for (const feed of [left, stays]) assert.deepEqual(await upTo(feed, 1), [1]);
       left.close();
       for (const n of [2, 3]) {
         assert.equal(await hub.sleep(namespace), true, 'it was awake');
-        await cli.say(session.id, { n });
+        await cli.sendMessage(session.id, { n });
       }
       assert.equal(await hub.sleep(namespace), true);
-      const back = await comeBack(t, web, channel, query, left.all.at(-1).eventId);
-      assert.equal((await back.greeting()).data.resume, 'ok');
-      await cli.say(session.id, { n: 4 });
+      const back = await resumeFeed(t, web, channel, query, left.all.at(-1).eventId);
+      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
+      await cli.sendMessage(session.id, { n: 4 });
       assert.deepEqual(await upTo(back, 4), [2, 3, 4]);
       assert.deepEqual(await upTo(stays, 4), [1, 2, 3, 4]);
       assertInOrder([left, back]);

@@ -16,7 +16,7 @@ const WAYS = ['connect', 'header'];
 async function everything(web, id) {
   const { session } = (await web.get(`/api/sessions/${id}`)).body;
   const { activeAt: _, ...rest } = session;
-  return { session: rest, messages: await web.history(id) };
+  return { session: rest, messages: await web.readHistory(id) };
 }
 
 describe('a restart of the hub', { concurrency: true }, () => {
@@ -30,49 +30,49 @@ describe('a restart of the hub', { concurrency: true }, () => {
       // A session with all that it can have, and others besides.
       const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: '/code/kept', way, reconnection: true });
       const metadata = { ...session.metadata, name: 'Kept', opaque: { zeta: 1, alpha: 1.5 } };
-      await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
+      await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
-      await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
-      await cli.alive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
+      await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
+      await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
       const lastSign = Date.now();
       await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
-      await Promise.all(Array.from({ length: COUNT }, (_, n) => cli.say(session.id, { n }, `l-${n}`)));
-      const idle = await web.session({ tag: '/code/idle' });
-      const machine = await web.machine({ id: 'm-kept', runnerState: { status: 'running' } });
-      await cli.ask('machine-alive', { machineId: 'm-kept', time: Date.now() });
+      await Promise.all(Array.from({ length: COUNT }, (_, n) => cli.sendMessage(session.id, { n }, `l-${n}`)));
+      const idle = await web.openSession({ tag: '/code/idle' });
+      const machine = await web.registerMachine({ id: 'm-kept', runnerState: { status: 'running' } });
+      await cli.emitWithAck('machine-alive', { machineId: 'm-kept', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
 
       const before = await everything(web, session.id);
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
       // The CLI registers anew on every connection, as any CLI does.
       cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
-      await cli.reconnected(() => hub.restart());
+      await cli.waitForReconnect(() => hub.restart());
 
       assert.deepEqual(await everything(web, session.id), before);
       assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
       assert.deepEqual((await web.get('/api/sessions')).body, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
-      assert.equal((await web.session({ tag: '/code/kept' })).id, session.id, 'the tag still leads to it');
-      assert.equal((await web.session({ tag: '/code/idle' })).id, idle.id);
-      assert.equal((await web.machine({ id: machine.id })).createdAt, machine.createdAt);
+      assert.equal((await web.openSession({ tag: '/code/kept' })).id, session.id, 'the tag still leads to it');
+      assert.equal((await web.openSession({ tag: '/code/idle' })).id, idle.id);
+      assert.equal((await web.registerMachine({ id: machine.id })).createdAt, machine.createdAt);
       assert.equal((await hub.web('kept', jwt).get('/api/sessions')).status, 200, 'a web client’s token still counts');
 
       // What was sent before is known, what is new goes on from there.
-      const again = await cli.say(session.id, { n: 0 }, 'l-0');
+      const again = await cli.sendMessage(session.id, { n: 0 }, 'l-0');
       assert.equal(again.id, before.messages.find(({ localId }) => localId === 'l-0').id);
-      assert.equal((await cli.say(session.id, { n: 'new' })).seq, COUNT + 2);
+      assert.equal((await cli.sendMessage(session.id, { n: 'new' })).seq, COUNT + 2);
       const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'still active' });
       assert.equal(sent.body.message?.seq, COUNT + 3, sent.text);
-      assert.equal((await cli.update('new-message')).message.content.content.text, 'from the web');
-      assert.equal((await cli.update('new-message')).message.content.content.text, 'still active');
+      assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'from the web');
+      assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'still active');
       assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body, { success: true, skills: [] });
-      const stale = await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
+      const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
       // The clock of life went on: no sign came since.
       const feed = await web.socket({ sessionId: session.id });
       t.after(() => feed.close());
-      await feed.update({ active: false, thinking: false }, 2 * SESSION_MS);
+      await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
       assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
     });
   }
@@ -111,18 +111,18 @@ describe('a restart of the hub', { concurrency: true }, () => {
       }
     });
     await halfway;
-    await cli.reconnected(() => hub.restart());
+    await cli.waitForReconnect(() => hub.restart());
 
-    const stored = await hub.web('stream').history(session.id);
+    const stored = await hub.web('stream').readHistory(session.id);
     assert.deepEqual(stored.map(({ seq }) => seq), stored.map((_, at) => at + 1), 'no gap, nothing twice');
     assert.deepEqual(stored.map(({ content }) => content.n), stored.map((_, at) => at), 'in the order of sending');
     for (const [n, seq] of acked) assert.equal(stored[seq - 1].content.n, n, `message ${n} was acknowledged`);
 
     const missing = Array.from({ length: 2_000 }, (_, n) => n).filter((n) => !acked.has(n));
     for (const n of missing) cli.socket.emit('message', { sid: session.id, message: { n }, localId: `l-${n}` });
-    await cli.ask('ping', {});
-    assert.equal((await cli.say(session.id, { n: 2_000 })).seq, 2_001);
-    const whole = await hub.web('stream').history(session.id);
+    await cli.emitWithAck('ping', {});
+    assert.equal((await cli.sendMessage(session.id, { n: 2_000 })).seq, 2_001);
+    const whole = await hub.web('stream').readHistory(session.id);
     assert.deepEqual(whole.map(({ seq, content }) => [seq, content.n]), Array.from({ length: 2_001 }, (_, n) => [n + 1, n]));
   });
 
@@ -136,7 +136,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
     const feed = await hub.web('unseen').socket({ all: 'true' });
     t.after(() => feed.close());
     assert.equal((await hub.web('unseen').get('/api/sessions')).body.sessions[0].active, true);
-    await feed.update({ active: false }, 2 * SESSION_MS);
+    await feed.nextUpdate({ active: false }, 2 * SESSION_MS);
     assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
     assert.equal((await hub.web('unseen').get(`/api/sessions/${session.id}`)).body.session.active, false);
   });

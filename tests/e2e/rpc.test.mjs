@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
-import { deferred, within } from './lib/await.mjs';
+import { deferred, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -194,7 +194,7 @@ describe('a call', () => {
 
   test('without a handler says so, as a result', async (t) => {
     const web = hub.web('nobody');
-    const idle = await web.session({ tag: 'without a CLI' });
+    const idle = await web.openSession({ tag: 'without a CLI' });
     const { session } = await liveSession(t, hub, { namespace: 'nobody', tag: 'a CLI that serves nothing' });
     for (const { id } of [idle, session]) {
       for (const [what, [query, method]] of Object.entries(ROUTES)) {
@@ -209,14 +209,14 @@ describe('a call', () => {
     const success = async () => (await hub.web('leaving').get(`/api/sessions/${session.id}/skills`)).body.success;
     await cli.serve('listSkills', () => ({ success: true }));
     assert.equal(await success(), true);
-    await cli.ask('rpc-unregister', { method: 'listSkills' });
+    await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
     assert.equal(await success(), false);
 
     const second = await connectCli(t, hub, { namespace: 'leaving', auth: { sessionId: session.id } });
     await second.serve(`${session.id}:listSkills`, () => ({ success: true }));
     assert.equal(await success(), true);
     await second.serve(`${session.id}:gitStatus`, () => {
-      second.vanish();
+      second.terminate();
       return new Promise(() => {});
     });
     const { body } = await hub.web('leaving').get(`/api/sessions/${session.id}/git-status`);
@@ -240,7 +240,7 @@ describe('a call', () => {
 
   for (const [how, leave] of [
     ['closes', (cli) => cli.close()],
-    ['breaks', (cli) => cli.vanish()],
+    ['breaks', (cli) => cli.terminate()],
   ]) {
     for (const way of ['connect', 'header']) {
       test(`fails at once when its socket ${how} (token by ${way})`, async (t) => {
@@ -250,7 +250,7 @@ describe('a call', () => {
           return new Promise(() => {});
         });
         // Long before the 30 s of the time-out.
-        const { status, body } = await within(hub.web('cut').get(`/api/sessions/${session.id}/skills`), 'the call to fail');
+        const { status, body } = await withTimeout(hub.web('cut').get(`/api/sessions/${session.id}/skills`), 'the call to fail');
         assert.deepEqual([status, body.success], [200, false]);
         assert.doesNotMatch(body.error, /timed out/);
       });
@@ -266,16 +266,16 @@ describe('a call', () => {
     assert.equal((await answer()).from, 'second');
     await cli.serve('listSkills', () => ({ success: true, from: 'first again' }));
     assert.equal((await answer()).from, 'first again');
-    await second.ask('rpc-unregister', { method: `${session.id}:listSkills` });
+    await second.emitWithAck('rpc-unregister', { method: `${session.id}:listSkills` });
     assert.equal((await answer()).from, 'first again', 'the loser can’t take it back');
-    await cli.ask('rpc-unregister', { method: 'listSkills' });
+    await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
     assert.deepEqual(await answer(), { success: false, error: 'No handler registered for listSkills' });
   });
 
   test('can’t be taken over under a session or machine that the socket did not name', async (t) => {
     const mine = await liveSession(t, hub, { namespace: 'scopes', tag: 'mine' });
     const other = await liveSession(t, hub, { namespace: 'scopes', tag: 'other' });
-    const foreign = await hub.web('elsewhere').session({ tag: 'foreign' });
+    const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
     await mine.cli.serve('listSkills', () => ({ success: true, from: 'mine' }));
     const scopeless = await connectCli(t, hub, { namespace: 'scopes' });
     for (const [cli, method] of [
@@ -284,13 +284,13 @@ describe('a call', () => {
       [scopeless, `${mine.session.id}:listSkills`],
       [scopeless, 'listSkills'],
     ]) {
-      const ack = await cli.ask('rpc-register', { method });
+      const ack = await cli.emitWithAck('rpc-register', { method });
       assert.equal(ack.ok, false, method);
-      assert.equal((await cli.error()).code, 'access-denied', method);
+      assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
     // Without an acknowledgement, too, the socket hears of it.
     other.cli.socket.emit('rpc-register', { method: `${mine.session.id}:listSkills` });
-    assert.equal((await other.cli.error()).code, 'access-denied');
+    assert.equal((await other.cli.nextError()).code, 'access-denied');
     assert.equal((await hub.web('scopes').get(`/api/sessions/${mine.session.id}/skills`)).body.from, 'mine');
     assert.equal((await hub.web('scopes').get(`/api/sessions/${other.session.id}/skills`)).body.success, false);
   });
@@ -319,7 +319,7 @@ describe('a call', () => {
     });
     const paths = Array.from({ length: 50 }, (_, n) => `file-${n}`);
     const calls = Promise.all(paths.map((path) => hub.web('many').get(`/api/sessions/${session.id}/file?path=${path}`)));
-    await within(full.promise, 'all calls to arrive');
+    await withTimeout(full.promise, 'all calls to arrive');
     waiting.reverse().forEach((answer) => answer());
     assert.deepEqual((await calls).map(({ body }) => body.content), paths);
   });

@@ -39,7 +39,7 @@ describe('a session of a tag', () => {
     const web = hub.web('tags');
     const before = Date.now();
     const metadata = { path: '/code/a', host: 'h', flavor: 'beta', future: { kept: true } };
-    const first = await web.session({ tag: '/code/a', metadata, agentState: { requests: {} }, model: 'model_fast' });
+    const first = await web.openSession({ tag: '/code/a', metadata, agentState: { requests: {} }, model: 'model_fast' });
     assert.match(first.id, UUID_V7);
     const { createdAt, ...rest } = first;
     assert.ok(createdAt >= before && createdAt <= Date.now());
@@ -49,23 +49,23 @@ describe('a session of a tag', () => {
     );
     assert.deepEqual([rest.metadata, rest.agentState], [metadata, { requests: {} }]);
 
-    const again = await web.session({ tag: '/code/a', metadata: { path: '/elsewhere' } });
+    const again = await web.openSession({ tag: '/code/a', metadata: { path: '/elsewhere' } });
     assert.deepEqual(again, first);
     assert.deepEqual((await web.get(`/cli/sessions/${first.id}`)).body, { session: first });
     assert.deepEqual((await web.get(`/api/sessions/${first.id}`)).body, { session: first });
-    assert.notEqual((await web.session({ tag: '/code/b' })).id, first.id);
+    assert.notEqual((await web.openSession({ tag: '/code/b' })).id, first.id);
   });
 
   test('is one for ten clients that ask for it at once', async () => {
     const web = hub.web('race');
     const feed = await web.sse({ all: 'true' });
-    await feed.greeting();
-    const sessions = await Promise.all(Array.from({ length: 10 }, () => web.session({ tag: 'the same' })));
+    await feed.waitForGreeting();
+    const sessions = await Promise.all(Array.from({ length: 10 }, () => web.openSession({ tag: 'the same' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);
     assert.equal((await listed(web)).length, 1);
 
-    const other = await web.session({ tag: 'another' });
-    await feed.event('session-added', other.id);
+    const other = await web.openSession({ tag: 'another' });
+    await feed.nextEvent('session-added', other.id);
     const added = feed.all.filter(({ type }) => type === 'session-added').map(({ sessionId }) => sessionId);
     assert.deepEqual(added, [sessions[0].id, other.id], 'each is told of once');
     feed.close();
@@ -101,15 +101,15 @@ describe('the list', () => {
   test('has summaries, the active ones first and then the last changed', async (t) => {
     const web = hub.web('list');
     const [old, middle, recent] = [
-      await web.session({ tag: 'old', metadata: { summary: { text: 'What it is about', updatedAt: 5 }, flavor: 'gamma' } }),
-      await web.session({ tag: 'middle' }),
-      await web.session({ tag: 'recent' }),
+      await web.openSession({ tag: 'old', metadata: { summary: { text: 'What it is about', updatedAt: 5 }, flavor: 'gamma' } }),
+      await web.openSession({ tag: 'middle' }),
+      await web.openSession({ tag: 'recent' }),
     ];
     const cli = await connectCli(t, hub, { namespace: 'list', auth: { sessionId: old.id } });
-    await cli.alive(old.id);
+    await cli.keepAlive(old.id);
     await web.patch(`/api/sessions/${middle.id}`, { name: 'A better name' });
-    await cli.alive(old.id, { thinking: true, permissionMode: 'plan' });
-    await cli.ask('update-state', {
+    await cli.keepAlive(old.id, { thinking: true, permissionMode: 'plan' });
+    await cli.emitWithAck('update-state', {
       sid: old.id,
       expectedVersion: 1,
       agentState: { requests: { r1: { tool: 'shell', arguments: {} }, r2: { tool: 'edit', arguments: {} } } },
@@ -131,8 +131,8 @@ describe('the list', () => {
 
   test('leaves archived sessions out unless they are asked for', async () => {
     const web = hub.web('archive');
-    const plain = await web.session({ tag: 'plain' });
-    const archived = await web.session({ tag: 'archived', metadata: { lifecycleState: 'archived', archivedBy: 'cli' } });
+    const plain = await web.openSession({ tag: 'plain' });
+    const archived = await web.openSession({ tag: 'archived', metadata: { lifecycleState: 'archived', archivedBy: 'cli' } });
     const ids = async (query) => (await listed(web, query)).map(({ id }) => id).sort();
     assert.deepEqual(await ids(''), [plain.id]);
     assert.deepEqual(await ids('?archived=only'), [archived.id]);
@@ -147,7 +147,7 @@ describe('the list', () => {
       { id: '2', content: 'Second', status: 'in_progress', priority: 'low' },
     ];
     const call = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
-    await cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } } });
+    await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } } });
     assert.deepEqual((await get(hub.web('todos'), session.id)).todos, todos);
     assert.deepEqual((await listed(hub.web('todos')))[0].todoProgress, { completed: 1, total: 2 });
   });
@@ -162,13 +162,13 @@ describe('renaming', () => {
     const renamed = await get(web, session.id);
     assert.deepEqual(renamed.metadata, { ...session.metadata, name: 'Fix the build' });
     assert.equal(renamed.metadataVersion, 2);
-    const { sid, metadata, agentState } = await cli.update('update-session');
+    const { sid, metadata, agentState } = await cli.nextUpdate('update-session');
     assert.deepEqual([sid, metadata.version, metadata.value.name, agentState], [session.id, 2, 'Fix the build', null]);
   });
 
   test('that expects another version is a conflict and changes nothing', async () => {
     const web = hub.web('names');
-    const { id } = await web.session({ tag: 'versions' });
+    const { id } = await web.openSession({ tag: 'versions' });
     const rename = (body) => web.patch(`/api/sessions/${id}`, body);
     assert.deepEqual((await rename({ name: 'two', expectedVersion: 1 })).body, { ok: true, metadataVersion: 2 });
     assertRefused(await rename({ name: 'three', expectedVersion: 1 }), 409, 'version_conflict');
@@ -179,7 +179,7 @@ describe('renaming', () => {
 
   test('takes 1 to 255 characters, however many bytes each has', async () => {
     const web = hub.web('names');
-    const { id } = await web.session({ tag: 'length' });
+    const { id } = await web.openSession({ tag: 'length' });
     const longest = '𝒳'.repeat(255);
     assert.equal((await web.patch(`/api/sessions/${id}`, { name: longest })).status, 200);
     assert.equal((await get(web, id)).metadata.name, longest);
@@ -198,22 +198,22 @@ describe('deleting', () => {
   test('is refused while the session is active, then takes its messages along', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'gone', tag: 'delete' });
     const web = hub.web('gone');
-    await cli.say(session.id, { text: 'soon forgotten' }, 'local');
+    await cli.sendMessage(session.id, { text: 'soon forgotten' }, 'local');
     assertRefused(await web.delete(`/api/sessions/${session.id}`), 409, 'session_active');
-    await cli.ask('session-end', { sid: session.id, time: Date.now() });
+    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     assert.deepEqual((await web.delete(`/api/sessions/${session.id}`)).body, { ok: true });
 
     assertRefused(await web.get(`/api/sessions/${session.id}`), 404, 'session_not_found');
     assertRefused(await web.get(`/api/sessions/${session.id}/messages`), 404, 'session_not_found');
     assertRefused(await web.delete(`/api/sessions/${session.id}`), 404, 'session_not_found');
     assert.deepEqual(await listed(web), []);
-    const refused = await cli.say(session.id, { text: 'to nobody' });
+    const refused = await cli.sendMessage(session.id, { text: 'to nobody' });
     assert.equal(refused.ok, false);
-    assert.equal((await cli.error()).code, 'not-found');
+    assert.equal((await cli.nextError()).code, 'not-found');
 
-    const next = await web.session({ tag: 'delete' });
+    const next = await web.openSession({ tag: 'delete' });
     assert.notEqual(next.id, session.id);
-    assert.deepEqual([next.seq, await web.history(next.id)], [0, []]);
+    assert.deepEqual([next.seq, await web.readHistory(next.id)], [0, []]);
   });
 });
 
@@ -240,18 +240,18 @@ describe('messages', () => {
     }
     assert.equal((await send({ text: 'x'.repeat(1024 * 1024) })).status, 200, 'a text of 1 MiB');
     assert.equal((await send({ attachments: [file] })).status, 200, 'attachments alone');
-    const [, { content }] = await web.history(session.id);
+    const [, { content }] = await web.readHistory(session.id);
     assert.deepEqual(content, { role: 'user', content: { type: 'text', text: '', attachments: [file] }, meta: { sentFrom: 'web' } });
 
-    await cli.ask('session-end', { sid: session.id, time: Date.now() });
+    await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     assertRefused(await send({ text: 'too late' }), 409, 'session_inactive');
-    assert.equal((await web.history(session.id)).length, 2);
+    assert.equal((await web.readHistory(session.id)).length, 2);
   });
 
   test('are read in pages, backwards by beforeSeq and forwards by afterSeq', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'pages' });
     const web = hub.web('messages');
-    for (let n = 1; n <= 7; n += 1) await cli.say(session.id, { n });
+    for (let n = 1; n <= 7; n += 1) await cli.sendMessage(session.id, { n });
     const page = async (query, from = 'api') => (await web.get(`/${from}/sessions/${session.id}/messages${query}`)).body;
     const seqs = ({ messages }) => messages.map(({ seq }) => seq);
 
@@ -289,48 +289,48 @@ describe('messages', () => {
     const first = await send('once', 'web-1');
     assert.deepEqual([first.message.seq, first.message.localId], [1, 'web-1']);
     assert.deepEqual(await send('twice', 'web-1'), first);
-    const ack = await cli.say(session.id, { n: 1 }, 'cli-1');
-    assert.deepEqual(await cli.say(session.id, { n: 2 }, 'cli-1'), ack);
-    const race = await Promise.all(Array.from({ length: 5 }, () => cli.say(session.id, { n: 3 }, 'cli-2')));
+    const ack = await cli.sendMessage(session.id, { n: 1 }, 'cli-1');
+    assert.deepEqual(await cli.sendMessage(session.id, { n: 2 }, 'cli-1'), ack);
+    const race = await Promise.all(Array.from({ length: 5 }, () => cli.sendMessage(session.id, { n: 3 }, 'cli-2')));
     assert.deepEqual([...new Set(race.map(({ seq }) => seq))], [3]);
-    const history = await web.history(session.id);
+    const history = await web.readHistory(session.id);
     assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
     assert.deepEqual(history[1].content, { n: 1 });
     // Local ids are each session's own.
     const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });
-    assert.equal((await other.cli.say(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
+    assert.equal((await other.cli.sendMessage(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
   });
 
   test('go to the other sockets of their session, not back to the one they came from', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'two sockets' });
     const second = await connectCli(t, hub, { namespace: 'messages', auth: { sessionId: session.id } });
-    await cli.say(session.id, { from: 'the first' }, 'l1');
-    const heard = await second.update('new-message');
+    await cli.sendMessage(session.id, { from: 'the first' }, 'l1');
+    const heard = await second.nextUpdate('new-message');
     const { seq, localId, content } = heard.message;
     assert.deepEqual([heard.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
-    await second.say(session.id, { from: 'the second' });
-    assert.deepEqual((await cli.update('new-message')).message.content, { from: 'the second' }, 'the first one heard nothing before');
+    await second.sendMessage(session.id, { from: 'the second' });
+    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first one heard nothing before');
     const own = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
     assert.deepEqual(own, []);
   });
 
   test('given as a JSON string are read as what the string holds', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
-    await cli.say(session.id, '{"role":"agent","content":"wrapped"}');
-    await cli.say(session.id, 'just words');
-    const contents = (await hub.web('messages').history(session.id)).map(({ content }) => content);
+    await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
+    await cli.sendMessage(session.id, 'just words');
+    const contents = (await hub.web('messages').readHistory(session.id)).map(({ content }) => content);
     assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'just words']);
   });
 
   test('that are malformed are refused in the acknowledgement and the socket lives on', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'malformed' });
     for (const payload of [{}, { sid: session.id }, { sid: 5, message: {} }, 'text', null, { sid: session.id, message: {}, localId: 5 }]) {
-      const ack = await cli.ask('message', payload);
+      const ack = await cli.emitWithAck('message', payload);
       assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
     }
     cli.socket.emit('session-alive', { sid: session.id });
-    assert.equal(typeof (await cli.error()).message, 'string', 'without an acknowledgement an error event tells');
-    assert.equal((await cli.say(session.id, { n: 1 })).seq, 1);
+    assert.equal(typeof (await cli.nextError()).message, 'string', 'without an acknowledgement an error event tells');
+    assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
   });
 });
 
@@ -341,16 +341,16 @@ describe('versioned updates of a CLI', () => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: name });
       const second = await connectCli(t, hub, { namespace: 'updates', auth: { sessionId: session.id } });
       const feed = await hub.web('updates').socket({ sessionId: session.id });
-      await feed.greeting();
+      await feed.waitForGreeting();
       const value = field === 'metadata' ? { ...session.metadata, extra: 1 } : { requests: {}, extra: 1 };
-      const update = (expectedVersion, next) => cli.ask(name, { sid: session.id, expectedVersion, [field]: next });
+      const update = (expectedVersion, next) => cli.emitWithAck(name, { sid: session.id, expectedVersion, [field]: next });
 
       assert.deepEqual(await update(1, value), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1, { path: '/late', host: 'h' }), { result: 'version-mismatch', version: 2, [field]: value });
-      const told = await second.update('update-session');
+      const told = await second.nextUpdate('update-session');
       const other = field === 'metadata' ? 'agentState' : 'metadata';
       assert.deepEqual([told.sid, told[field], told[other]], [session.id, { version: 2, value }, null]);
-      const { data } = await feed.update({ [`${field}Version`]: 2 });
+      const { data } = await feed.nextUpdate({ [`${field}Version`]: 2 });
       assert.deepEqual(data[field], value);
       const stored = await get(hub.web('updates'), session.id);
       assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
@@ -362,7 +362,7 @@ describe('versioned updates of a CLI', () => {
         [{ expectedVersion: 2, [field]: value }, 'sid'],
         [{ sid: session.id, expectedVersion: 2 }, field],
       ]) {
-        const ack = await cli.ask(name, payload);
+        const ack = await cli.emitWithAck(name, payload);
         assert.equal(ack.result, 'error', JSON.stringify(payload));
         assert.match(ack.reason, new RegExp(word), ack.reason);
       }
@@ -373,7 +373,7 @@ describe('versioned updates of a CLI', () => {
     test(`${name} of ten clients at once lets one win each version`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: `race ${name}` });
       const tries = Array.from({ length: 10 }, (_, n) =>
-        cli.ask(name, { sid: session.id, expectedVersion: 1, [field]: { path: '/p', host: 'h', n } }),
+        cli.emitWithAck(name, { sid: session.id, expectedVersion: 1, [field]: { path: '/p', host: 'h', n } }),
       );
       const results = (await Promise.all(tries)).map(({ result }) => result);
       assert.deepEqual(results.sort(), ['success', ...Array(9).fill('version-mismatch')]);
@@ -395,12 +395,12 @@ describe('JSON that is not the hub’s business', () => {
 
     const metadata = withOpaque({ path: '/p', zeta: 1, alpha: 2, host: 'h' });
     const written = `{"path":"/p","zeta":1,"alpha":2,"host":"h",${OPAQUE_TAIL}`;
-    assert.equal((await cli.ask('update-metadata', { sid: id, expectedVersion: 1, metadata })).result, 'success');
+    assert.equal((await cli.emitWithAck('update-metadata', { sid: id, expectedVersion: 1, metadata })).result, 'success');
     assert.ok((await web.get(`/api/sessions/${id}`)).text.includes(`"metadata":${written}`));
     await cli.frames.first((frame) => frame.includes(`"metadata":${written}`), 'the value in the acknowledgement, as written');
     await second.frames.first((frame) => frame.includes(`"value":${written}`), 'the update of the metadata, as written');
 
-    await cli.say(id, withOpaque({ role: 'agent', zeta: [], alpha: {} }));
+    await cli.sendMessage(id, withOpaque({ role: 'agent', zeta: [], alpha: {} }));
     const content = `{"role":"agent","zeta":[],"alpha":{},${OPAQUE_TAIL}`;
     assert.ok((await web.get(`/api/sessions/${id}/messages`)).text.includes(`"content":${content}`));
     assert.ok((await web.get(`/cli/sessions/${id}/messages`)).text.includes(`"content":${content}`));
@@ -418,7 +418,7 @@ describe('machines', () => {
   test('are made known, updated by version, and listed while they are online', async (t) => {
     const web = hub.web('machines');
     const metadata = { host: 'box', platform: 'linux', displayName: 'The box', future: [1] };
-    const made = await web.machine({ id: 'm-1', metadata, runnerState: { status: 'running' } });
+    const made = await web.registerMachine({ id: 'm-1', metadata, runnerState: { status: 'running' } });
     assert.deepEqual([made.id, made.namespace, made.active], ['m-1', 'machines', false]);
     assert.deepEqual([made.metadataVersion, made.runnerStateVersion], [1, 1]);
     assert.deepEqual([made.metadata, made.runnerState], [metadata, { status: 'running' }]);
@@ -427,9 +427,9 @@ describe('machines', () => {
 
     const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm-1' } });
     const second = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm-1' } });
-    await cli.ask('machine-alive', { machineId: 'm-1', time: Date.now() });
-    await web.machine({ id: 'm-2' });
-    await cli.ask('machine-alive', { machineId: 'm-2', time: Date.now() });
+    await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
+    await web.registerMachine({ id: 'm-2' });
+    await cli.emitWithAck('machine-alive', { machineId: 'm-2', time: Date.now() });
     const online = (await web.get('/api/machines')).body.machines;
     assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the newest activity first');
     for (const field of ['seq', 'createdAt', 'updatedAt', 'activeAt']) assert.equal(typeof online[0][field], 'number', field);
@@ -438,10 +438,10 @@ describe('machines', () => {
       ['machine-update-metadata', 'metadata', { ...metadata, displayName: 'Renamed' }],
       ['machine-update-state', 'runnerState', { status: 'busy' }],
     ]) {
-      const update = (expectedVersion) => cli.ask(name, { machineId: 'm-1', expectedVersion, [field]: value });
+      const update = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
       assert.deepEqual(await update(1), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1), { result: 'version-mismatch', version: 2, [field]: value });
-      const told = await second.update('update-machine');
+      const told = await second.nextUpdate('update-machine');
       assert.deepEqual([told.machineId, told[field]], ['m-1', { version: 2, value }]);
       const machine = (await web.get('/cli/machines/m-1')).body.machine;
       assert.deepEqual([machine[field], machine[`${field}Version`]], [value, 2]);

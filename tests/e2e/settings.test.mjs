@@ -77,8 +77,8 @@ test('an alarm that rings under broken settings rings again, and costs the names
   assert.equal((await hub.web('kept').get(`/api/sessions/${session.id}/skills`)).status, 200);
   await hub.restart({ ...vars, VOCABULARY: 'none' });
   for (const ring of ['first', 'second']) {
-    await hub.complaints.next((text) => text.includes('VOCABULARY'), `the ${ring} alarm`);
-    assert.ok(hub.tables().flat().includes('notes'), `the notebook is there after the ${ring} alarm`);
+    await hub.stderr.next((text) => text.includes('VOCABULARY'), `the ${ring} alarm`);
+    assert.ok(hub.storageTables().flat().includes('notes'), `the notebook is there after the ${ring} alarm`);
   }
   await hub.restart(vars);
   const kept = await hub.web('kept').get(`/api/sessions/${session.id}`);

@@ -3,20 +3,20 @@
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { test } from 'node:test';
-import { deferred, eventually, within } from './lib/await.mjs';
+import { deferred, eventually, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
-import { FAULTY, startHub } from './lib/hub.mjs';
+import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
 const LARGEST = 30 * MIB;
 
 test('the largest message is in wasm memory twice, and the next ones take no more', async (t) => {
-  const hub = await startHub({ around: FAULTY });
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', way: 'header' });
   const second = await connectCli(t, hub, { way: 'header' });
   const before = await hub.wasmMemory();
-  const say = (from, message) => from.ask('message', { sid: session.id, message }, 60_000);
+  const say = (from, message) => from.emitWithAck('message', { sid: session.id, message }, 60_000);
   const texts = ['x'.repeat(LARGEST - 2), `ü${'x'.repeat(LARGEST - 4)}`];
   const wrapped = JSON.stringify({ text: `"${'x'.repeat(LARGEST - 2000)}"` });
   const grown = [];
@@ -38,7 +38,7 @@ test('the largest message is in wasm memory twice, and the next ones take no mor
 });
 
 test('the largest states, one after the other, take no more than messages do', async (t) => {
-  const hub = await startHub({ around: FAULTY });
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const before = await hub.wasmMemory();
   const grown = [];
@@ -47,9 +47,9 @@ test('the largest states, one after the other, take no more than messages do', a
     const { session, cli } = await liveSession(t, hub, { tag, way: 'header' });
     const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
     const update = (from, expectedVersion, agentState) =>
-      from.ask('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
+      from.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
     assert.equal((await update(cli, 1, { filling })).version, 2);
-    const heard = await second.update('update-session');
+    const heard = await second.nextUpdate('update-session');
     assert.equal(heard.agentState.value.filling.length, filling.length);
     assert.equal((await update(second, 1, {})).agentState.filling.length, filling.length);
     const { body } = await hub.web().get(`/api/sessions/${session.id}`);
@@ -64,8 +64,8 @@ test('the largest states, one after the other, take no more than messages do', a
   // A session may have two of them: its answer leaves in parts.
   const { session, cli } = await liveSession(t, hub, { tag: 'both', way: 'header' });
   const metadata = { path: '/code', host: 'box', filling: filling.slice(0, -100) };
-  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
   const { body } = await hub.web().get(`/api/sessions/${session.id}`);
   assert.deepEqual([body.session.metadata, body.session.agentState], [metadata, { filling }]);
   const both = (await hub.wasmMemory()) - before;
@@ -74,7 +74,7 @@ test('the largest states, one after the other, take no more than messages do', a
 });
 
 test('what is refused takes no more than what is kept, however it is made', async (t) => {
-  const hub = await startHub({ around: FAULTY });
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', way: 'header' });
   const before = await hub.wasmMemory();
@@ -120,18 +120,18 @@ function unread(hub, path) {
     resolve(response.pause());
   });
   request.end();
-  return within(promise, `the head of ${path}`, 60_000);
+  return withTimeout(promise, `the head of ${path}`, 60_000);
 }
 
 test('large answers that nobody reads are few, and the others are told so until they are gone', async (t) => {
-  const hub = await startHub({ around: FAULTY });
+  const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
   const { session, cli } = await liveSession(t, hub, { tag: 'unread', way: 'header' });
   const filling = 'x'.repeat(LARGEST - 100);
   const metadata = { path: '/code', host: 'box', filling };
-  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
-  assert.equal((await cli.ask('message', { sid: session.id, message: filling }, 60_000)).ok, true);
+  await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
+  assert.equal((await cli.emitWithAck('message', { sid: session.id, message: filling }, 60_000)).ok, true);
   for (const path of [`/api/sessions/${session.id}`, `/api/sessions/${session.id}/messages?limit=1`]) {
     assert.equal((await hub.web().get(path)).status, 200);
     const before = await hub.wasmMemory();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { connectCli, liveSession } from './lib/cli.mjs';
-import { deferred, within } from './lib/await.mjs';
+import { deferred, withTimeout } from './lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;
@@ -11,7 +11,7 @@ const LARGEST = 30 * MIB;
 const LARGEST_FRAME = 32 * MIB;
 /** Larger than a row of the database. */
 const ROW = 2_000_001;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 /**
  * How long a client may take to see that its connection is closed. The runtime sends a close frame at once, but keeps the
  * connection of a socket that failed until it collects the socket; the client (`ws`) gives up by itself 30 s after the frame.
@@ -40,7 +40,7 @@ const KINDS = [
     sizes: [100, ROW, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes),
-    send: (cli, sid, message) => cli.ask('message', { sid, message }, PATIENCE_MS),
+    send: (cli, sid, message) => cli.emitWithAck('message', { sid, message }, TIMEOUT_MS),
     read: async (web, id, { seq }) => {
       const { body } = await web.get(`/cli/sessions/${id}/messages?afterSeq=${seq - 1}&limit=1`);
       return body.messages[0].content;
@@ -51,7 +51,7 @@ const KINDS = [
     sizes: [100, ROW, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes, place),
-    send: (cli, sid, metadata, expectedVersion) => cli.ask('update-metadata', { sid, expectedVersion, metadata }, PATIENCE_MS),
+    send: (cli, sid, metadata, expectedVersion) => cli.emitWithAck('update-metadata', { sid, expectedVersion, metadata }, TIMEOUT_MS),
     read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.metadata,
   },
   {
@@ -59,7 +59,7 @@ const KINDS = [
     sizes: [100, ROW, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes),
-    send: (cli, sid, agentState, expectedVersion) => cli.ask('update-state', { sid, expectedVersion, agentState }, PATIENCE_MS),
+    send: (cli, sid, agentState, expectedVersion) => cli.emitWithAck('update-state', { sid, expectedVersion, agentState }, TIMEOUT_MS),
     read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.agentState,
   },
   {
@@ -68,7 +68,7 @@ const KINDS = [
     limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, runnerState, expectedVersion) =>
-      cli.ask('machine-update-state', { machineId: `of-${sid}`, expectedVersion, runnerState }, PATIENCE_MS),
+      cli.emitWithAck('machine-update-state', { machineId: `of-${sid}`, expectedVersion, runnerState }, TIMEOUT_MS),
     read: async (web, id) => (await web.get(`/api/machines/of-${id}`)).body.machine.runnerState,
   },
 ];
@@ -79,7 +79,7 @@ for (const way of ['header', 'connect']) {
   for (const { name, sizes, limit, value, send, read } of KINDS) {
     test(`${name} over ${socket} is kept whole up to its limit, and one byte more is refused`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { tag: `${name}-${way}`, way });
-      await hub.web().machine({ id: `of-${session.id}` });
+      await hub.web().registerMachine({ id: `of-${session.id}` });
       let version = 1;
       for (const bytes of sizes) {
         const sent = value(bytes);
@@ -90,7 +90,7 @@ for (const way of ['header', 'connect']) {
       }
       const refused = await send(cli, session.id, value(limit + 1), version);
       assert.ok(!isTaken(refused) && refused.code === 'too-large', JSON.stringify(refused).slice(0, 200));
-      assert.equal((await cli.say(session.id, 'after')).ok, true, 'the socket lives on');
+      assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the socket lives on');
     });
   }
 
@@ -108,15 +108,15 @@ for (const way of ['header', 'connect']) {
     const closed = deferred();
     cli.socket.io.engine.transport.ws.addEventListener('close', ({ code }) => closed.resolve(code));
     bytes = LARGEST_FRAME;
-    await cli.reconnected(async () => {
+    await cli.waitForReconnect(async () => {
       const { status, body } = await ask();
       assert.deepEqual([status, body.success, /disconnected/.test(body.error)], [200, false, true]);
     }, CLOSING_MS);
     // The runtime closes in the middle of the frame. The reset of the connection can overtake its close frame: then the client
     // sees 1006, for a connection that broke.
-    const code = await within(closed.promise, 'the socket to be closed', CLOSING_MS);
+    const code = await withTimeout(closed.promise, 'the socket to be closed', CLOSING_MS);
     assert.ok([1006, 1009].includes(code), `${code}`);
-    assert.equal((await cli.say(session.id, 'after')).ok, true, 'the hub lives on');
+    assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the hub lives on');
   });
 }
 
@@ -128,14 +128,14 @@ test('the largest message reaches another CLI whole, and web clients by its id; 
   for (const bytes of [8 * MIB, LARGEST, 100]) {
     const content = sized(bytes);
     const since = Date.now();
-    const { seq, id } = await cli.ask('message', { sid: session.id, message: content }, PATIENCE_MS);
-    const update = await second.update('new-message');
+    const { seq, id } = await cli.emitWithAck('message', { sid: session.id, message: content }, TIMEOUT_MS);
+    const update = await second.nextUpdate('new-message');
     assert.deepEqual(update.message.content, content);
     // The hub asks whether it was read, and closes on who is sent the largest message before the answer to that.
     if (bytes > 2 * MIB) await second.pings.first((at) => at >= since, 'a ping after the update');
-    await second.ask('ping', null);
+    await second.emitWithAck('ping', null);
     for (const feed of feeds) {
-      const { message } = await feed.event('message-received', session.id);
+      const { message } = await feed.nextEvent('message-received', session.id);
       assert.deepEqual([message.seq, message.id], [seq, id]);
       if (bytes <= 8 * MIB) assert.deepEqual(message.content, content);
       else assert.deepEqual([message.content, message.contentBytes], [undefined, bytes]);
@@ -150,17 +150,17 @@ test('a session with a large state and large metadata is listed, answered, renam
   t.after(() => feed.close());
   const metadata = sized(5 * MIB, { ...place, name: 'Large' });
   const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
-  await cli.ask('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, PATIENCE_MS);
-  assert.equal((await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState }, PATIENCE_MS)).version, 2);
-  const told = await feed.update({ agentStateVersion: 2 });
+  await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, TIMEOUT_MS);
+  assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState }, TIMEOUT_MS)).version, 2);
+  const told = await feed.nextUpdate({ agentStateVersion: 2 });
   assert.deepEqual([told.data.agentStateBytes, told.data.agentState], [20 * MIB, undefined]);
   await cli.serve('permission', () => ({ success: true }));
   cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'permission' }));
-  await cli.reconnected(() => hub.restart());
+  await cli.waitForReconnect(() => hub.restart());
 
   const line = (await web.get('/api/sessions')).body.sessions.find(({ id }) => id === session.id);
   assert.deepEqual([line.metadata.name, line.pendingRequestsCount], ['Large', 1]);
-  const stale = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: {} }, PATIENCE_MS);
+  const stale = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: {} }, TIMEOUT_MS);
   assert.deepEqual([stale.result, stale.version], ['version-mismatch', 2]);
   assert.deepEqual(stale.agentState, agentState);
   assert.equal((await web.post(`/api/sessions/${session.id}/permissions/r/approve`, {})).status, 200);

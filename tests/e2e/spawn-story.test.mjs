@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { conversation, isReady, requestFor, startAgent } from './lib/agent.mjs';
+import { conversation, isReady, waitForRequest, startAgent } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -22,7 +22,7 @@ async function start(t, namespace, args = []) {
   const listen = async (query) => {
     const feed = await web.socket(query);
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
     return feed;
   };
   const act = (id, word, body) => web.post(`/api/sessions/${id}/${word}`, body);
@@ -39,7 +39,7 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   const spawned = await spawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
   assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
   const id = spawned.body.sessionId;
-  await all.event('session-added', id);
+  await all.nextEvent('session-added', id);
   const worktreePath = path.join(repository.folder, '.worktrees', 'fix-notes');
   const isCheckedOut = () => repository.git('worktree', 'list').includes(`${worktreePath} `);
   assert.ok(isCheckedOut());
@@ -54,7 +54,7 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   const feed = await listen({ sessionId: id });
   const work = async (command, attachments) => {
     assert.equal((await act(id, 'messages', { text: command, attachments })).status, 200);
-    const request = await requestFor(feed, command);
+    const request = await waitForRequest(feed, command);
     assert.deepEqual((await act(id, `permissions/${request}/approve`, {})).body, { ok: true });
     await feed.next(isReady, 'the agent to be ready');
   };
@@ -88,7 +88,7 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.deepEqual([await listed(), await listed('?archived=only')], [[agent.sessionId], [id]]);
   const { machines } = (await web.get('/api/machines')).body;
   assert.deepEqual(machines.map((machine) => machine.id), [agent.machineId]);
-  const history = await web.history(id);
+  const history = await web.readHistory(id);
 
   assert.deepEqual((await act(id, 'resume')).body, { success: true, sessionId: id });
   const resumed = await session(id);
@@ -98,8 +98,8 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   await work('echo $WHO');
   assert.deepEqual((await act(id, 'upload/delete', { path: upload.body.path })).body, { success: true });
   assert.equal(existsSync(upload.body.path), false);
-  assert.deepEqual((await web.history(id)).slice(0, history.length), history);
-  const seqs = (await web.history(id)).map(({ seq }) => seq);
+  assert.deepEqual((await web.readHistory(id)).slice(0, history.length), history);
+  const seqs = (await web.readHistory(id)).map(({ seq }) => seq);
   assert.deepEqual(seqs, seqs.map((_, at) => at + 1));
   const resumedText = `Resumed: the shell continues in ${worktreePath}, with WHO as set before.`;
   assert.deepEqual(await conversation(web, id), [...before, resumedText, '> echo $WHO', '= me', 'Exit code 0.']);
@@ -107,7 +107,7 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.equal((await web.delete(`/api/sessions/${id}`)).status, 409);
   assert.equal((await act(id, 'archive')).status, 200);
   assert.deepEqual((await web.delete(`/api/sessions/${id}`)).body, { ok: true });
-  await all.event('session-removed', id);
+  await all.nextEvent('session-removed', id);
   assert.equal((await web.get(`/api/sessions/${id}`)).status, 404);
   // What is in the worktree is the person's: it stays.
   assert.ok(isCheckedOut());
@@ -160,8 +160,8 @@ test('an aborted command ends, and the session is active again at once', async (
   await act(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
   await feed.next(({ data }) => data?.thinking === true, 'the command to run');
   assert.deepEqual((await act(agent.sessionId, 'abort')).body, { ok: true });
-  await feed.update({ active: false });
-  await feed.update({ active: true });
+  await feed.nextUpdate({ active: false });
+  await feed.nextUpdate({ active: true });
   assert.equal((await session(agent.sessionId)).thinking, false);
   assert.equal((await act(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
   await feed.next(isReady, 'the agent to be ready');

@@ -16,7 +16,7 @@ test('ten uploads of 49 MB one after another take three times the body of one, a
   await cli.serve('uploadFile', ({ content }) => ({ success: true, length: content.length }));
   const bodyOf = (bytes) => JSON.stringify({ filename: 'a', mimeType: 'b', content: randomBytes(bytes).toString('base64') });
   const upload = async (raw) => {
-    await cli.alive(session.id);
+    await cli.keepAlive(session.id);
     const { status, text } = await hub.web().post(`/api/sessions/${session.id}/upload`, undefined, { raw });
     assert.equal(status, 200, text);
   };

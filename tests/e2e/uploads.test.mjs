@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { deferred, within } from './lib/await.mjs';
+import { deferred, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
@@ -124,13 +124,13 @@ describe('a CLI', () => {
       return new Promise(() => {});
     });
     const upload = hub.web().post(path, uploadOf(randomBytes(20 * MB)));
-    await within(called.promise, 'the upload to arrive');
-    cli.vanish();
+    await withTimeout(called.promise, 'the upload to arrive');
+    cli.terminate();
     const answer = await upload;
     assert.deepEqual([answer.status, answer.body.code], [500, 'upload_failed'], answer.text);
 
     const back = await connectCli(t, hub, { auth: { sessionId: session.id } });
-    await back.alive(session.id);
+    await back.keepAlive(session.id);
     await back.serve('uploadFile', receive);
     const file = randomBytes(1000);
     assert.equal((await hub.web().post(path, uploadOf(file))).body.digest, digest(file));
@@ -141,8 +141,8 @@ describe('a CLI', () => {
     const begun = deferred();
     cli.socket.io.engine.transport.ws._socket.once('data', begun.resolve);
     const upload = hub.web().post(path, uploadOf(randomBytes(49 * MB)));
-    await within(begun.promise, 'the first bytes of the frame');
-    cli.vanish();
+    await withTimeout(begun.promise, 'the first bytes of the frame');
+    cli.terminate();
     const answer = await upload;
     assert.deepEqual([answer.status, answer.body.code], [500, 'upload_failed'], answer.text);
   });
@@ -174,7 +174,7 @@ function chunked(path, raw) {
   });
   for (let at = 0; at < raw.length; at += MB) request.write(raw.slice(at, at + MB));
   request.end();
-  return within(promise, 'an answer', 60_000);
+  return withTimeout(promise, 'an answer', 60_000);
 }
 
 /** Begins a request whose body never ends, and goes. */
@@ -185,5 +185,5 @@ async function brokenOff(path, part) {
   request.once('error', resolve);
   request.once('close', resolve);
   request.write(part, () => request.destroy());
-  await within(promise, 'the request to be broken off');
+  await withTimeout(promise, 'the request to be broken off');
 }

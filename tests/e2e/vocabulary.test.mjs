@@ -34,9 +34,9 @@ async function speaking(t, on, { namespace, flavor = 'zeta-coder', ...metadata }
 /** A machine whose runner serves `spawn-session`, starts nothing, and notes what it was asked. */
 async function runner(t, on, namespace) {
   const id = `machine-of-${namespace}`;
-  await on.web(namespace).machine({ id });
+  await on.web(namespace).registerMachine({ id });
   const cli = await connectCli(t, on, { namespace, auth: { machineId: id } });
-  await cli.ask('machine-alive', { machineId: id, time: Date.now() });
+  await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
   const heard = [];
   const spawn = { start: () => ({ success: true, sessionId: 'made-up' }) };
   await cli.serve(`${id}:spawn-session`, (params) => {
@@ -76,15 +76,15 @@ describe('a CLI with words of its own', () => {
     const { web, session, cli, path, heard, shown } = await speaking(t, hub, { namespace: 'models' });
     const feed = await web.socket({ sessionId: session.id });
     t.after(() => feed.close());
-    await feed.greeting();
+    await feed.waitForGreeting();
     for (const model of ['swift', 'model_fast', 'thorough']) {
       ok(await web.post(`${path}/model`, { model }));
-      await feed.update({ modelMode: model });
+      await feed.nextUpdate({ modelMode: model });
       assert.equal((await shown()).modelMode, model);
     }
     assert.deepEqual(heard.map(({ modelMode }) => modelMode), ['swift', 'model_fast', 'thorough']);
     assert.match(refused(await web.post(`${path}/model`, { model: 'huge' }), 'model'), /model_strong, swift, thorough/);
-    await cli.alive(session.id, { modelMode: 'swift' });
+    await cli.keepAlive(session.id, { modelMode: 'swift' });
     assert.equal((await shown()).modelMode, 'swift');
 
     const sketch = await speaking(t, hub, { namespace: 'models', flavor: 'zeta-sketch' });
@@ -100,7 +100,7 @@ describe('a CLI with words of its own', () => {
     assert.equal((await status()).by, 'other');
     await cli.serve('git-status', () => ({ success: true, by: 'first' }));
     assert.equal((await status()).by, 'first');
-    await cli.ask('rpc-unregister', { method: 'git-status' });
+    await cli.emitWithAck('rpc-unregister', { method: 'git-status' });
     assert.deepEqual(await status(), { success: false, error: 'No handler registered for gitStatus' });
   });
 
@@ -124,17 +124,17 @@ describe('a CLI with words of its own', () => {
       ['the other word', { flavor: 'zeta-coder', alphaSessionId: 'own-4' }, 'own-4'],
       ['the other way round', { flavor: 'alpha', 'zeta-coderSessionId': 'own-5' }, 'own-5'],
     ]) {
-      const { id } = await web.session({ tag, metadata: { path: '/code/demo', ...metadata } });
+      const { id } = await web.openSession({ tag, metadata: { path: '/code/demo', ...metadata } });
       spawn.start = async ({ sessionId }) => {
         const cli = await connectCli(t, hub, { namespace: 'resumes', auth: { sessionId } });
-        await cli.alive(sessionId);
+        await cli.keepAlive(sessionId);
         return { success: true, sessionId };
       };
       assert.deepEqual(ok(await web.post(`/api/sessions/${id}/resume`)), { success: true, sessionId: id }, tag);
       const asked = { directory: '/code/demo', agent: metadata.flavor, sessionId: id, resumeSessionId: own };
       assert.deepEqual(heard.at(-1), asked, tag);
     }
-    const { id } = await web.session({ tag: 'another agent’s', metadata: { flavor: 'zeta-sketch', 'zeta-coderSessionId': 'x' } });
+    const { id } = await web.openSession({ tag: 'another agent’s', metadata: { flavor: 'zeta-sketch', 'zeta-coderSessionId': 'x' } });
     const answer = await web.post(`/api/sessions/${id}/resume`);
     assert.deepEqual([answer.status, answer.body.code], [409, 'resume_unavailable']);
   });
@@ -144,11 +144,11 @@ describe('a CLI with words of its own', () => {
     for (const kind of ['zeta-coder', 'alpha', 'zeta-sketch']) {
       const todos = [{ id: '1', content: `by ${kind}`, status: 'in_progress', priority: 'high' }];
       const data = { type: 'tool-call', name: 'TodoWrite', input: { todos } };
-      await cli.say(session.id, { role: 'agent', content: { type: kind, data } });
+      await cli.sendMessage(session.id, { role: 'agent', content: { type: kind, data } });
       assert.deepEqual((await shown()).todos, todos);
     }
     const entries = [{ content: 'plan', status: 'pending', priority: 'low' }];
-    await cli.say(session.id, { role: 'agent', content: { type: 'zeta-coder', data: { type: 'plan', entries } } });
+    await cli.sendMessage(session.id, { role: 'agent', content: { type: 'zeta-coder', data: { type: 'plan', entries } } });
     assert.deepEqual((await shown()).todos, [{ id: 'plan-1', ...entries[0] }]);
   });
 
@@ -171,7 +171,7 @@ describe('a CLI with words of its own', () => {
     assert.deepEqual(heard, []);
     assert.deepEqual(ok(await web.get(`${path}/git-status`)), { success: false, error: 'No handler registered for gitStatus' });
     const data = { type: 'plan', entries: [{ content: 'plan', status: 'pending' }] };
-    await cli.say(session.id, { role: 'agent', content: { type: 'zeta-coder', data } });
+    await cli.sendMessage(session.id, { role: 'agent', content: { type: 'zeta-coder', data } });
     assert.equal((await shown()).todos, undefined);
 
     const machine = await runner(t, plainHub, 'plain');
@@ -179,7 +179,7 @@ describe('a CLI with words of its own', () => {
     refused(await spawn('zeta-coder'), 'agent');
     assert.deepEqual([(await spawn('alpha')).body.code, machine.heard], ['cli_unreachable', []]);
     await machine.cli.serve('spawnSession', () => assert.fail('There is nothing to resume.'));
-    const ended = await web.session({ tag: 'ended', metadata: { flavor: 'zeta-coder', 'zeta-coderSessionId': 'own' } });
+    const ended = await web.openSession({ tag: 'ended', metadata: { flavor: 'zeta-coder', 'zeta-coderSessionId': 'own' } });
     assert.equal((await web.post(`/api/sessions/${ended.id}/resume`)).body.code, 'resume_unavailable');
   });
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { Recorder, deferred, eventually, within } from './lib/await.mjs';
+import { Recorder, deferred, eventually, withTimeout } from './lib/await.mjs';
 import { Cli, connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -41,7 +41,7 @@ async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
   });
   socket.onmessage = ({ data }) => frames.push(data);
   t.after(() => socket.close());
-  await within(opened, 'the raw socket to open');
+  await withTimeout(opened, 'the raw socket to open');
   return {
     frames,
     openedAt: Date.now(),
@@ -49,7 +49,7 @@ async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
     // The local runtime leaves the TCP connection open for a while after the close frame, which is what counts.
     closing: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what, 45_000),
     /** The code and the reason of the hub's close frame. */
-    closed: (what) => within(closed.promise, what, 45_000),
+    closed: (what) => withTimeout(closed.promise, what, 45_000),
   };
 }
 
@@ -70,13 +70,13 @@ describe('every way in', () => {
       const { session, cli } = await liveSession(t, on, { tag: `way: ${name}`, ...options });
       assert.equal(session.namespace, options.namespace);
 
-      const ack = await cli.say(session.id, { role: 'agent', content: name });
+      const ack = await cli.sendMessage(session.id, { role: 'agent', content: name });
       assert.deepEqual([ack.ok, ack.seq], [true, 1]);
 
       const web = on.web(options.namespace);
       const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
       assert.equal(sent.status, 200, sent.text);
-      const { message } = await cli.update('new-message');
+      const { message } = await cli.nextUpdate('new-message');
       assert.deepEqual([message.seq, message.content.content.text], [2, 'hello']);
 
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
@@ -145,18 +145,18 @@ describe('CONNECT', () => {
   });
 
   test('with a session that does not exist, or is not its own, connects and tells so in an error event', async (t) => {
-    const foreign = await hub.web('other').session({ tag: 'not yours' });
+    const foreign = await hub.web('other').openSession({ tag: 'not yours' });
     for (const [sessionId, code] of [
       ['no-such-session', 'not-found'],
       [foreign.id, 'access-denied'],
     ]) {
       const cli = await connectCli(t, hub, { namespace: 'team', auth: { sessionId } });
-      const error = await cli.error();
+      const error = await cli.nextError();
       assert.deepEqual([error.code, error.scope, error.id], [code, 'session', sessionId]);
       assert.equal(typeof error.message, 'string');
     }
     const cli = await connectCli(t, hub, { namespace: 'team', auth: { machineId: 'no-such-machine' } });
-    const error = await cli.error();
+    const error = await cli.nextError();
     assert.deepEqual([error.code, error.scope, error.id], ['not-found', 'machine', 'no-such-machine']);
   });
 });
@@ -211,8 +211,8 @@ describe('a socket without a token', { concurrency: true }, () => {
       assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101, 'cut as soon as it is open');
     }
     // Whatever becomes of them has happened when somebody else has come.
-    await (await connectCli(t, own)).ask('ping', {});
-    assert.deepEqual(own.complaints.all, []);
+    await (await connectCli(t, own)).emitWithAck('ping', {});
+    assert.deepEqual(own.stderr.all, []);
   });
 });
 
@@ -220,10 +220,10 @@ describe('binary data', () => {
   for (const way of ['connect', 'header']) {
     test(`is refused with words, and the socket lives on (${way})`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${way}`, way });
-      const ack = await cli.say(session.id, Buffer.from('bytes'));
+      const ack = await cli.sendMessage(session.id, Buffer.from('bytes'));
       assert.deepEqual([ack.ok, ack.code], [false, 'binary-unsupported']);
-      assert.equal((await cli.error()).code, 'binary-unsupported', 'for the frame that follows it');
-      assert.equal((await cli.say(session.id, 'text')).ok, true);
+      assert.equal((await cli.nextError()).code, 'binary-unsupported', 'for the frame that follows it');
+      assert.equal((await cli.sendMessage(session.id, 'text')).ok, true);
     });
   }
 });
@@ -292,10 +292,10 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     t.after(() => own.stop());
     const stranger = await rawSocket(t, own);
     await stranger.closing('the socket to be closed');
-    await eventually(() => own.tables().every((tables) => tables.length === 0), 'the storage to be empty');
-    assert.equal(own.tables().length, 1);
+    await eventually(() => own.storageTables().every((tables) => tables.length === 0), 'the storage to be empty');
+    assert.equal(own.storageTables().length, 1);
     // The label is the first of `127.0.0.1`: a namespace like any other.
     await connectCli(t, own, { namespace: '127' });
-    assert.ok(own.tables().flat().includes('notes'), 'who has a token is remembered');
+    assert.ok(own.storageTables().flat().includes('notes'), 'who has a token is remembered');
   });
 });

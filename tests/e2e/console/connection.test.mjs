@@ -9,7 +9,7 @@ import { Chat, startConsole } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
-const say = (cli, id, text) => cli.say(id, { role: 'agent', content: { type: 'text', text } });
+const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
 test('sends messages written offline and loads missed ones when back online', async (t) => {
@@ -27,7 +27,7 @@ test('sends messages written offline and loads missed ones when back online', as
   await page.reload();
   await context.setOffline(false);
   await chat.waitForText('Meanwhile.');
-  assert.equal((await cli.update('new-message')).message.content.content.text, 'written offline');
+  assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'written offline');
   await page.getByText('Waiting for the hub').waitFor({ state: 'detached' });
   await page.getByText('You are offline.').waitFor({ state: 'detached' });
   await waitForCount(chat.log.getByText('written offline'), 1);
@@ -54,7 +54,7 @@ test('retries unsent messages in order with the next heartbeat', async (t) => {
   isUnreachable = false;
   socketRoute.send(JSON.stringify({ type: 'heartbeat' }));
   const texts = [];
-  while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
+  while (texts.length < 2) texts.push((await cli.nextUpdate('new-message')).message.content.content.text);
   assert.deepEqual(texts, ['first', 'second']);
   await page.getByText('Waiting for the hub').first().waitFor({ state: 'detached' });
 });
@@ -78,7 +78,7 @@ test('shows why the hub rejected a message, to be retried or discarded', async (
   await page.getByText('never mind').waitFor({ state: 'detached' });
   isRejecting = false;
   await page.getByRole('button', { name: 'Retry' }).click();
-  assert.equal((await cli.update('new-message')).message.content.content.text, 'hello');
+  assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'hello');
   await page.getByText('Not sent').waitFor({ state: 'detached' });
   assert.equal(localIds[0], localIds.at(-1));
 });
@@ -97,7 +97,7 @@ test('sends messages in order once an overloaded hub has recovered', async (t) =
   await page.getByText('Waiting for the hub').nth(1).waitFor();
   isBusy = false;
   const texts = [];
-  while (texts.length < 2) texts.push((await cli.update('new-message')).message.content.content.text);
+  while (texts.length < 2) texts.push((await cli.nextUpdate('new-message')).message.content.content.text);
   assert.deepEqual(texts, ['first', 'second']);
   assert.equal(await page.getByText('Not sent').count(), 0);
 });
@@ -111,8 +111,8 @@ test('loads everything again after a restart of the hub, without a page reload',
   await page.evaluate(() => {
     window.sameDocument = true;
   });
-  await cli.reconnected(() => hub.restart());
-  await cli.alive(session.id);
+  await cli.waitForReconnect(() => hub.restart());
+  await cli.keepAlive(session.id);
   for (let number = 1; number <= 3; number += 1) await say(cli, session.id, `After ${number}.`);
   await chat.waitForText('After 3.');
   for (const text of ['Before.', 'After 1.', 'After 2.']) await waitForCount(chat.log.getByText(text), 1);
@@ -293,7 +293,7 @@ test('shows that a session was deleted while offline, and receives events of oth
   await page.getByRole('alert').waitFor();
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await web.session({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
+  await web.openSession({ tag: '/code/next', metadata: { path: '/code/next', host: 'h', name: 'The next one' } });
   await page.getByRole('link', { name: /The next one/ }).waitFor();
 });
 

@@ -16,7 +16,7 @@ const text = (value) => output({ type: 'text', text: value });
 /** Creates a session with messages of its agent. */
 async function sessionWith(t, namespace, tag, messages, metadata = {}) {
   const live = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/x', host: 'h', ...metadata } });
-  for (const message of messages) await live.cli.say(live.session.id, message);
+  for (const message of messages) await live.cli.sendMessage(live.session.id, message);
   return live;
 }
 
@@ -29,9 +29,9 @@ async function conversation(t, namespace, messages, options = DESK, metadata = {
 test('sanitizes agent messages and shows unknown ones as JSON', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'unknown', tag: '/code/u', metadata: { path: '/code/u', host: 'h' } });
   const hostile = '# Title\n\n<div class="toasts" data-state="x">over all</div>\n\n<img src=x onerror="document.title=1"><script>document.title=2</script>[click](javascript:document.title=3) <b style="position:fixed" id="app">bold</b> <form><input></form>\n\n```rust\nfn main() {}\n```\n';
-  await cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } } });
-  await cli.say(session.id, { whatever: { nested: [1, 2, 'three'] } });
-  await cli.say(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'text', text: hostile }] } } } });
+  await cli.sendMessage(session.id, { whatever: { nested: [1, 2, 'three'] } });
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'event', data: { type: 'context_compacted', message: 'to 20 %' } } });
   const { page, complaints } = await visit(t, 'unknown', { path: `/sessions/${session.id}` });
   await page.getByText('context compacted: to 20 %').waitFor();
   await page.locator('summary', { hasText: 'Unknown message' }).click();
@@ -93,7 +93,7 @@ test('fits long words into the width of a phone', async (t) => {
     PHONE,
     { name: long, path: `/code/${long}`, host: long },
   );
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } } });
   await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
   const overflows = () =>
@@ -178,7 +178,7 @@ test('tolerates invalid requests and attachments', async (t) => {
   const { page, cli, session, complaints } = await conversation(t, 'invalid', [invalid, text('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
-  const { result } = await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
+  const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests, completedRequests } });
   assert.equal(result, 'success');
   await page.getByRole('region', { name: 'A tool request' }).waitFor();
   await page.locator('summary', { hasText: 'Not answered' }).click();
@@ -213,7 +213,7 @@ test('tolerates invalid metadata of machines and sessions', async (t) => {
   const web = hub.web(namespace);
   for (const [id, metadata] of Object.entries({ m1: { host: 'workshop' }, m2: { displayName: { a: 1 }, host: 5, platform: [], version: 5, homeDir: {} }, constructor: { displayName: 5 } })) {
     assert.equal((await web.post('/cli/machines', { id, metadata })).status, 200);
-    await cli.ask('machine-alive', { machineId: id, time: Date.now() });
+    await cli.emitWithAck('machine-alive', { machineId: id, time: Date.now() });
   }
   await page.getByRole('log').getByText('Said.').waitFor();
   await page.getByRole('link', { name: 'Machines' }).click();

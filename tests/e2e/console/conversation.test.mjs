@@ -50,7 +50,7 @@ test('never shows the text of an invalid sign-in link', async (t) => {
 
 test('asks before switching namespaces, and keeps no data of the first one', async (t) => {
   const { session: mine, cli } = await liveSession(t, hub, { namespace: 'mine', tag: '/code/m', metadata: { path: '/code/m', host: 'h', name: 'Mine' } });
-  const theirs = await hub.web('theirs').session({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
+  const theirs = await hub.web('theirs').openSession({ tag: '/code/t', metadata: { path: '/code/t', host: 'h', name: 'Theirs' } });
   const { page, context, complaints } = await visit(t, 'mine', { path: `/sessions/${mine.id}` });
   const chat = new Chat(page);
   await chat.composer.fill('a draft of mine');
@@ -83,7 +83,7 @@ test('asks before switching namespaces, and keeps no data of the first one', asy
   await other.getByText('Mine', { exact: true }).waitFor({ state: 'detached' });
 
   // Messages of the first namespace must not appear.
-  await cli.say(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
+  await cli.sendMessage(mine.id, { role: 'agent', content: { type: 'text', text: 'A secret.' } });
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Sign out' }).click();
   for (const tab of [page, other]) await tab.getByLabel('Access token').waitFor();
@@ -167,7 +167,7 @@ test('previews an output and expands it', async (t) => {
 
 test('streamed output keeps the scroll position, and stays at the end if it was there', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
-  const sayBlock = (block) => cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  const sayBlock = (block) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
   const sayResult = (content) => sayBlock({ type: 'tool_result', tool_use_id: 't', content });
   for (let number = 1; number <= 40; number += 1) await sayBlock({ type: 'text', text: `Message number ${number}.` });
   await sayBlock({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
@@ -208,7 +208,7 @@ test('is read-only while the terminal is in control, and takes control', async (
 
 test('shows the end of a long conversation, loads older messages while scrolling up, and keeps the scroll position', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'long', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
-  const say = (text) => cli.say(session.id, { role: 'agent', content: { type: 'text', text } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   for (let number = 1; number <= 200; number += 1) await say(`Message number ${number}.`);
   const { page } = await visit(t, 'long', { ...PHONE, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
@@ -238,7 +238,7 @@ test('shows the end of a long conversation, loads older messages while scrolling
 
 test('drops the oldest messages of a very long conversation, and loads them again while scrolling up', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'longest', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
-  const say = (text) => cli.say(session.id, { role: 'agent', content: { type: 'text', text } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
   const { page } = await visit(t, 'longest', { ...PHONE, path: `/sessions/${session.id}` });
   const chat = new Chat(page);

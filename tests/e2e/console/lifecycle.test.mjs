@@ -78,12 +78,12 @@ test('shows a machine once it is online, and starts a session on it with all opt
   const { page, complaints } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   const web = hub.web('machines');
-  await web.machine({ id: 'm1', metadata: { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' } });
+  await web.registerMachine({ id: 'm1', metadata: { host: 'workshop', displayName: 'The workshop', platform: 'linux', homeDir: '/home/ada' } });
   const cli = await connectCli(t, hub, { namespace: 'machines', auth: { machineId: 'm1' } });
-  await cli.ask('machine-alive', { machineId: 'm1', time: Date.now() });
+  await cli.emitWithAck('machine-alive', { machineId: 'm1', time: Date.now() });
   await page.getByRole('heading', { name: 'The workshop' }).waitFor();
   const spawnRequests = [];
-  const started = await web.session({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
+  const started = await web.openSession({ tag: '/home/ada/site', metadata: { path: '/home/ada/site', host: 'workshop', machineId: 'm1' } });
   await cli.serve('m1:checkPathExists', ({ paths }) => ({ success: true, exists: Object.fromEntries(paths.map((path) => [path, path === '/home/ada/site'])) }));
   await cli.serve('m1:spawnSession', (params) => (spawnRequests.push(params), { success: true, sessionId: started.id }));
   await page.getByRole('link', { name: 'New session' }).click();
@@ -172,7 +172,7 @@ test('follows the system theme until one is selected, and stores it', async (t) 
 });
 
 test('shows errors for unknown sessions, sessions of another namespace, and unknown pages', async (t) => {
-  const other = await hub.web('others').session({ tag: '/x', metadata: { path: '/x', host: 'h' } });
+  const other = await hub.web('others').openSession({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
   await page.getByRole('alert').getByText('This session belongs to another namespace.').waitFor();
   // A retry could not help.

@@ -53,7 +53,7 @@ test('answers questions with one option, several options, or a text', async (t) 
     { id: 'constructor', question: 'Who builds it?' },
   ];
   const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
   const { page } = await visit(t, 'questions', { path: `/sessions/${session.id}` });
   const card = new Chat(page).request('Ask');
   assert.equal(await card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
@@ -72,7 +72,7 @@ test('shows an edit as a diff, and approves it with a mode that accepts edits', 
   const { session, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h', flavor: 'alpha' } });
   const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } } });
   const { page } = await visit(t, 'edits', { path: `/sessions/${session.id}` });
   const card = new Chat(page).request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
@@ -89,7 +89,7 @@ async function sessionWithRequests(t, namespace, tag, requests) {
   await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
   let expectedVersion = 1;
   const setRequests = async (all) => {
-    const { result } = await cli.ask('update-state', { sid: session.id, expectedVersion, agentState: { requests: all } });
+    const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests: all } });
     assert.equal(result, 'success');
     expectedVersion += 1;
   };
@@ -193,7 +193,7 @@ test('shows completed requests with their tool calls', async (t) => {
 test('shows completed requests without a tool call in order', async (t) => {
   const namespace = 'completed';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/t', metadata: { path: '/code/t', host: 'h' } });
-  await cli.say(session.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: 'Before.' } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await chat.waitForText('Before.');
@@ -204,7 +204,7 @@ test('shows completed requests without a tool call in order', async (t) => {
     r2: { tool: 'Edit', arguments: { file_path: 'a.txt', content: 'new' }, completedAt: completedAt + 1, status: 'approved', decision: 'approved_for_session', mode: 'acceptEdits', allowTools: ['Edit', 'Write'] },
     r3: { tool: 'Bash', arguments: { command: 'ls' }, completedAt: completedAt + 2, status: 'canceled', reason: 'The agent was restarted' },
   };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: {}, completedRequests } });
   const lines = chat.log.locator('summary');
   await lines.nth(2).waitFor();
   assert.deepEqual(await lines.allTextContents(), ['AnsweredWhich shape?', 'Approved for the sessionEdit a.txt', 'Not answeredBash ls — The agent was restarted']);
@@ -222,7 +222,7 @@ test('opens one of several requests, and moves the keyboard focus to the next on
   await cli.serve(`${session.id}:permission`, ({ id, reason }) => (answered.push([id, reason]), { success: true }));
   const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const requests = { r2: request('second', 2), r1: request('first', 1), r3: request('third', 3) };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const cards = page.getByRole('region', { name: 'Bash request' });
   const waitForFocusOn = (name) => page.waitForFunction((label) => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent ?? '').trim() === label, name);
@@ -254,7 +254,7 @@ test('a double click or a held key answers only one request', async (t) => {
   await cli.serve(`${session.id}:permission`, ({ id }) => (answered.push(id), { success: true }));
   const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const requests = { r1: request('first', 1), r2: request('second', 2), r3: request('third', 3) };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const approve = page.getByRole('button', { name: 'Approve', exact: true });
   await approve.waitFor();
@@ -281,7 +281,7 @@ test('shows on a phone that a part of a request is hidden', async (t) => {
   const namespace = 'cut';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h' } });
   const fields = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`field${at}`, `value ${at}`]));
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } } });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const more = page.getByRole('button', { name: 'More below' });
   await more.waitFor();
@@ -295,7 +295,7 @@ test('shows on a phone that a part of a request is hidden', async (t) => {
 test('keeps drafts of reasons and answers until they are sent', async (t) => {
   const namespace = 'drafts';
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/d', metadata: { path: '/code/d', host: 'h', name: 'The one' } });
-  await hub.web(namespace).session({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
+  await hub.web(namespace).openSession({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
   const answered = [];
   await cli.serve(`${session.id}:permission`, ({ id, reason, answers }) => (answered.push([id, reason ?? answers]), { success: true }));
   const questions = [{ id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] }, { id: 'name', question: 'Its name?' }];
@@ -303,7 +303,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
     r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
     r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 },
   };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
   const [askCard, bashCard] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
@@ -334,7 +334,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
 
   // A new request with the same id starts without a draft.
   const { agentStateVersion: expectedVersion } = (await hub.web(namespace).get(`/api/sessions/${session.id}`)).body.session;
-  await cli.ask('update-state', { sid: session.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
   await deny();
   await waitForValue(reason, '');
 });
@@ -344,7 +344,7 @@ test('keeps a request whose answer the agent rejects, and shows the error', asyn
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/r', metadata: { path: '/code/r', host: 'h' } });
   let success = false;
   await cli.serve(`${session.id}:permission`, () => (success ? { success } : { success, error: 'The agent is busy.' }));
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } } });
   const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
   const card = new Chat(page).request();
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();

@@ -6,7 +6,7 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { deferred, eventually, within } from '../lib/await.mjs';
+import { deferred, eventually, withTimeout } from '../lib/await.mjs';
 import { DESK, signInUrl } from '../lib/browser.mjs';
 import { liveSession } from '../lib/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
@@ -47,7 +47,7 @@ async function setVisibility(page, visibility) {
 }
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
-  const device = service.browser();
+  const device = service.addBrowser();
   const { agent, page, context, complaints, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
   await mockPushManager(context, device.subscription);
   await page.goto(`${hub.url}/settings`);
@@ -75,13 +75,13 @@ test('notifies a browser while the page is hidden, and a click opens the session
 });
 
 test('shows a toast instead of a push while the page is visible', async (t) => {
-  const device = service.browser();
+  const device = service.addBrowser();
   const { session, cli } = await liveSession(t, hub, { namespace: 'looks', tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' } });
   const { page } = await settings(t, 'looks', device.subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await cli.say(session.id, READY);
+  await cli.sendMessage(session.id, READY);
   await page.getByText('alpha is waiting in The talk').waitFor();
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
@@ -92,7 +92,7 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
 });
 
 test('registers the subscription again after a reload, and turns notifications off', async (t) => {
-  const device = service.browser();
+  const device = service.addBrowser();
   const { page } = await settings(t, 'stays', device.subscription);
   await on(page).click();
   await off(page).waitFor();
@@ -110,9 +110,9 @@ test('registers the subscription again after a reload, and turns notifications o
 });
 
 test('replaces a subscription for another key', async (t) => {
-  const device = service.browser();
+  const device = service.addBrowser();
   const { page } = await settings(t, 'keys', device.subscription);
-  const other = (await service.browser()).subscription.keys.p256dh;
+  const other = (await service.addBrowser()).subscription.keys.p256dh;
   await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
   await page.reload();
   await on(page).click();
@@ -122,7 +122,7 @@ test('replaces a subscription for another key', async (t) => {
 });
 
 test('turns notifications off at sign-out', async (t) => {
-  const { page } = await settings(t, 'leaves', service.browser().subscription);
+  const { page } = await settings(t, 'leaves', service.addBrowser().subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
@@ -131,7 +131,7 @@ test('turns notifications off at sign-out', async (t) => {
 });
 
 test('turns notifications off when switching namespaces', async (t) => {
-  const { page } = await settings(t, 'first', service.browser().subscription);
+  const { page } = await settings(t, 'first', service.addBrowser().subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.goto(signInUrl(hub, 'second', '/settings'));
@@ -142,7 +142,7 @@ test('turns notifications off when switching namespaces', async (t) => {
 });
 
 test('turns notifications off while the hub is unreachable', async (t) => {
-  const { page } = await settings(t, 'unreachable', service.browser().subscription);
+  const { page } = await settings(t, 'unreachable', service.addBrowser().subscription);
   await on(page).click();
   await off(page).waitFor();
   await page.route('**/api/push/subscribe', (route) => route.abort());
@@ -154,7 +154,7 @@ test('turns notifications off while the hub is unreachable', async (t) => {
 });
 
 test('turning notifications off wins over a registration in flight', async (t) => {
-  const { page } = await settings(t, 'overtaken', service.browser().subscription);
+  const { page } = await settings(t, 'overtaken', service.addBrowser().subscription);
   await on(page).click();
   await off(page).waitFor();
   // The settings register the subscription again whenever they are opened.
@@ -169,7 +169,7 @@ test('turning notifications off wins over a registration in flight', async (t) =
   });
   await page.getByRole('link', { name: 'Settings' }).click();
   await off(page).waitFor();
-  await within(delayed.promise, 'the registration of the subscription');
+  await withTimeout(delayed.promise, 'the registration of the subscription');
   await off(page).click();
   const registered = page.waitForResponse((response) => response.url().endsWith('/api/push/subscribe') && response.request().method() === 'POST');
   released.resolve();
@@ -207,7 +207,7 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await setVisibility(page, 'hidden');
   const waitForOutcome = (outcome) => eventually(async () => (await hub.web('log').get('/api/push/log')).body.log[0]?.outcome === outcome, `the outcome ${outcome}`);
-  await cli.say(session.id, READY);
+  await cli.sendMessage(session.id, READY);
   await waitForOutcome('no-subscribers');
   const refresh = page.getByRole('button', { name: 'Refresh' });
   await refresh.click();
@@ -215,11 +215,11 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   await page.getByRole('button', { name: 'Refresh', disabled: false }).waitFor();
   await none.waitFor();
 
-  const rejecting = service.browser(() => ({ status: 403 }));
-  const busy = service.browser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
+  const rejecting = service.addBrowser(() => ({ status: 403 }));
+  const busy = service.addBrowser(() => ({ status: 503, headers: { 'retry-after': '3600' } }));
   for (const { subscription } of [rejecting, busy]) assert.equal((await hub.web('log').post('/api/push/subscribe', subscription)).status, 200);
   const requests = { r1: { tool: 'shell', arguments: {} } };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   await busy.next();
   await waitForOutcome('sending');
   await refresh.click();
@@ -245,13 +245,13 @@ test('the example page and service worker of PROTOCOL.md work', async (t) => {
     '/service-worker.js': ['text/javascript', ofWorker],
   });
   const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
-  const device = service.browser();
+  const device = service.addBrowser();
   const { page, context, complaints } = await open(t);
   await mockPushManager(context, device.subscription);
   await page.goto(site);
   await page.evaluate('subscribe()');
   assert.equal(await countSubscriptions('protocol'), 1);
-  await cli.say(session.id, READY);
+  await cli.sendMessage(session.id, READY);
   const { payload } = await device.next();
   assert.equal(payload.body, 'alpha is waiting in The talk');
   await deliverPush(page, payload);

@@ -170,7 +170,7 @@ test('offline, a view that cannot be loaded does not reload the page, and a retr
 test('after a deploy, a view whose file is gone reloads the page and keeps drafts', async (t) => {
   const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
   const deny = () => chat.request().getByRole('button', { name: 'Deny', exact: true }).click();
   await deny();
@@ -227,7 +227,7 @@ test('code stays plain without a page reload if the highlighter cannot be fetche
   const { session, cli, page, chat, isSameDocument, complaints } = await longOpenPage(t, 'plain');
   await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
   const missing = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
-  const say = (text) => cli.say(session.id, { role: 'agent', content: { type: 'text', text } });
+  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   await say('```rust\nfn main() {}\n```');
   await missing;
   await chat.waitForText('fn main() {}');

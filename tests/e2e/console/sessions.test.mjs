@@ -13,8 +13,8 @@ test('groups sessions by directory and machine and updates their activity', asyn
   const { session, cli } = await liveSession(t, hub, { namespace, tag: 'one', metadata: { path: '/home/ada/site', host: 'laptop', name: 'The site', flavor: 'gamma' } });
   const web = hub.web(namespace);
   const worktree = { basePath: '/home/ada/site', branch: 'fix-links', name: 'fix-links' };
-  await web.session({ tag: 'two', metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree } });
-  await web.session({ tag: 'three', metadata: { path: '/home/ada/site', host: 'server', name: 'The server' } });
+  await web.openSession({ tag: 'two', metadata: { path: '/home/ada/site/.worktrees/fix-links', host: 'laptop', name: 'The links', worktree } });
+  await web.openSession({ tag: 'three', metadata: { path: '/home/ada/site', host: 'server', name: 'The server' } });
   const { page } = await visit(t, namespace);
   const group = (host) => page.locator('.group', { has: page.getByRole('heading', { name: new RegExp(`~/site.*${host}`) }) });
   await group('server').getByRole('link', { name: /The server.*ended/ }).waitFor();
@@ -23,17 +23,17 @@ test('groups sessions by directory and machine and updates their activity', asyn
 
   const siteRow = (text) => group('laptop').getByRole('link', { name: new RegExp(`The site.*${text}`) }).waitFor();
   await siteRow('ready.*gamma');
-  await cli.alive(session.id, { thinking: true });
+  await cli.keepAlive(session.id, { thinking: true });
   await siteRow('working');
   const request = { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 };
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests: { a: request, b: request } } });
   await siteRow('2 requests pending');
   await page.waitForFunction(() => document.title === '(2) Sessions · Session gateway');
-  await cli.ask('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {} } });
+  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 2, agentState: { requests: {} } });
   const todos = [{ content: 'Look', status: 'completed' }, { content: 'Mend', status: 'in_progress' }];
-  await cli.say(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
+  await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [{ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } }] } } } });
   await page.getByRole('img', { name: '1 of 2 todos done' }).waitFor();
-  await cli.ask('session-end', { sid: session.id, time: Date.now() });
+  await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
   await siteRow('ended');
 });
 
@@ -62,7 +62,7 @@ test('adds, finds and removes sessions without a reload', async (t) => {
   const web = hub.web('live');
   const names = ['Write the parser', 'Draw the map'];
   const made = [];
-  for (const [at, name] of names.entries()) made.push(await web.session({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
+  for (const [at, name] of names.entries()) made.push(await web.openSession({ tag: `/code/${at}`, metadata: { path: `/code/${at}`, host: 'laptop', name } }));
   for (const name of names) await page.getByRole('link', { name: new RegExp(name) }).waitFor();
   await page.keyboard.press('/');
   await page.keyboard.type('parser laptop');
@@ -88,7 +88,7 @@ test('shortcuts move between sessions and their views', async (t) => {
   await empty.goBack();
   assert.equal(new URL(empty.url()).pathname, '/');
 
-  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
+  for (const name of ['First', 'Second']) await web.openSession({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
   const { page } = await visit(t, 'keys');
   const names = page.getByRole('complementary').locator('.session-title');
   await names.nth(1).waitFor();
@@ -112,7 +112,7 @@ test('shortcuts move between sessions and their views', async (t) => {
 
 test('on a phone, the focus moves to the opened session and back to its row', async (t) => {
   const web = hub.web('focus');
-  for (const name of ['First', 'Second']) await web.session({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
+  for (const name of ['First', 'Second']) await web.openSession({ tag: `/code/${name}`, metadata: { path: '/code', host: 'h', name } });
   const { page } = await visit(t, 'focus', PHONE);
   const row = page.getByRole('link', { name: /First/ });
   await row.focus();
@@ -130,7 +130,7 @@ test('lists and searches a thousand sessions', async (t) => {
   const count = 1000;
   for (let start = 0; start < count; start += 50) {
     const batch = Array.from({ length: 50 }, (_, index) => start + index);
-    await Promise.all(batch.map((number) => web.session({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } })));
+    await Promise.all(batch.map((number) => web.openSession({ tag: `/code/${number}`, metadata: { path: `/code/${number % 40}`, host: 'h', name: `Session ${number}` } })));
   }
   const { page } = await visit(t, 'thousand', DESK);
   await page.getByRole('link', { name: /Session 999/ }).waitFor();

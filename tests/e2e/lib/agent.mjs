@@ -1,4 +1,4 @@
-/** The example CLI (`examples/shell-agent`) as a process of its own, as a person starts it. */
+/** Starts the example CLI (`examples/shell-agent`) as a process, and reads its conversations. */
 
 import path from 'node:path';
 import { start } from './children.mjs';
@@ -7,14 +7,13 @@ import { ROOT } from './hub.mjs';
 
 const ENTRY = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
-/** How long the agent may take to start and to connect. */
-const START_MS = 60_000;
+const START_TIMEOUT_MS = 60_000;
 
 /**
- * Starts the agent and waits until it is connected and serves its methods.
+ * Starts the agent and waits until it is connected and has registered its methods.
  * @param {{after: (step: () => unknown) => void}} t
  * @param {import('./hub.mjs').Hub} hub
- * @param {{dir: string, home?: string, namespace?: string, args?: string[]}} options `home`: what an earlier one kept
+ * @param {{dir: string, home?: string, namespace?: string, args?: string[]}} options `home`: the folder of its state
  * @returns {Promise<{sessionId: string, machineId?: string, lines: import('./await.mjs').Recorder<string>,
  *   end: () => Promise<[number | null, string | null]>, kill: () => Promise<[number | null, string | null]>}>}
  */
@@ -22,7 +21,7 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
   const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home };
   const { lines, end, kill } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
   const idOf = async (kind) => {
-    const line = await lines.first((one) => one.startsWith(`${kind} `), `its ${kind}`, START_MS);
+    const line = await lines.first((one) => one.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);
     return line.split(' ')[1];
   };
   return {
@@ -34,36 +33,36 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
   };
 }
 
-/** Whether an event says that the agent waits for the next message. */
+/** Whether an event is the agent's `ready` message. */
 export const isReady = ({ type, message }) => type === 'message-received' && message.content.content?.data?.type === 'ready';
 
-/** The one part of a message of the agent: a text, a call of a tool, or its result. */
-export const part = ({ content }) => content.content?.data?.message?.content?.[0];
+/** The content part of an agent's message: a text, a tool call or a tool result. */
+export const partOf = ({ content }) => content.content?.data?.message?.content?.[0];
 
 /**
- * What the agent has said in a session, in order: `text`, `> command`, `= output`.
+ * Reads the agent's messages of a session in order: `text`, `> command`, `= output`.
  * @param {import('./web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}
  */
 export async function conversation(web, id) {
   const lines = [];
-  for (const message of await web.history(id)) {
-    const said = part(message);
-    if (said?.type === 'text') lines.push(said.text);
-    else if (said?.type === 'tool_use') lines.push(`> ${said.input.command ?? said.name}`);
-    else if (said?.type === 'tool_result' && said.content !== '') lines.push(`= ${said.content.trimEnd()}`);
+  for (const message of await web.readHistory(id)) {
+    const part = partOf(message);
+    if (part?.type === 'text') lines.push(part.text);
+    else if (part?.type === 'tool_use') lines.push(`> ${part.input.command ?? part.name}`);
+    else if (part?.type === 'tool_result' && part.content !== '') lines.push(`= ${part.content.trimEnd()}`);
   }
   return lines;
 }
 
 /**
- * Waits until the agent asks for a command, and answers the request's id.
+ * Waits until the agent requests permission for a command, and returns the request's id.
  * @param {import('./web.mjs').Feed} feed events of the session
  * @param {string} command
  */
-export async function requestFor(feed, command) {
-  const isAsked = ({ data }) => Object.values(data?.agentState?.requests ?? {}).some((one) => one.arguments.command === command);
-  const { data } = await feed.next(isAsked, `the permission request for ${command}`);
+export async function waitForRequest(feed, command) {
+  const hasRequest = ({ data }) => Object.values(data?.agentState?.requests ?? {}).some((request) => request.arguments.command === command);
+  const { data } = await feed.next(hasRequest, `the permission request for ${command}`);
   return Object.keys(data.agentState.requests)[0];
 }

@@ -1,11 +1,11 @@
-/** Waiting for what happens, instead of sleeping until it should have happened. */
+/** Waits for events and conditions, with time limits. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How long a test waits for something that happens at once. Other programs may keep the machine busy. */
-export const PATIENCE_MS = 20_000;
+/** The default time limit. It is long, because other programs may keep the computer busy. */
+export const TIMEOUT_MS = 20_000;
 
-/** A promise with its two ends. */
+/** A promise with its `resolve` and `reject` functions. */
 export function deferred() {
   let resolve;
   let reject;
@@ -16,118 +16,121 @@ export function deferred() {
   return { promise, resolve, reject };
 }
 
+/** @param {string} what @param {number} ms */
+const timeoutError = (what, ms) => new Error(`Timed out after ${ms / 1000} s waiting for ${what}.`);
+
 /**
- * Settled like `promise`, or failed when that takes longer than `ms` milliseconds.
+ * Waits for a promise with a time limit.
  * @template T
  * @param {Promise<T>} promise
- * @param {string} what what was waited for, as the end of a sentence
+ * @param {string} what the event, for the error message
  * @param {number} [ms]
  * @returns {Promise<T>}
  */
-export async function within(promise, what, ms = PATIENCE_MS) {
+export async function withTimeout(promise, what, ms = TIMEOUT_MS) {
   let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`Waited ${ms / 1000} s in vain for ${what}.`)), ms);
+  const timeout = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(timeoutError(what, ms)), ms);
   });
   try {
-    return await Promise.race([promise, late]);
+    return await Promise.race([promise, timeout]);
   } finally {
     clearTimeout(timer);
   }
 }
 
 /**
- * Asks `test` again and again until it answers something. Only for what nobody tells of.
+ * Polls `test` until it returns a truthy value, for conditions without an event.
  * @template T
  * @param {() => Promise<T> | T} test
  * @param {string} what
  * @param {number} [ms]
  * @returns {Promise<NonNullable<T>>}
  */
-export async function eventually(test, what, ms = PATIENCE_MS) {
+export async function eventually(test, what, ms = TIMEOUT_MS) {
   const deadline = Date.now() + ms;
   for (;;) {
     const found = await test();
     if (found) return found;
-    if (Date.now() > deadline) throw new Error(`Waited ${ms / 1000} s in vain for ${what}.`);
+    if (Date.now() > deadline) throw timeoutError(what, ms);
     await sleep(250);
   }
 }
 
 /**
- * Things in the order they came, to be waited for and looked at afterwards.
+ * Records items in order of arrival, and waits for items.
  * @template T
  */
 export class Recorder {
-  /** Everything that came, oldest first. */
+  /** All items, oldest first. */
   all = [];
-  #at = 0;
-  #failure = null;
+  #nextIndex = 0;
+  #endReason = null;
   #changed = deferred();
 
-  /** @param {string} whose names the source in a failed wait, such as "the events of A" */
-  constructor(whose) {
-    this.whose = whose;
+  /** @param {string} source of the items, for error messages, such as "the events of A" */
+  constructor(source) {
+    this.source = source;
   }
 
   /** @param {T} item */
   push(item) {
     this.all.push(item);
-    this.#change();
+    this.#notifyChange();
   }
 
-  /** Nothing more will come: whoever waits hears why. @param {string} why */
-  end(why) {
-    this.#failure ??= why;
-    this.#change();
+  /** Ends the recording: pending and later waits fail with the reason. @param {string} reason */
+  end(reason) {
+    this.#endReason ??= reason;
+    this.#notifyChange();
   }
 
-  /** Why nothing more will come, as soon as that is so. @param {string} what */
-  async ended(what, ms = PATIENCE_MS) {
+  /** Waits for `end`, and resolves to its reason. @param {string} what */
+  async waitForEnd(what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
-    while (!this.#failure) await this.#more(`${what} after ${this.whose}`, deadline - Date.now());
-    return this.#failure;
+    while (!this.#endReason) await this.#waitForChange(`${what} after ${this.source}`, deadline - Date.now());
+    return this.#endReason;
   }
 
   /**
-   * The first item that matches after the one that the last call answered; those in between are passed over.
+   * Waits for the first matching item after the one that the previous call returned. Items in between are skipped.
    * @param {(item: T) => unknown} matches
    * @param {string} what
    * @param {number} [ms]
    * @returns {Promise<T>}
    */
-  async next(matches, what, ms = PATIENCE_MS) {
+  async next(matches, what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
-    for (let at = this.#at; ; at += 1) {
-      while (at >= this.all.length) await this.#more(`${what} among ${this.whose}`, deadline - Date.now());
+    for (let at = this.#nextIndex; ; at += 1) {
+      while (at >= this.all.length) await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
       if (matches(this.all[at])) {
-        this.#at = at + 1;
+        this.#nextIndex = at + 1;
         return this.all[at];
       }
     }
   }
 
-  /** The first item of all that matches, whether it came already or not. @see next */
-  async first(matches, what, ms = PATIENCE_MS) {
+  /** Waits for the first matching item of the whole recording. @see next */
+  async first(matches, what, ms = TIMEOUT_MS) {
     const deadline = Date.now() + ms;
     for (;;) {
       const found = this.all.find(matches);
       if (found !== undefined) return found;
-      await this.#more(`${what} among ${this.whose}`, deadline - Date.now());
+      await this.#waitForChange(`${what} in ${this.source}`, deadline - Date.now());
     }
   }
 
-  async #more(what, ms) {
+  async #waitForChange(what, ms) {
     const last = JSON.stringify(this.all.slice(-5))?.slice(0, 2000);
-    if (this.#failure) throw new Error(`Waited in vain for ${what}: ${this.#failure}. What came last: ${last}`);
+    if (this.#endReason) throw new Error(`Waiting for ${what} failed: ${this.#endReason}. The last items: ${last}`);
     try {
-      await within(this.#changed.promise, what, Math.max(0, ms));
+      await withTimeout(this.#changed.promise, what, Math.max(0, ms));
     } catch (error) {
-      throw new Error(`${error.message} What came last: ${last}`);
+      throw new Error(`${error.message} The last items: ${last}`);
     }
   }
 
-  #change() {
+  #notifyChange() {
     const { resolve } = this.#changed;
     this.#changed = deferred();
     resolve();

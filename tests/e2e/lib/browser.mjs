@@ -3,7 +3,7 @@
 import { chromium } from 'playwright-core';
 import { findBrowser } from '../../../scripts/lib/browser.mjs';
 import { signInLink } from '../../../scripts/lib/console.mjs';
-import { eventually, PATIENCE_MS } from './await.mjs';
+import { eventually, TIMEOUT_MS } from './await.mjs';
 
 /** Options that make screenshots reproducible to the pixel. */
 const RENDERING_OPTIONS = ['--disable-partial-raster', '--num-raster-threads=1', '--disable-skia-runtime-opts', '--disable-lcd-text'];
@@ -34,7 +34,7 @@ export async function startBrowser(t) {
  */
 export async function openPage(t, browser, hub, options = DESK) {
   const context = await browser.newContext({ baseURL: hub.url, locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...options });
-  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(TIMEOUT_MS);
   t.after(() => context.close());
   const page = await context.newPage();
   const complaints = [];

@@ -1,18 +1,18 @@
-/** The two channels that bring events to web clients, and coming back to them. */
+/** The two event channels of web clients, which carry the same events: the SSE stream and the WebSocket. */
 
-/** What opens each; they carry the same events. */
+/** The method of `Web` that opens each channel. */
 export const CHANNELS = { stream: 'sse', socket: 'socket' };
 
-/** Opens a feed that ends with the test, and waits until it stands. */
-export async function follow(t, web, channel, query, options) {
+/** Opens a feed and waits for its greeting. It is closed after the test. */
+export async function openFeed(t, web, channel, query, options) {
   const feed = await web[CHANNELS[channel]](query, options);
   t.after(() => feed.close());
-  await feed.greeting();
+  await feed.waitForGreeting();
   return feed;
 }
 
-/** Comes back to a channel after the event that was heard last. */
-export function comeBack(t, web, channel, query, lastEventId) {
+/** Opens a feed that resumes after an event. */
+export function resumeFeed(t, web, channel, query, lastEventId) {
   const inHeader = channel === 'stream';
-  return follow(t, web, channel, inHeader ? query : { ...query, lastEventId }, inHeader ? { lastEventId } : {});
+  return openFeed(t, web, channel, inHeader ? query : { ...query, lastEventId }, inHeader ? { lastEventId } : {});
 }

@@ -1,19 +1,19 @@
-/** Programs that a test starts. None outlives it, however it ends. */
+/** Starts programs for tests. They end with this process. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
 import { createInterface } from 'node:readline';
-import { Recorder, within } from './await.mjs';
+import { Recorder, withTimeout } from './await.mjs';
 
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
 
 process.once('exit', () => running.forEach((child) => child.kill('SIGINT')));
-// Without a listener, a signal would end this process past its `exit` event.
+// Without a listener, a signal ends this process without its `exit` event.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
-/** A port of this machine that nobody listens on, for a program that must be told one. */
+/** Finds a free port, for a program that needs a port number. */
 export async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -24,9 +24,9 @@ export async function freePort() {
 }
 
 /**
- * Starts a program; it is ended with the test at the latest.
+ * Starts a program. It is ended after the test.
  * @param {{after: (step: () => unknown) => void}} t
- * @param {string} name for messages
+ * @param {string} name for error messages
  * @param {string} command
  * @param {string[]} args
  * @param {{cwd?: string, env?: Record<string, string>}} [options] `env` is added to the environment
@@ -39,20 +39,20 @@ export function start(t, name, command, args, { cwd, env = {} } = {}) {
   for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', (line) => lines.push(line));
   exited.then(([code, signal]) => {
     running.delete(child);
-    lines.end(`it ended with ${signal ?? code}`);
+    lines.end(`it exited with ${signal ?? code}`);
   });
   const end = (signal) => {
     child.kill(signal);
-    return within(exited, `${name} to end`);
+    return withTimeout(exited, `${name} to exit`);
   };
   t.after(() => end('SIGINT').catch(() => end('SIGKILL')));
   return {
     lines,
-    /** Settled with exit code and signal when the program has ended. */
+    /** Resolves to the exit code and the signal. */
     exited,
-    /** Asks the program to end, as a service manager does; answers exit code and signal. */
+    /** Sends SIGTERM, and waits for the exit code and the signal. */
     end: () => end('SIGTERM'),
-    /** Ends the program in the middle of whatever it does. */
+    /** Sends SIGKILL, and waits for the exit code and the signal. */
     kill: () => end('SIGKILL'),
   };
 }

@@ -1,16 +1,16 @@
-/** What a built worker exports: the names that the runtime can call. */
+/** Lists the exports of a built worker. */
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Miniflare } from 'miniflare';
 import { ROOT } from './hub.mjs';
 
-/** Stands before the worker, and answers with the exports of the module behind it. */
+/** A worker that imports the built one, and responds with its exports. */
 const REPORTER = `
   import * as worker from './index.js';
-  const methods = (one) => Object.getOwnPropertyNames(one.prototype).filter((name) => name !== 'constructor');
+  const methods = (exported) => Object.getOwnPropertyNames(exported.prototype).filter((name) => name !== 'constructor');
   export default {
-    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, one]) => [name, methods(one).sort()]))),
+    fetch: () => Response.json(Object.fromEntries(Object.entries(worker).map(([name, exported]) => [name, methods(exported).sort()]))),
   };`;
 
 /**
@@ -30,7 +30,7 @@ export async function exportsOf(folder) {
   try {
     const url = await miniflare.ready;
     const response = await fetch(url);
-    if (!response.ok) throw new Error(`The worker does not load: ${await response.text()}`);
+    if (!response.ok) throw new Error(`The worker cannot be loaded: ${await response.text()}`);
     return await response.json();
   } finally {
     await miniflare.dispose();

@@ -1,47 +1,44 @@
-/**
- * The built worker on a database with faults, and with its wasm memory in view. Runs inside the runtime, in place of the
- * entry.
- */
+/** The built worker with injected database faults. It also reports the size of the wasm memory. Replaces the entry module. */
 
 import { memories } from './memory.worker.js';
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
 
-/** What the next batches meet; the worker and all objects share it. @type {{on: string, kind: string, ms?: number}[]} */
+/** The faults of the next batches, of the worker and all objects. @type {{on: string, kind: string, ms?: number}[]} */
 let faults = [];
 
-/** `target` with some methods in place of its own. */
-const over = (target, methods) => Object.assign(Object.create(target), methods);
+/** `target` with replaced methods. */
+const override = (target, methods) => Object.assign(Object.create(target), methods);
 
-/** Whether a statement reads, or begins the epoch in which something is read. */
-const reads = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
+/** Whether a statement is a read, or starts an epoch for one. */
+const isRead = (sql) => /^\s*(SELECT|INSERT INTO fences .* VALUES)/.test(sql);
 
-/** Runs what is asked of D1, or what the next fault for its kind makes of that. */
-async function meet(sqls, run) {
-  const on = sqls.every(reads) ? 'reads' : 'writes';
+/** Runs statements, with the next fault for reads or writes. */
+async function runWithFault(sqls, run) {
+  const on = sqls.every(isRead) ? 'reads' : 'writes';
   const at = faults.findIndex((fault) => fault.on === on);
   if (at < 0) return run();
   const [fault] = faults.splice(at, 1);
   if (fault.kind === 'slow') await scheduler.wait(fault.ms);
-  if (fault.kind === 'passing') throw new Error('D1_ERROR: Network connection lost.');
-  if (fault.kind === 'lasting') throw new Error('D1_ERROR: disk I/O error: SQLITE_IOERR');
-  const answer = await run();
+  if (fault.kind === 'transient') throw new Error('D1_ERROR: Network connection lost.');
+  if (fault.kind === 'permanent') throw new Error('D1_ERROR: disk I/O error: SQLITE_IOERR');
+  const result = await run();
   if (fault.kind === 'lost') throw new Error('D1_ERROR: Network connection lost.');
-  return answer;
+  return result;
 }
 
-const statement = (bare, sql) =>
-  over(bare, {
+const wrapStatement = (original, sql) =>
+  override(original, {
     sql,
-    bare,
-    bind: (...values) => statement(bare.bind(...values), sql),
-    raw: () => meet([sql], () => bare.raw()),
+    original,
+    bind: (...values) => wrapStatement(original.bind(...values), sql),
+    raw: () => runWithFault([sql], () => original.raw()),
   });
 
 const withFaults = (env) => ({
   ...env,
-  DB: over(env.DB, {
-    prepare: (sql) => statement(env.DB.prepare(sql), sql),
-    batch: (list) => meet(list.map(({ sql }) => sql), () => env.DB.batch(list.map(({ bare }) => bare))),
+  DB: override(env.DB, {
+    prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql),
+    batch: (list) => runWithFault(list.map(({ sql }) => sql), () => env.DB.batch(list.map(({ original }) => original))),
   }),
 });
 

@@ -1,18 +1,18 @@
-/** Real git repositories in temporary folders. */
+/** Temporary folders and git repositories. */
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-/** A fresh folder, removed when the test has ended. */
+/** Creates a folder, which is removed after the test. */
 export function temporaryFolder(t) {
   const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'hub-e2e-dir-')));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** An empty repository on branch `main`, independent of this machine's git settings. */
+/** A git repository on branch `main`, independent of the user's git settings. */
 export class Repository {
   constructor(t) {
     this.folder = temporaryFolder(t);
@@ -20,20 +20,20 @@ export class Repository {
   }
 
   git(...args) {
-    const person = { NAME: 'Test', EMAIL: 'test@example.com' };
-    const names = Object.entries(person).flatMap(([key, value]) => [[`GIT_AUTHOR_${key}`, value], [`GIT_COMMITTER_${key}`, value]]);
+    const author = { NAME: 'Test', EMAIL: 'test@example.com' };
+    const names = Object.entries(author).flatMap(([key, value]) => [[`GIT_AUTHOR_${key}`, value], [`GIT_COMMITTER_${key}`, value]]);
     const env = { ...process.env, ...Object.fromEntries(names), GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null' };
     return execFileSync('git', args, { cwd: this.folder, env, encoding: 'utf8' });
   }
 
-  /** Writes a file, with the folders above it. */
+  /** Writes a file and creates its folder. */
   write(name, content) {
     const file = path.join(this.folder, name);
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(file, content);
   }
 
-  /** Commits everything. */
+  /** Commits all changes. */
   commit(message) {
     this.git('add', '--all');
     this.git('commit', '--quiet', '--message', message);

@@ -1,4 +1,4 @@
-/** The built hub in the real runtime, with a D1 database and objects of its own that survive a restart. */
+/** Runs the built hub in the real runtime, with its own D1 database and Durable Objects, which survive a restart. */
 
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,20 +6,20 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
-import { Recorder, deferred, within } from './await.mjs';
+import { Recorder, deferred, withTimeout } from './await.mjs';
 import { Web } from './web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');
 const CONSOLE = path.join(ROOT, 'web', 'dist');
 
-/** The shared secret of the hubs of these tests. */
+/** The CLI_API_TOKEN of the hubs. */
 export const SECRET = 'e2e-secret-of-a-hub-on-loopback';
 
-/** As in wrangler.toml. */
+/** The same as in wrangler.toml. */
 const RATE_LIMITS = { AUTH_RATE_LIMIT: { namespace_id: '1001', simple: { limit: 30, period: 60 } } };
 
-/** State folders of this process, removed when it ends however it ends. */
+/** The state folders, which are removed when this process exits. */
 const folders = new Set();
 process.once('exit', () => folders.forEach(removeFolder));
 
@@ -28,11 +28,11 @@ function removeFolder(folder) {
   folders.delete(folder);
 }
 
-/** What the hub needs of wrangler.toml: what runs here is what would be deployed. */
-function settings() {
+/** Reads the hub's settings from wrangler.toml, so that the tests run it as it is deployed. */
+function readSettings() {
   const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
   const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, one]) => one);
+  const list = (name) => [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);
   return {
     compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
     compatibilityFlags: list('compatibility_flags'),
@@ -41,25 +41,25 @@ function settings() {
   };
 }
 
-/** The modules of the built hub; `around` names files of this folder that stand around it, the entry first. */
-function modules(around) {
+/** miniflare's list of the hub's modules. `wrappers`: files of this folder that wrap the built worker, the entry first. */
+function modulesOf(wrappers) {
   if (!['index.js', 'index_bg.wasm'].every((name) => existsSync(path.join(BUILD, name)))) {
-    throw new Error('There is no built hub in build/: run `npm run build` first.');
+    throw new Error('There is no built hub in build/. Build it with: npm run build');
   }
-  const laid = (name) => {
+  const toModule = (name) => {
     const contents = readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
     return { type: 'ESModule', path: path.join(BUILD, name), contents };
   };
   return [
-    ...around.map(laid),
+    ...wrappers.map(toModule),
     { type: 'ESModule', path: path.join(BUILD, 'index.js') },
     { type: 'CompiledWasm', path: path.join(BUILD, 'index_bg.wasm') },
   ];
 }
 
-/** The web console beside the worker, as wrangler.toml has it. */
-function assets(workerFirst) {
-  if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/: run `npm run build` first.');
+/** miniflare's settings for the web console, the same as in wrangler.toml. */
+function assetsOf(workerFirst) {
+  if (!existsSync(path.join(CONSOLE, 'index.html'))) throw new Error('There is no built console in web/dist/. Build it with: npm run build');
   return {
     workerName: 'hub',
     directory: CONSOLE,
@@ -67,13 +67,13 @@ function assets(workerFirst) {
   };
 }
 
-function migrations() {
+function readMigrations() {
   const folder = path.join(ROOT, 'migrations');
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
   return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
-/** A worker on the hub's database that runs the SQL it is sent: much cheaper than miniflare's proxy to the database. */
+/** A worker that runs the SQL it receives on the hub's database. It is much faster than miniflare's proxy to the database. */
 const SCHEMA_WORKER = `export default {
   async fetch(request, { DB }) {
     for (const sql of await request.json()) await DB.prepare(sql).run();
@@ -81,54 +81,54 @@ const SCHEMA_WORKER = `export default {
   },
 };`;
 
-/** What stands around a hub whose database is to have faults, and whose wasm memory is to be seen. */
-export const FAULTY = ['faulty.worker.js', 'memory.worker.js'];
+/** The wrappers for `setFaults` and `wasmMemory`. */
+export const FAULTY_WORKER = ['faulty.worker.js', 'memory.worker.js'];
 
 export class Hub {
-  /** What the runtime complained of, as it writes it to its standard error. */
-  complaints = new Recorder('the complaints of the runtime');
+  /** The runtime's standard error. */
+  stderr = new Recorder('the standard error of the runtime');
   #miniflare;
   #state = mkdtempSync(path.join(tmpdir(), 'hub-e2e-'));
   #vars;
   #rateLimit;
-  #around;
+  #wrappers;
   #console;
-  #revived = deferred();
+  #restarted = deferred();
 
   /**
    * @param {Record<string, unknown>} vars
-   * @param {{rateLimit: boolean, around: string[], console: boolean}} options
+   * @param {{rateLimit: boolean, wrappers: string[], console: boolean}} options
    */
-  constructor(vars, { rateLimit, around, console }) {
+  constructor(vars, { rateLimit, wrappers, console }) {
     this.#vars = vars;
     this.#rateLimit = rateLimit;
-    this.#around = around;
+    this.#wrappers = wrappers;
     this.#console = console;
     folders.add(this.#state);
   }
 
-  /** Such as `http://127.0.0.1:41234`; stays the same over a restart. */
+  /** The address, such as `http://127.0.0.1:41234`. A restart keeps it. */
   get url() {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** An access token for a namespace; without one for the namespace `default`. */
+  /** The access token for a namespace, by default for the namespace `default`. */
   token(namespace) {
     return namespace === undefined ? SECRET : `${SECRET}:${namespace}`;
   }
 
-  /** A client that shows this namespace's access token, or `token`, or none when that is null. */
+  /** A web client with the namespace's access token or another token; null for no token. */
   web(namespace, token = this.token(namespace)) {
     return new Web({ url: this.url, token });
   }
 
-  /** The database, for what the hub itself is not to be asked about. */
+  /** The hub's D1 database. */
   database() {
     return this.#miniflare.getD1Database('DB', 'hub');
   }
 
-  /** What the objects keep in storage of their own: for each that ever was, the names of its tables. */
-  tables() {
+  /** The names of the tables in the storage of each Durable Object. */
+  storageTables() {
     const folder = path.join(this.#state, 'do', 'hub-NamespaceHub');
     const files = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
     return files.map((name) => {
@@ -140,7 +140,7 @@ export class Hub {
   }
 
   async start() {
-    const { compatibilityDate, compatibilityFlags, vars, workerFirst } = settings();
+    const { compatibilityDate, compatibilityFlags, vars, workerFirst } = readSettings();
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#state, 'd1'),
       durableObjectsPersist: path.join(this.#state, 'do'),
@@ -148,23 +148,23 @@ export class Hub {
         stdout.on('data', (bytes) => process.stdout.write(bytes));
         stderr.on('data', (bytes) => {
           process.stderr.write(bytes);
-          this.complaints.push(String(bytes));
+          this.stderr.push(String(bytes));
         });
       },
-      unsafeHandleRuntimeRestart: () => this.#revived.resolve(),
+      unsafeHandleRuntimeRestart: () => this.#restarted.resolve(),
       workers: [
         {
           name: 'hub',
           modulesRoot: BUILD,
-          modules: modules(this.#around),
+          modules: modulesOf(this.#wrappers),
           compatibilityDate,
           compatibilityFlags,
           bindings: { ...vars, CLI_API_TOKEN: SECRET, ...this.#vars },
           d1Databases: { DB: 'hub' },
           durableObjects: { HUB: { className: 'NamespaceHub', useSQLite: true } },
           ratelimits: this.#rateLimit ? RATE_LIMITS : {},
-          ...(this.#console ? { assets: assets(workerFirst) } : {}),
-          // miniflare's own front door would change the host name that the hub sees.
+          ...(this.#console ? { assets: assetsOf(workerFirst) } : {}),
+          // miniflare's entry socket changes the host name that the hub sees.
           unsafeDirectSockets: [{ host: '127.0.0.1', port: this.port ?? 0 }],
         },
         {
@@ -181,13 +181,13 @@ export class Hub {
 
   async migrate() {
     const url = await this.#miniflare.unsafeGetDirectURL('schema');
-    const { status } = await fetch(url, { method: 'POST', body: JSON.stringify(migrations()) });
+    const { status } = await fetch(url, { method: 'POST', body: JSON.stringify(readMigrations()) });
     if (status !== 200) throw new Error(`The migrations failed with status ${status}.`);
   }
 
   /**
-   * Ends the runtime at once and starts it again on the same port with what was stored.
-   * @param {Record<string, unknown>} [vars] in place of those it was started with, as a deploy may bring them
+   * Ends the runtime and starts it again on the same port with the stored data.
+   * @param {Record<string, unknown>} [vars] new variables, as after a deployment
    */
   async restart(vars = this.#vars) {
     await this.#miniflare.dispose();
@@ -196,9 +196,10 @@ export class Hub {
   }
 
   /**
-   * Puts the object of a namespace to sleep as the runtime does by itself when nothing happens for ten seconds: it drops
-   * the object's memory and keeps its sockets. Answers whether it was awake.
+   * Hibernates a namespace's object, as the runtime does ten seconds after the last event: evicts it from memory and keeps
+   * its sockets.
    * @param {string} namespace
+   * @returns {Promise<boolean>} whether it was in memory
    */
   async sleep(namespace) {
     try {
@@ -212,21 +213,22 @@ export class Hub {
   }
 
   /**
-   * What the next batches to D1 meet, of a hub with `FAULTY` around it; what was set before and not met is forgotten.
-   * @param {{on: 'reads' | 'writes', kind: 'passing' | 'lost' | 'lasting' | 'slow', ms?: number}[]} faults
+   * Sets the faults of the next batches to D1, replacing earlier ones. Needs `FAULTY_WORKER`.
+   * @param {{on: 'reads' | 'writes', kind: 'transient' | 'lost' | 'permanent' | 'slow', ms?: number}[]} faults `lost`: the
+   *   batch is executed, but its result is lost
    */
-  async faults(faults) {
+  async setFaults(faults) {
     await this.web().post('/e2e/faults', faults);
   }
 
-  /** How large the wasm memory is, in bytes, of a hub with `FAULTY` around it. It never shrinks. */
+  /** The size of the wasm memory in bytes, which never shrinks. Needs `FAULTY_WORKER`. */
   async wasmMemory() {
     return (await this.web().get('/e2e/memory')).body;
   }
 
   /**
-   * What the object of a namespace did, of a hub with `tally.worker.js` around it: how often it woke, the events that it
-   * handled (in Unix milliseconds; `to` is null while one is being handled), the SQL that it sent to D1.
+   * What a namespace's object did: how often it was loaded, the events that it handled (times in Unix milliseconds; `to` is
+   * null for the current one), and the SQL that it sent to D1. Needs `tally.worker.js`.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
    *   statements: string[]}>}
@@ -236,27 +238,26 @@ export class Hub {
   }
 
   /**
-   * Kills the runtime of this process's only hub with SIGKILL. Settled when it runs again, on the same port with what was
-   * stored. Linux only.
+   * Kills the runtime with SIGKILL, and waits until miniflare has restarted it on the same port with the stored data. This
+   * process must have only one hub. Linux only.
    */
-  async kill() {
-    this.#revived = deferred();
-    process.kill(this.#runtime(), 'SIGKILL');
-    await within(this.#revived.promise, 'the runtime to run again', 60_000);
+  async killRuntime() {
+    this.#restarted = deferred();
+    process.kill(this.#runtimePid(), 'SIGKILL');
+    await withTimeout(this.#restarted.promise, 'the runtime to restart', 60_000);
   }
 
   /**
-   * The memory that the runtime of this process's only hub takes, and the most it has taken so far, in bytes. Linux only.
+   * The resident memory of the runtime and its peak, in bytes. This process must have only one hub. Linux only.
    * @returns {{now: number, peak: number}}
    */
   memory() {
-    const status = readFileSync(`/proc/${this.#runtime()}/status`, 'utf8');
+    const status = readFileSync(`/proc/${this.#runtimePid()}/status`, 'utf8');
     const bytes = (name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)[1]);
     return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
   }
 
-  /** The process id of the runtime. */
-  #runtime() {
+  #runtimePid() {
     const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
     const runtimes = children.filter((pid) => readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('workerd'));
     if (runtimes.length !== 1) throw new Error(`This process has ${runtimes.length} runtimes, not one.`);
@@ -271,13 +272,12 @@ export class Hub {
 
 /**
  * Starts a hub on a free port. The caller stops it.
- * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, around?: string[], console?: boolean}}
- *   [options] `vars` override those of wrangler.toml; without `schema` the database stays empty, without `rateLimit` its
- *   binding is missing; `around` names files of this folder that stand around the built worker, the entry first; with
- *   `console` the web console is served, too
+ * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean}}
+ *   [options] `vars`: override those of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: without that
+ *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, around = [], console = false } = {}) {
-  const hub = new Hub(vars, { rateLimit, around, console });
+export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false } = {}) {
+  const hub = new Hub(vars, { rateLimit, wrappers, console });
   try {
     await hub.start();
     if (schema) await hub.migrate();

@@ -1,8 +1,8 @@
-/** The lifetime of a whole suite: what helpers take in place of one test's context when several tests share a thing. */
+/** The lifetime of a suite. Helpers take it instead of a test's context for what several tests share. */
 export class Lifetime {
   #steps = [];
 
-  /** Notes what is to be done at the end; the last noted is done first. @param {() => unknown} step */
+  /** Adds a clean-up step. The steps run in reverse order. @param {() => unknown} step */
   after(step) {
     this.#steps.unshift(step);
   }

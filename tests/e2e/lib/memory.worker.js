@@ -1,4 +1,4 @@
-/** The memories of the wasm instances of an isolate. Has to be imported before what makes them. */
+/** Collects the memories of the wasm instances of an isolate. Must be imported before the modules that create them. */
 
 /** @type {WebAssembly.Memory[]} */
 export const memories = [];

@@ -1,4 +1,4 @@
-/** A push service on loopback (RFC 8030), and browsers that subscribe with it. It takes nothing without a good signature. */
+/** A local push service (RFC 8030) with mock browsers. It checks the signature of every message. */
 
 import { createECDH, createPublicKey, randomBytes, verify } from 'node:crypto';
 import http from 'node:http';
@@ -7,8 +7,8 @@ import { Recorder } from './await.mjs';
 
 const json = (part) => JSON.parse(Buffer.from(part, 'base64url'));
 
-/** The claims of a VAPID header (RFC 8292), and the key that it names; fails when the signature is not that key's. */
-export function vapid(authorization) {
+/** Parses a VAPID header (RFC 8292): its claims and its key. @throws {Error} if the signature is invalid */
+export function parseVapid(authorization) {
   const [, token, key] = /^vapid t=([\w.-]+), k=([\w-]+)$/.exec(authorization);
   const [head, claims, signature] = token.split('.');
   const point = Buffer.from(key, 'base64url');
@@ -17,17 +17,17 @@ export function vapid(authorization) {
   const signed = Buffer.from(`${head}.${claims}`);
   const options = { key: publicKey, dsaEncoding: 'ieee-p1363' };
   if (json(head).alg !== 'ES256' || !verify('sha256', signed, options, Buffer.from(signature, 'base64url'))) {
-    throw new Error(`The signature of ${authorization} is not good.`);
+    throw new Error(`The signature of ${authorization} is invalid.`);
   }
   return { ...json(claims), key, token };
 }
 
 export class PushService {
-  /** Every message that came: `{path, at, headers, claims, body}`. */
+  /** All received messages: `{path, at, headers, claims, body}`. */
   messages = [];
-  /** For each path, what its browser gets, and how that is answered. */
+  /** By path: the browser's messages and its response function. */
   #browsers = new Map();
-  #server = http.createServer((request, response) => this.#take(request, response));
+  #server = http.createServer((request, response) => this.#handleRequest(request, response));
 
   async start() {
     await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
@@ -39,40 +39,40 @@ export class PushService {
   }
 
   /**
-   * A browser with keys of its own.
-   * @param {(message: {body: Buffer}) => {status?: number, headers?: Record<string, string>} | undefined} [answer] the
-   *   response to a message: 201 by default, and none at all for undefined
+   * Adds a browser with its own keys.
+   * @param {(message: {body: Buffer}) => {status?: number, headers?: Record<string, string>} | undefined} [respond] returns
+   *   the response to a message: 201 by default; undefined for no response
    */
-  browser(answer = () => ({})) {
+  addBrowser(respond = () => ({})) {
     const keys = createECDH('prime256v1');
     const auth = randomBytes(16);
     const path = `/send/${this.#browsers.size + 1}`;
-    const got = new Recorder(`what came for ${path}`);
-    this.#browsers.set(path, { got, answer });
+    const messages = new Recorder(`the messages for ${path}`);
+    this.#browsers.set(path, { messages, respond });
     const p256dh = keys.generateKeys('base64url');
     return {
       path,
       subscription: { endpoint: this.origin + path, keys: { p256dh, auth: auth.toString('base64url') } },
-      /** The next message, as the service worker reads it: decrypted by another implementation than the hub's. */
+      /** Waits for the next message, decrypted by another implementation than the hub's. */
       next: async () => {
-        const message = await got.next(() => true, 'a push');
+        const message = await messages.next(() => true, 'a push');
         const text = ece.decrypt(message.body, { version: 'aes128gcm', privateKey: keys, authSecret: auth });
         return { ...message, payload: JSON.parse(text) };
       },
     };
   }
 
-  async #take(request, response) {
+  async #handleRequest(request, response) {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const { url: path, headers } = request;
     const body = Buffer.concat(chunks);
-    const claims = vapid(headers.authorization);
+    const claims = parseVapid(headers.authorization);
     const message = { path, at: Date.now(), headers, claims, body };
     this.messages.push(message);
     const browser = this.#browsers.get(path);
-    browser?.got.push(message);
-    const answer = browser ? browser.answer(message) : { status: 404 };
+    browser?.messages.push(message);
+    const answer = browser ? browser.respond(message) : { status: 404 };
     if (answer) response.writeHead(answer.status ?? 201, answer.headers).end();
   }
 

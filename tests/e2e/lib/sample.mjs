@@ -115,18 +115,18 @@ export async function fillSample(hub, session, cli) {
   ];
   // The position before the second test run.
   const beforeTests = 8;
-  for (const message of messages.slice(0, beforeTests)) await cli.say(id, message);
+  for (const message of messages.slice(0, beforeTests)) await cli.sendMessage(id, message);
   const completedAt = Date.now() + 1;
   await eventually(() => Date.now() > completedAt, 'the next millisecond');
-  for (const message of messages.slice(beforeTests)) await cli.say(id, message);
+  for (const message of messages.slice(beforeTests)) await cli.sendMessage(id, message);
   const completedRequests = {
     t2: { tool: 'Edit', arguments: { file_path: 'src/dates.rs' }, status: 'approved', decision: 'approved_for_session', mode: 'default', completedAt },
     r0: { tool: 'Bash', arguments: { command: 'cargo install date-checker' }, status: 'denied', decision: 'denied', reason: 'The tests are enough', mode: 'default', completedAt },
   };
   const requests = { r1: { tool: 'Bash', arguments: { command: 'git commit --all --message "Reject a 13th month"' }, createdAt: NOW - 30_000 } };
-  await cli.ask('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
+  await cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState: { requests, completedRequests } });
   const web = hub.web(namespace);
-  const other = (tag, metadata) => web.session({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
+  const other = (tag, metadata) => web.openSession({ tag, metadata: { host: 'workshop', flavor: 'beta', ...metadata } });
   await other('/code/almanac/2', { path: '/code/almanac', name: 'Write the moon tables' });
   await other('/code/tide', { path: '/code/tide', host: 'harbour', summary: { text: 'Read the tide gauge', updatedAt: NOW } });
   const archived = await other('/code/tide/2', { path: '/code/tide', host: 'harbour', name: 'Rename the tables' });
@@ -137,6 +137,6 @@ export async function fillSample(hub, session, cli) {
 
 /** Sends a heartbeat of the session and its machine. */
 export async function keepAlive({ id }, cli) {
-  await cli.alive(id);
-  await cli.ask('machine-alive', { machineId: 'bench', time: Date.now() });
+  await cli.keepAlive(id);
+  await cli.emitWithAck('machine-alive', { machineId: 'bench', time: Date.now() });
 }

@@ -1,11 +1,11 @@
 /**
- * The built worker with a tally of its objects: when each woke, which events it handled, and what it sent to D1. Runs
- * inside the runtime, in place of the entry.
+ * The built worker with counters of its objects: how often each was loaded, which events it handled, and which SQL it sent to
+ * D1. Replaces the entry module.
  */
 
 import Worker, { NamespaceHub as BuiltHub } from './index.js';
 
-/** By the id of the object. The worker and all objects share these, and they outlive the sleep of an object. */
+/** By object id. The worker and all objects share them, and the hibernation of an object keeps them. */
 const tallies = new Map();
 
 function tallyOf(id) {
@@ -14,22 +14,22 @@ function tallyOf(id) {
   return tallies.get(key);
 }
 
-/** `target` with some methods in place of its own. */
-const over = (target, methods) => Object.assign(Object.create(target), methods);
+/** `target` with replaced methods. */
+const override = (target, methods) => Object.assign(Object.create(target), methods);
 
-function tallied(statement, sql, statements) {
-  const noting = (way) => [way, (...args) => (statements.push(sql), statement[way](...args))];
-  return over(statement, {
+function wrapStatement(statement, sql, statements) {
+  const recorded = (method) => [method, (...args) => (statements.push(sql), statement[method](...args))];
+  return override(statement, {
     sql,
-    bind: (...values) => tallied(statement.bind(...values), sql, statements),
-    ...Object.fromEntries(['all', 'first', 'raw', 'run'].map(noting)),
+    bind: (...values) => wrapStatement(statement.bind(...values), sql, statements),
+    ...Object.fromEntries(['all', 'first', 'raw', 'run'].map(recorded)),
   });
 }
 
 const withTally = (env, { statements }) => ({
   ...env,
-  DB: over(env.DB, {
-    prepare: (sql) => tallied(env.DB.prepare(sql), sql, statements),
+  DB: override(env.DB, {
+    prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql, statements),
     batch(batch) {
       statements.push(...batch.map(({ sql }) => sql));
       return env.DB.batch(batch);

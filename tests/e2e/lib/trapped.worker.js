@@ -1,64 +1,64 @@
-// The built hub with a trap in it, for tests of what a panic costs. It runs inside of the runtime, in front of the hub.
+// The built hub with injected panics. Replaces the entry module.
 //
-// A panic ends the wasm code in an `unreachable` instruction: a WebAssembly.RuntimeError that passes through all frames of
-// wasm and drops nothing on its way. The same comes of an import that throws one. So a clock that throws stands for a
-// panic wherever the hub asks for the time, and what is tested is the wasm that is deployed, bit for bit.
+// A panic ends the wasm code with an `unreachable` instruction, which throws a WebAssembly.RuntimeError through all wasm
+// frames without dropping anything. An import that throws has the same effect. So a clock that throws simulates a panic
+// wherever the hub reads the time, and the tests run the unmodified wasm.
 
 import { DurableObject } from 'cloudflare:workers';
 import HubWorker, { NamespaceHub as HubObject } from './index.js';
 
 const Clock = globalThis.Date;
-let isSet = false;
+let isArmed = false;
 
 globalThis.Date = class extends Clock {
   static now() {
-    if (isSet) {
-      isSet = false;
+    if (isArmed) {
+      isArmed = false;
       throw new WebAssembly.RuntimeError('unreachable');
     }
     return Clock.now();
   }
 };
 
-/** The next time that the hub asks for the time it panics. */
-function set() {
-  isSet = true;
+/** Makes the hub panic when it next reads the time. */
+function arm() {
+  isArmed = true;
 }
 
-/** The next response cannot be made. The `worker` crate takes this for impossible and unwraps it: a panic as Rust makes it. */
+/** Makes the constructor of the next response throw, which the `worker` crate unwraps: a panic of Rust. */
 function breakResponse() {
   const { Response } = globalThis;
   globalThis.Response = class {
     constructor() {
       globalThis.Response = Response;
-      throw new Error('No response is made');
+      throw new Error('The response cannot be created');
     }
   };
 }
 
-/** A batch of this object's that is on its way is to have a panic behind it. */
-let isCommitting = false;
+/** Whether the hub is to panic after the next batch. */
+let panicAfterCommit = false;
 
-function setBehindCommits(database) {
+function armAfterCommits(database) {
   const proto = Object.getPrototypeOf(database);
   if (Object.hasOwn(proto, 'isTrapped')) return;
   const { batch } = proto;
   proto.isTrapped = true;
   proto.batch = async function trapped(statements) {
     const results = await batch.call(this, statements);
-    if (isCommitting) set();
-    isCommitting = false;
+    if (panicAfterCommit) arm();
+    panicAfterCommit = false;
     return results;
   };
 }
 
-/** The trap for the next request that reaches the object: of a request's own headers the worker hands on none. */
+/** The trap for the next request to the object. The worker does not forward the request's headers. */
 let trap = null;
 
 export default {
   fetch(request, env, context) {
     trap = request.headers.get('x-trap');
-    if (trap === 'worker') set();
+    if (trap === 'worker') arm();
     if (trap === 'response') breakResponse();
     return new HubWorker(context, env).fetch(request);
   },
@@ -67,27 +67,27 @@ export default {
 export class NamespaceHub extends DurableObject {
   constructor(state, env) {
     super(state, env);
-    setBehindCommits(env.DB);
+    armAfterCommits(env.DB);
     const { acceptWebSocket } = state;
     state.acceptWebSocket = (socket) => {
-      // Another panic as Rust makes it.
-      if (this.refuses) throw new Error('No socket is taken');
+      // Unwrapped by the hub: another panic of Rust.
+      if (this.refusesSockets) throw new Error('The socket cannot be accepted');
       return acceptWebSocket.call(state, socket);
     };
     this.hub = new HubObject(state, env);
   }
 
   fetch(request) {
-    const meant = trap;
+    const ownTrap = trap;
     trap = null;
-    if (meant === 'object') set();
-    if (meant === 'commit') isCommitting = true;
-    this.refuses = meant === 'socket';
+    if (ownTrap === 'object') arm();
+    if (ownTrap === 'commit') panicAfterCommit = true;
+    this.refusesSockets = ownTrap === 'socket';
     return this.hub.fetch(request);
   }
 
   webSocketMessage(socket, message) {
-    if (message.includes('"trap"')) set();
+    if (message.includes('"trap"')) arm();
     return this.hub.webSocketMessage(socket, message);
   }
 

@@ -1,15 +1,15 @@
-/** A web client: REST, the event stream, the event socket; and requests that no well-behaved client would make. */
+/** A web client: REST, the event stream (SSE) and the event socket. It can also send malformed requests. */
 
 import http from 'node:http';
-import { Recorder, deferred, within } from './await.mjs';
+import { Recorder, deferred, withTimeout } from './await.mjs';
 
 /**
- * One HTTP request on a connection of its own, with the path exactly as given.
+ * Sends one HTTP request on a new connection, with the path unchanged.
  * @param {string} url the server's address
  * @param {string} method
  * @param {string} path
  * @param {{headers?: Record<string, string>, body?: string}} [options]
- * @returns {Promise<http.IncomingMessage>} as soon as the headers are there
+ * @returns {Promise<http.IncomingMessage>} when the headers have arrived
  */
 function open(url, method, path, { headers = {}, body } = {}) {
   const { hostname, port } = new URL(url);
@@ -23,16 +23,16 @@ function open(url, method, path, { headers = {}, body } = {}) {
     resolve(response);
   });
   request.end(body);
-  return within(promise, `an answer to ${method} ${path}`, 60_000);
+  return withTimeout(promise, `a response to ${method} ${path}`, 60_000);
 }
 
-async function text(response) {
+async function readText(response) {
   const chunks = [];
   for await (const chunk of response) chunks.push(chunk);
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function json(body) {
+function parseJson(body) {
   try {
     return JSON.parse(body);
   } catch {
@@ -41,8 +41,8 @@ function json(body) {
 }
 
 /** @returns {Answer} */
-function answer(asked, { statusCode, headers }, received) {
-  return { asked, status: statusCode, headers, text: received, body: json(received) };
+function toAnswer(request, { statusCode, headers }, text) {
+  return { request, status: statusCode, headers, text, body: parseJson(text) };
 }
 
 const UPGRADE = {
@@ -54,15 +54,15 @@ const UPGRADE = {
 
 /**
  * @typedef {object} Answer
- * @property {string} asked method and path, for messages
+ * @property {string} request method and path, for error messages
  * @property {number} status
  * @property {http.IncomingHttpHeaders} headers
  * @property {string} text
- * @property {any} body the text as JSON; undefined when it is none
+ * @property {any} body the parsed JSON; undefined if the text is not JSON
  */
 
 export class Web {
-  /** @param {{url: string, token: string | null}} options without a token it shows none */
+  /** @param {{url: string, token: string | null}} options */
   constructor({ url, token }) {
     this.url = url;
     this.token = token;
@@ -71,14 +71,14 @@ export class Web {
   /**
    * @param {string} method
    * @param {string} path
-   * @param {{headers?: Record<string, string>, body?: unknown, raw?: string}} [options] `body` is sent as JSON, `raw` as
-   *   it is
+   * @param {{headers?: Record<string, string>, body?: unknown, raw?: string}} [options] `body` is sent as JSON, `raw`
+   *   unchanged
    * @returns {Promise<Answer>}
    */
   async request(method, path, { headers = {}, body, raw = body === undefined ? undefined : JSON.stringify(body) } = {}) {
     const type = raw === undefined ? {} : { 'content-type': 'application/json' };
     const response = await open(this.url, method, path, { headers: { ...this.#authorization(), ...type, ...headers }, body: raw });
-    return answer(`${method} ${path}`, response, await text(response));
+    return toAnswer(`${method} ${path}`, response, await readText(response));
   }
 
   get = (path, options) => this.request('GET', path, options);
@@ -86,24 +86,23 @@ export class Web {
   patch = (path, body, options) => this.request('PATCH', path, { body, ...options });
   delete = (path, options) => this.request('DELETE', path, options);
 
-  /** The session of a tag, made when there is none. */
-  async session({ tag, metadata = {}, ...rest }) {
+  /** Opens the session of a tag, which is created if there is none. */
+  async openSession({ tag, metadata = {}, ...rest }) {
     const body = { tag, metadata: { path: `/code/${tag}`, host: 'e2e', ...metadata }, ...rest };
     const answer = await this.post('/cli/sessions', body);
     if (answer.status !== 200) throw new Error(`POST /cli/sessions: ${answer.status} ${answer.text}`);
     return answer.body.session;
   }
 
-  /** A machine, made known under an id. */
-  async machine({ id, metadata = {}, ...rest }) {
+  async registerMachine({ id, metadata = {}, ...rest }) {
     const body = { id, metadata: { host: 'e2e', platform: 'linux', ...metadata }, ...rest };
     const answer = await this.post('/cli/machines', body);
     if (answer.status !== 200) throw new Error(`POST /cli/machines: ${answer.status} ${answer.text}`);
     return answer.body.machine;
   }
 
-  /** All messages of a session, oldest first, read in pages from its start. */
-  async history(sessionId) {
+  /** Reads all messages of a session in ascending order. */
+  async readHistory(sessionId) {
     const messages = [];
     for (;;) {
       const after = messages.at(-1)?.seq ?? 0;
@@ -114,21 +113,21 @@ export class Web {
   }
 
   /**
-   * Asks for a WebSocket and looks at the answer only: 101, or the refusal.
+   * Requests a WebSocket upgrade, and closes the socket if it is accepted (status 101).
    * @returns {Promise<Answer>}
    */
   async upgrade(path, { headers = {}, authorize = true } = {}) {
-    const own = authorize ? this.#authorization() : {};
-    const response = await open(this.url, 'GET', path, { headers: { ...UPGRADE, ...own, ...headers } });
+    const authorization = authorize ? this.#authorization() : {};
+    const response = await open(this.url, 'GET', path, { headers: { ...UPGRADE, ...authorization, ...headers } });
     if (response.upgraded) {
       response.upgraded.destroy();
-      return answer(`upgrade of ${path}`, response, '');
+      return toAnswer(`upgrade of ${path}`, response, '');
     }
-    return answer(`upgrade of ${path}`, response, await text(response));
+    return toAnswer(`upgrade of ${path}`, response, await readText(response));
   }
 
   /**
-   * The event stream (SSE).
+   * Opens the event stream (SSE).
    * @param {Record<string, string>} [query]
    * @param {{lastEventId?: string, tokenInQuery?: boolean}} [options]
    * @returns {Promise<Feed>}
@@ -138,7 +137,7 @@ export class Web {
     const headers = { accept: 'text/event-stream', ...(tokenInQuery ? {} : this.#authorization()) };
     if (lastEventId !== undefined) headers['last-event-id'] = lastEventId;
     const response = await open(this.url, 'GET', `/api/events?${all}`, { headers });
-    if (response.statusCode !== 200) throw new Error(`GET /api/events: ${response.statusCode} ${await text(response)}`);
+    if (response.statusCode !== 200) throw new Error(`GET /api/events: ${response.statusCode} ${await readText(response)}`);
     const feed = new Feed(`the events of the stream ${new URLSearchParams(query)}`, () => response.destroy());
     feed.headers = response.headers;
     readSse(response, feed);
@@ -146,8 +145,8 @@ export class Web {
   }
 
   /**
-   * The event socket.
-   * @param {Record<string, string>} [query] with `lastEventId` to go on after an event
+   * Opens the event socket.
+   * @param {Record<string, string>} [query] `lastEventId`: resumes after this event
    * @param {{tokenInQuery?: boolean}} [options]
    * @returns {Promise<Feed>}
    */
@@ -157,12 +156,12 @@ export class Web {
     const socket = new WebSocket(address, tokenInQuery ? undefined : { headers: this.#authorization() });
     const opened = deferred();
     const feed = new Feed(`the events of the socket ${new URLSearchParams(query)}`, () => socket.close());
-    feed.say = (text) => socket.send(text);
+    feed.send = (text) => socket.send(text);
     socket.onopen = () => opened.resolve();
     socket.onerror = () => opened.reject(new Error('The event socket was refused.'));
     socket.onmessage = ({ data }) => feed.push(JSON.parse(data));
     socket.onclose = ({ code, reason }) => feed.end(`the socket was closed with ${code} ${reason}`);
-    await within(opened.promise, 'the event socket to open');
+    await withTimeout(opened.promise, 'the event socket to open');
     return feed;
   }
 
@@ -171,33 +170,33 @@ export class Web {
   }
 }
 
-/** Events as a web client hears them: `{eventId, type, ...}` from a stream and from a socket alike. */
+/** The events of a stream or socket: `{eventId, type, ...}`. */
 export class Feed extends Recorder {
-  constructor(whose, close) {
-    super(whose);
+  constructor(source, close) {
+    super(source);
     this.close = close;
   }
 
-  /** What the feed began with. */
-  greeting() {
+  /** Waits for the first event. */
+  waitForGreeting() {
     return this.first(({ type }) => type === 'connection-changed', 'the greeting');
   }
 
-  /** The next event of a type, and of a session when one is named. */
-  event(type, sessionId) {
+  /** Waits for the next event of a type, optionally of one session. */
+  nextEvent(type, sessionId) {
     const matches = (event) => event.type === type && (sessionId === undefined || event.sessionId === sessionId);
     return this.next(matches, `the event ${type}`);
   }
 
-  /** The next `session-updated` that says all of this. @param {Record<string, unknown>} data */
-  update(data, ms) {
+  /** Waits for the next `session-updated` event with these values. @param {Record<string, unknown>} data */
+  nextUpdate(data, ms) {
     const matches = (event) =>
       event.type === 'session-updated' && Object.entries(data).every(([key, value]) => event.data[key] === value);
     return this.next(matches, `an update to ${JSON.stringify(data)}`, ms);
   }
 }
 
-/** Reads `id:` and `data:` lines; an empty line ends an event. */
+/** Parses the `id:` and `data:` lines of a stream; an empty line ends an event. */
 async function readSse(response, feed) {
   let rest = '';
   let event = {};
@@ -217,6 +216,6 @@ async function readSse(response, feed) {
     }
     feed.end('the stream ended');
   } catch (error) {
-    feed.end(`the stream broke (${error.message})`);
+    feed.end(`the stream failed (${error.message})`);
   }
 }

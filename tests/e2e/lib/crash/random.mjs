@@ -1,4 +1,4 @@
-/** Numbers that look random and come again with the same seed. */
+/** Pseudo-random numbers, which are the same for the same seed. */
 
 import { createHash } from 'node:crypto';
 
@@ -12,12 +12,12 @@ export class Random {
     this.#state = createHash('sha256').update(seed).digest().readUInt32LE();
   }
 
-  /** A source of its own for somebody: what one draws does not change what another gets. @param {string} name */
+  /** An independent source with a name: the numbers drawn from one do not affect another. @param {string} name */
   for(name) {
     return new Random(`${this.#seed}/${name}`);
   }
 
-  /** From 0 up to, not including, 1 (mulberry32). */
+  /** A number from 0 inclusive to 1 exclusive (mulberry32). */
   fraction() {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let bits = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -25,17 +25,17 @@ export class Random {
     return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from `least` to `most`, both included. */
-  between(least, most) {
-    return least + Math.floor(this.fraction() * (most - least + 1));
+  /** A whole number from `min` to `max`, inclusive. */
+  between(min, max) {
+    return min + Math.floor(this.fraction() * (max - min + 1));
   }
 
-  /** True in `percent` of a hundred cases. */
+  /** True with a probability in percent. */
   chance(percent) {
     return this.fraction() * 100 < percent;
   }
 
-  /** A text as agents write them: mostly short, sometimes as long as the output of a tool. */
+  /** A text with the typical lengths of agents' messages: mostly short, sometimes as long as a tool's output. */
   text() {
     const length = this.chance(2) ? this.between(10_000, 100_000) : this.between(1, 400);
     return 'abcdefghij klmnopqrstuvw xyzäß€'.repeat(Math.ceil(length / 30)).slice(0, length);
