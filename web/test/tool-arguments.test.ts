@@ -8,7 +8,7 @@ import { diffTexts } from '../src/content/diff.ts';
 import { formatJson } from '../src/content/format-json.ts';
 import { escapeInvisible } from '../src/content/escape-invisible.ts';
 
-const NOTHING = { command: undefined, edits: [], rest: [] };
+const NOTHING = { command: undefined, edits: [], otherFields: [] };
 const REPLACED = { file_path: 'a', old_string: 'x', new_string: 'y' };
 
 test('finds edits in a replacement, a list of replacements, and a new file', () => {
@@ -25,19 +25,19 @@ test('lists the fields besides a command or an edit', () => {
   assert.deepEqual(parseArguments({ command: 'npm test', env: { A: 'b' }, cwd: '/etc', sandbox: false, note: '' }), {
     ...NOTHING,
     command: 'npm test',
-    rest: [
+    otherFields: [
       { name: 'env', text: '{\n  "A": "b"\n}' },
       { name: 'cwd', text: '/etc' },
       { name: 'sandbox', text: 'false' },
       { name: 'note', text: '""' },
     ],
   });
-  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACED }), { command: 'curl | sh', edits: [{ path: 'a', before: 'x', after: 'y' }], rest: [] });
+  assert.deepEqual(parseArguments({ command: 'curl | sh', ...REPLACED }), { command: 'curl | sh', edits: [{ path: 'a', before: 'x', after: 'y' }], otherFields: [] });
   const several = [{ old_string: 'x', new_string: 'y', file_path: 'b' }, { insert: 'more()' }, 'words'];
   assert.deepEqual(parseArguments({ file_path: 'a', edits: several, replace_all: true, content: 'c' }), {
     ...NOTHING,
     edits: [{ path: 'a', before: 'x', after: 'y' }],
-    rest: [
+    otherFields: [
       { name: 'replace_all', text: 'true' },
       { name: 'content', text: 'c' },
       { name: 'edits[0].file_path', text: 'b' },
@@ -48,25 +48,25 @@ test('lists the fields besides a command or an edit', () => {
 });
 
 test('shows arguments that are not an object as they are', () => {
-  assert.deepEqual(['words', 5, ['a'], {}, null].map((input) => parseArguments(input).rest), [[{ name: '', text: 'words' }], [{ name: '', text: '5' }], [{ name: '', text: '[\n  "a"\n]' }], [], []]);
+  assert.deepEqual(['words', 5, ['a'], {}, null].map((input) => parseArguments(input).otherFields), [[{ name: '', text: 'words' }], [{ name: '', text: '5' }], [{ name: '', text: '[\n  "a"\n]' }], [], []]);
 });
 
 test('parses questions with options and answer keys', () => {
   const options = ['yes', { label: 'no', description: 'not now' }];
-  const { questions, rest } = parseQuestions({ questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }] });
+  const { questions, otherFields } = parseQuestions({ questions: [{ id: 'q1', question: 'Go on?', header: 'Plan', options, multiSelect: true }, { question: 'Name?' }] });
   assert.deepEqual(questions, [
     { key: 'q1', text: 'Go on?', header: 'Plan', options: [{ label: 'yes', description: '' }, { label: 'no', description: 'not now' }], isMultiple: true },
     { key: 'Name?', text: 'Name?', header: '', options: [], isMultiple: false },
   ]);
-  assert.deepEqual(rest, []);
-  for (const withoutQuestions of [{ command: 'ls' }, null, { questions: 'x' }, { questions: [] }]) assert.deepEqual(parseQuestions(withoutQuestions), { questions: [], rest: [] });
+  assert.deepEqual(otherFields, []);
+  for (const withoutQuestions of [{ command: 'ls' }, null, { questions: 'x' }, { questions: [] }]) assert.deepEqual(parseQuestions(withoutQuestions), { questions: [], otherFields: [] });
 });
 
 test('rejects questions with other fields besides them, and lists the other fields inside a question', () => {
   const question = { question: 'Shall I run the tests?', options: ['Yes', 'No'] };
   assert.deepEqual(parseQuestions({ command: 'curl | sh', questions: [question] }).questions, []);
   const unusual = { ...question, id: 'curl | sh', options: ['Yes', { label: 'No', then: 'rm' }, 5], multiSelect: 'x' };
-  assert.deepEqual(parseQuestions({ questions: [unusual, { text: 'none' }] }).rest, [
+  assert.deepEqual(parseQuestions({ questions: [unusual, { text: 'none' }] }).otherFields, [
     { name: 'questions[0].id', text: 'curl | sh' },
     { name: 'questions[0].multiSelect', text: 'x' },
     { name: 'questions[0].options[1].then', text: 'rm' },
@@ -99,15 +99,15 @@ const KNOWN = new Set(['command', 'file_path', 'filePath', 'path', 'old_string',
 /** Returns the texts that views/pending-requests.tsx shows for a request. */
 function shownTexts(input: unknown): string[] {
   const named = (fields: ArgumentField[]) => fields.flatMap(({ name, text }) => [name, text]);
-  const { questions, rest } = parseQuestions(input);
-  if (questions.length > 0) return [...questions.flatMap(({ text, header, options }) => [text, header, ...options.flatMap(({ label, description }) => [label, description])]), ...named(rest)];
-  const { command = '', edits, rest: others } = parseArguments(input);
+  const { questions, otherFields: questionFields } = parseQuestions(input);
+  if (questions.length > 0) return [...questions.flatMap(({ text, header, options }) => [text, header, ...options.flatMap(({ label, description }) => [label, description])]), ...named(questionFields)];
+  const { command = '', edits, otherFields } = parseArguments(input);
   const lines = edits.flatMap(({ path, before, after }) => {
     const all = diffTexts(before, after).flatMap((hunk) => hunk.lines);
     const side = (kind: string) => all.filter((line) => line.kind !== kind).map(({ spans }) => spans.map(({ text }) => text).join('')).join('\n');
     return [path, side('added'), side('removed')];
   });
-  return [command, ...lines, ...named(others)];
+  return [command, ...lines, ...named(otherFields)];
 }
 
 test('every string in any arguments is shown', () => {

@@ -25,8 +25,7 @@ export interface Edit {
 export interface ToolArguments {
   command: string | undefined;
   edits: Edit[];
-  /** All other fields. */
-  rest: ArgumentField[];
+  otherFields: ArgumentField[];
 }
 
 /** A question of an agent to the user. */
@@ -65,7 +64,7 @@ class RemainingFields {
   }
 
   /** Returns the fields that were not taken. */
-  rest(prefix = ''): ArgumentField[] {
+  otherFields(prefix = ''): ArgumentField[] {
     return [...this.#fields].map(([name, value]) => toField(`${prefix}${name}`, value));
   }
 }
@@ -76,33 +75,33 @@ const isList = (value: unknown): value is unknown[] => Array.isArray(value);
 const toField = (name: string, value: unknown): ArgumentField => ({ name, text: isString(value) && value !== '' ? value : formatJson(value) });
 
 export function parseArguments(input: unknown): ToolArguments {
-  if (input === undefined || input === null) return { command: undefined, edits: [], rest: [] };
-  if (!isObject(input)) return { command: undefined, edits: [], rest: [toField('', input)] };
+  if (input === undefined || input === null) return { command: undefined, edits: [], otherFields: [] };
+  if (!isObject(input)) return { command: undefined, edits: [], otherFields: [toField('', input)] };
   const fields = new RemainingFields(input);
-  const { edits, rest } = takeEdits(fields);
-  return { command: fields.take('command', isString), edits, rest: [...fields.rest(), ...rest] };
+  const { edits, otherFields } = takeEdits(fields);
+  return { command: fields.take('command', isString), edits, otherFields: [...fields.otherFields(), ...otherFields] };
 }
 
 /** The field names that agents use for the file of an edit. */
 const PATH_FIELDS = ['file_path', 'filePath', 'path'];
 
 /** Takes one replacement, a list of replacements, or the content of a new file. */
-function takeEdits(fields: RemainingFields): { edits: Edit[]; rest: ArgumentField[] } {
+function takeEdits(fields: RemainingFields): { edits: Edit[]; otherFields: ArgumentField[] } {
   const name = PATH_FIELDS.find((item) => fields.peek(item, isString) !== undefined);
-  if (name === undefined || !hasEdits(fields)) return { edits: [], rest: [] };
+  if (name === undefined || !hasEdits(fields)) return { edits: [], otherFields: [] };
   const path = fields.take(name, isString) ?? '';
   const single = takeReplacement(fields);
-  if (single) return { edits: [{ path, ...single }], rest: [] };
+  if (single) return { edits: [{ path, ...single }], otherFields: [] };
   const edits: Edit[] = [];
-  const rest: ArgumentField[] = [];
+  const otherFields: ArgumentField[] = [];
   for (const [index, item] of (fields.take('edits', isList) ?? []).entries()) {
     const itemFields = isObject(item) ? new RemainingFields(item) : null;
     const replacement = itemFields && takeReplacement(itemFields);
     if (replacement) edits.push({ path, ...replacement });
-    rest.push(...(itemFields && replacement ? itemFields.rest(`edits[${index}].`) : [toField(`edits[${index}]`, item)]));
+    otherFields.push(...(itemFields && replacement ? itemFields.otherFields(`edits[${index}].`) : [toField(`edits[${index}]`, item)]));
   }
-  if (edits.length > 0) return { edits, rest };
-  return { edits: [{ path, before: '', after: fields.take('content', isString) ?? '' }], rest };
+  if (edits.length > 0) return { edits, otherFields };
+  return { edits: [{ path, before: '', after: fields.take('content', isString) ?? '' }], otherFields };
 }
 
 function hasEdits(fields: RemainingFields): boolean {
@@ -121,44 +120,44 @@ function takeReplacement(fields: RemainingFields): Omit<Edit, 'path'> | null {
 const isPlainId = (value: unknown): value is string => isString(value) && /^[\w.:-]{1,64}$/.test(value);
 
 /**
- * Returns the questions of a permission request, and in `rest` all other fields inside them. A request with any field besides
+ * Returns the questions of a permission request, and in `otherFields` all other fields inside them. A request with any field besides
  * its questions gives none: answering the questions would approve that field too.
  */
-export function parseQuestions(input: unknown): { questions: Question[]; rest: ArgumentField[] } {
+export function parseQuestions(input: unknown): { questions: Question[]; otherFields: ArgumentField[] } {
   const fields = isObject(input) ? new RemainingFields(input) : null;
   const list = fields?.take('questions', isList);
-  if (!list || !fields?.isEmpty) return { questions: [], rest: [] };
+  if (!list || !fields?.isEmpty) return { questions: [], otherFields: [] };
   const questions: Question[] = [];
-  const rest: ArgumentField[] = [];
+  const otherFields: ArgumentField[] = [];
   for (const [index, item] of list.entries()) {
     const prefix = `questions[${index}]`;
     const itemFields = isObject(item) ? new RemainingFields(item) : null;
     const text = itemFields?.take('question', isString);
     if (!itemFields || text === undefined) {
-      rest.push(toField(prefix, item));
+      otherFields.push(toField(prefix, item));
       continue;
     }
-    const { options, rest: otherOptionFields } = parseOptions(itemFields.take('options', isList) ?? [], prefix);
+    const { options, otherFields: otherOptionFields } = parseOptions(itemFields.take('options', isList) ?? [], prefix);
     const key = itemFields.peek('id', isString) ?? text;
     itemFields.take('id', isPlainId);
     questions.push({ key, text, header: itemFields.take('header', isString) ?? '', options, isMultiple: itemFields.take('multiSelect', isBoolean) ?? false });
-    rest.push(...itemFields.rest(`${prefix}.`), ...otherOptionFields);
+    otherFields.push(...itemFields.otherFields(`${prefix}.`), ...otherOptionFields);
   }
-  return questions.length > 0 ? { questions, rest } : { questions, rest: [] };
+  return questions.length > 0 ? { questions, otherFields } : { questions, otherFields: [] };
 }
 
-function parseOptions(list: unknown[], prefix: string): { options: Question['options']; rest: ArgumentField[] } {
+function parseOptions(list: unknown[], prefix: string): { options: Question['options']; otherFields: ArgumentField[] } {
   const options: Question['options'] = [];
-  const rest: ArgumentField[] = [];
+  const otherFields: ArgumentField[] = [];
   for (const [index, item] of list.entries()) {
     const itemFields = isObject(item) ? new RemainingFields(item) : null;
     const label = isString(item) ? item : itemFields?.take('label', isString);
     if (label === undefined) {
-      rest.push(toField(`${prefix}.options[${index}]`, item));
+      otherFields.push(toField(`${prefix}.options[${index}]`, item));
       continue;
     }
     options.push({ label, description: itemFields?.take('description', isString) ?? '' });
-    rest.push(...(itemFields?.rest(`${prefix}.options[${index}].`) ?? []));
+    otherFields.push(...(itemFields?.otherFields(`${prefix}.options[${index}].`) ?? []));
   }
-  return { options, rest };
+  return { options, otherFields };
 }

@@ -19,7 +19,7 @@ export interface LineCounts {
   removed: number;
 }
 
-export interface Changes {
+export interface GitChanges {
   branch: string | null;
   staged: ChangedFile[];
   unstaged: ChangedFile[];
@@ -43,7 +43,7 @@ async function fetchResult(call: Parameters<typeof unwrap>[0]): Promise<Record<s
   throw new Error((isObject(response) && isString(response.error) && response.error) || 'The agent reported an error without a message.');
 }
 
-export async function fetchChanges(id: string): Promise<Changes> {
+export async function fetchChanges(id: string): Promise<GitChanges> {
   const path = { id };
   const [status, staged, unstaged] = await Promise.all([
     fetchResult(api.GET('/api/sessions/{id}/git-status', { params: { path } })),

@@ -4,7 +4,7 @@ import './changes.css';
 import { GitBranch, RotateCw } from 'lucide-preact';
 import { useState } from 'preact/hooks';
 import type { Session } from '../api/types.ts';
-import { type ChangedFile, type Changes as AllChanges, fetchChanges, fetchDiff } from '../state/workspace.ts';
+import { type ChangedFile, fetchChanges, fetchDiff, type GitChanges } from '../state/workspace.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { Diff } from './diff.tsx';
@@ -45,7 +45,7 @@ export function Changes({ session }: { session: Session }) {
 interface SectionProps {
   title: string;
   id: string;
-  changes: AllChanges;
+  changes: GitChanges;
   area: 'staged' | 'unstaged';
 }
 
@@ -67,7 +67,7 @@ function Section({ title, id, changes, area }: SectionProps) {
 const STATUS_LETTERS = new Map(Object.entries({ modified: 'M', added: 'A', deleted: 'D', renamed: 'R', copied: 'C', untracked: 'U', conflicted: '!', typechange: 'T' }));
 
 function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & { file: ChangedFile }) {
-  const numbers = changes.lineCounts[area].get(file.path);
+  const counts = changes.lineCounts[area].get(file.path);
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="change" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
@@ -79,9 +79,9 @@ function FileChange({ id, changes, area, file }: Omit<SectionProps, 'title'> & {
           {file.oldPath && `${file.oldPath} → `}
           {file.path}
         </span>
-        {numbers && (
+        {counts && (
           <span class="line-counts">
-            <span class="lines-added">+{numbers.added}</span> <span class="lines-removed">−{numbers.removed}</span>
+            <span class="lines-added">+{counts.added}</span> <span class="lines-removed">−{counts.removed}</span>
           </span>
         )}
       </summary>

@@ -12,7 +12,7 @@ import { useFetch } from '../ui/use-fetch.ts';
 
 interface Props {
   id: string;
-  open: string | null;
+  openPath: string | null;
   onOpen: (path: string) => void;
 }
 
@@ -33,22 +33,22 @@ function withFolder(folders: Folders, path: string, content?: DirectoryEntry[] |
   return next;
 }
 
-export function FileTree({ id, open, onOpen }: Props) {
+export function FileTree({ id, openPath, onOpen }: Props) {
   const { value, error, refetch } = useFetch(id, () => fetchDirectory(id, ''));
   if (error) return <ErrorNotice text={error} onRetry={refetch} />;
   if (!value) return <Skeleton label="Loading the directory" lines={8} />;
   if (value.length === 0) return <p class="empty">The directory is empty.</p>;
-  return <Tree id={id} root={value} open={open} onOpen={onOpen} />;
+  return <Tree id={id} root={value} openPath={openPath} onOpen={onOpen} />;
 }
 
-function Tree({ id, root, open, onOpen }: Props & { root: DirectoryEntry[] }) {
+function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryEntry[] }) {
   const [folders, setFolders] = useState<Folders>(new Map());
   const [focusedIndex, setFocusedIndex] = useState(0);
   const list = useRef<VirtualizerHandle>(null);
   const container = useRef<HTMLDivElement>(null);
   const rows = buildRows(root, '', 1, folders);
 
-  const toggle = async ({ path }: Row) => {
+  const toggleFolder = async ({ path }: Row) => {
     if (folders.has(path)) {
       setFolders(withFolder(folders, path));
       return;
@@ -62,7 +62,7 @@ function Tree({ id, root, open, onOpen }: Props & { root: DirectoryEntry[] }) {
       showError('Could not open the folder', errorText(error));
     }
   };
-  const activate = (row: Row) => (row.type === 'directory' ? void toggle(row) : onOpen(row.path));
+  const activate = (row: Row) => (row.type === 'directory' ? void toggleFolder(row) : onOpen(row.path));
   const focusRow = (index: number) => {
     const target = Math.max(0, Math.min(rows.length - 1, index));
     setFocusedIndex(target);
@@ -72,15 +72,15 @@ function Tree({ id, root, open, onOpen }: Props & { root: DirectoryEntry[] }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[focusedIndex];
     if (!row) return;
-    const isOpen = folders.has(row.path);
+    const isExpanded = folders.has(row.path);
     const parent = rows.findLastIndex(({ level }, index) => index < focusedIndex && level < row.level);
     if (event.key === 'ArrowDown') focusRow(focusedIndex + 1);
     else if (event.key === 'ArrowUp') focusRow(focusedIndex - 1);
     else if (event.key === 'Home') focusRow(0);
     else if (event.key === 'End') focusRow(rows.length - 1);
     else if (event.key === 'Enter' || event.key === ' ') activate(row);
-    else if (event.key === 'ArrowRight' && row.type === 'directory') isOpen ? focusRow(focusedIndex + 1) : void toggle(row);
-    else if (event.key === 'ArrowLeft') isOpen ? void toggle(row) : parent >= 0 && focusRow(parent);
+    else if (event.key === 'ArrowRight' && row.type === 'directory') isExpanded ? focusRow(focusedIndex + 1) : void toggleFolder(row);
+    else if (event.key === 'ArrowLeft') isExpanded ? void toggleFolder(row) : parent >= 0 && focusRow(parent);
     else return;
     event.preventDefault();
   };
@@ -96,7 +96,7 @@ function Tree({ id, root, open, onOpen }: Props & { root: DirectoryEntry[] }) {
             data-level={Math.min(row.level, 12)}
             aria-level={row.level}
             aria-expanded={row.type === 'directory' ? folders.has(row.path) : undefined}
-            aria-selected={row.path === open}
+            aria-selected={row.path === openPath}
             tabIndex={index === focusedIndex ? 0 : -1}
             onFocus={() => setFocusedIndex(index)}
             onClick={() => activate(row)}

@@ -43,7 +43,7 @@ function useObjectUrl(bytes: Uint8Array<ArrayBuffer> | undefined, name: string):
     if (!bytes) return undefined;
     const content = detectFileType(name, bytes);
     const url = URL.createObjectURL(new Blob([bytes], { type: content.kind === 'image' ? content.type : 'application/octet-stream' }));
-    setObjectUrl({ bytes, url: url });
+    setObjectUrl({ bytes, url });
     return () => URL.revokeObjectURL(url);
   }, [bytes, name]);
   // The URL of the previous bytes must not be used until the new one exists.

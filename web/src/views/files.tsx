@@ -24,7 +24,7 @@ export function Files({ session }: { session: Session }) {
     <div class="files" data-open={open !== null}>
       <div class="files-side">
         <SearchField label="Search files" placeholder="Search files by name" value={query} onChange={setQuery} />
-        {query.trim() === '' ? <FileTree id={id} open={open} onOpen={openFile} /> : <SearchResults id={id} query={query.trim()} onOpen={openFile} />}
+        {query.trim() === '' ? <FileTree id={id} openPath={open} onOpen={openFile} /> : <SearchResults id={id} query={query.trim()} onOpen={openFile} />}
       </div>
       <div class="files-main">
         {open === null ? (

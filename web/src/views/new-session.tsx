@@ -27,13 +27,13 @@ export function NewSession() {
         <h1>New session</h1>
       </div>
       <LoadGate loadState={loadStates.machines.value} label="Loading the machines" onRetry={() => void sync.fetchMachines()}>
-        {Object.keys(machines.value).length === 0 ? <NoMachines /> : <Form />}
+        {Object.keys(machines.value).length === 0 ? <NoMachines /> : <NewSessionForm />}
       </LoadGate>
     </div>
   );
 }
 
-function Form() {
+function NewSessionForm() {
   const [params] = useSearchParams();
   const [, navigate] = useLocation();
   const online = Object.values(machines.value);
@@ -43,7 +43,7 @@ function Form() {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<StartError | null>(null);
   const machine = getOwn(machines.value, machineId) ?? online[0];
-  const change = (changes: Partial<SpawnOptions>) => {
+  const changeOptions = (changes: Partial<SpawnOptions>) => {
     setOptions({ ...options, ...changes });
     setError(null);
   };
@@ -88,10 +88,10 @@ function Form() {
           ))}
         </select>
       </div>
-      {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => change({ directory })} />}
+      {machine && <DirectoryField machineId={machine.id} value={options.directory} error={errorOf('directory')} onChange={(directory) => changeOptions({ directory })} />}
       <div class="field">
         <label for="agent">Agent</label>
-        <select id="agent" class="input" value={options.agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => change({ agent: currentTarget.value })}>
+        <select id="agent" class="input" value={options.agent} {...errorAttributes('agent', errorOf('agent'))} onChange={({ currentTarget }) => changeOptions({ agent: currentTarget.value })}>
           {FLAVORS.map((agent) => (
             <option key={agent}>{agent}</option>
           ))}
@@ -107,7 +107,7 @@ function Form() {
           placeholder="Agent default"
           autocomplete="off"
           {...errorAttributes('model', errorOf('model'))}
-          onInput={({ currentTarget }) => change({ model: currentTarget.value })}
+          onInput={({ currentTarget }) => changeOptions({ model: currentTarget.value })}
         />
         <FieldError field="model" text={errorOf('model')} />
       </div>
@@ -133,13 +133,13 @@ function Form() {
               autocapitalize="none"
               spellcheck={false}
               {...errorAttributes('worktree', errorOf('worktree'))}
-              onInput={({ currentTarget }) => change({ worktree: currentTarget.value })}
+              onInput={({ currentTarget }) => changeOptions({ worktree: currentTarget.value })}
             />
             <FieldError field="worktree" text={errorOf('worktree')} />
           </div>
         )}
         <label class="check">
-          <input type="checkbox" checked={options.yolo} onChange={({ currentTarget }) => change({ yolo: currentTarget.checked })} />
+          <input type="checkbox" checked={options.yolo} onChange={({ currentTarget }) => changeOptions({ yolo: currentTarget.checked })} />
           <span>
             Skip permission requests
             <br />

@@ -43,13 +43,13 @@ export function Notifications() {
           </button>
         </div>
       )}
-      <Log />
+      <NotificationLog />
     </section>
   );
 }
 
 /** Fetches the log only when it is opened. */
-function Log() {
+function NotificationLog() {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="push-log" onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>

@@ -126,7 +126,7 @@ interface CardProps {
 
 function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
   const [isBusy, setBusy] = useState(false);
-  const { questions, rest } = useMemo(() => parseQuestions(request.arguments), [request]);
+  const { questions, otherFields } = useMemo(() => parseQuestions(request.arguments), [request]);
   const { edits } = useMemo(() => parseArguments(request.arguments), [request]);
   const content = useMemo(() => formatJson([request.tool, request.arguments]), [request]);
   const [reviewedContent, setReviewedContent] = useState(content);
@@ -184,11 +184,11 @@ function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
         ) : questions.length > 0 ? (
           <Questions
             questions={questions}
-            rest={<ArgumentList fields={rest} />}
+            otherFields={<ArgumentList fields={otherFields} />}
             draft={getDraft(session.id, id)}
             onDraft={(changes) => updateDraft(session.id, id, changes)}
             onAnswer={(answers) => approve({ decision: 'approved', answers })}
-            onSkip={() => void deny('denied')}
+            onDecline={() => void deny('denied')}
           />
         ) : (
           <>

@@ -9,15 +9,15 @@ import { EscapedText } from '../ui/escaped-text.tsx';
 interface Props {
   questions: Question[];
   /** Further content of the request, shown below the questions. */
-  rest: ComponentChildren;
+  otherFields: ComponentChildren;
   draft: AnswerDraft;
   onDraft: (changes: Partial<AnswerDraft>) => void;
   onAnswer: (answers: Record<string, string[]>) => void;
-  onSkip: () => void;
+  onDecline: () => void;
 }
 
 /** A form with all questions of one request. Every question must be answered. */
-export function Questions({ questions, rest, draft: { selectedOptions, typedTexts }, onDraft, onAnswer, onSkip }: Props) {
+export function Questions({ questions, otherFields, draft: { selectedOptions, typedTexts }, onDraft, onAnswer, onDecline }: Props) {
   const answerOf = ({ key }: Question) => {
     const typed = typedTexts.get(key)?.trim();
     return [...(selectedOptions.get(key) ?? []), ...(typed ? [typed] : [])];
@@ -44,18 +44,18 @@ export function Questions({ questions, rest, draft: { selectedOptions, typedText
         <QuestionField
           key={question.key}
           question={question}
-          chosen={selectedOptions.get(question.key) ?? []}
-          written={typedTexts.get(question.key) ?? ''}
-          onChoose={(label) => toggleOption(question, label)}
-          onWrite={(text) => changeText(question, text)}
+          selected={selectedOptions.get(question.key) ?? []}
+          typed={typedTexts.get(question.key) ?? ''}
+          onToggle={(label) => toggleOption(question, label)}
+          onType={(text) => changeText(question, text)}
         />
       ))}
-      {rest}
+      {otherFields}
       <div class="request-actions">
         <button type="submit" class="button primary" disabled={!isComplete}>
           Answer
         </button>
-        <button type="button" class="button" onClick={onSkip}>
+        <button type="button" class="button" onClick={onDecline}>
           Decline to answer
         </button>
       </div>
@@ -65,13 +65,13 @@ export function Questions({ questions, rest, draft: { selectedOptions, typedText
 
 interface QuestionFieldProps {
   question: Question;
-  chosen: string[];
-  written: string;
-  onChoose: (label: string) => void;
-  onWrite: (text: string) => void;
+  selected: string[];
+  typed: string;
+  onToggle: (label: string) => void;
+  onType: (text: string) => void;
 }
 
-function QuestionField({ question, chosen, written, onChoose, onWrite }: QuestionFieldProps) {
+function QuestionField({ question, selected, typed, onToggle, onType }: QuestionFieldProps) {
   const { text, header, options, isMultiple } = question;
   const name = useId();
   return (
@@ -86,7 +86,7 @@ function QuestionField({ question, chosen, written, onChoose, onWrite }: Questio
       </legend>
       {options.map(({ label, description }) => (
         <label key={label} class="check">
-          <input type={isMultiple ? 'checkbox' : 'radio'} name={name} checked={chosen.includes(label)} onChange={() => onChoose(label)} />
+          <input type={isMultiple ? 'checkbox' : 'radio'} name={name} checked={selected.includes(label)} onChange={() => onToggle(label)} />
           <span>
             <EscapedText text={label} />
             {description && (
@@ -102,8 +102,8 @@ function QuestionField({ question, chosen, written, onChoose, onWrite }: Questio
         class="input"
         aria-label={options.length > 0 ? `Another answer to: ${text}` : `Answer to: ${text}`}
         placeholder={options.length > 0 ? 'Or type another answer' : 'Your answer'}
-        value={written}
-        onInput={({ currentTarget }) => onWrite(currentTarget.value)}
+        value={typed}
+        onInput={({ currentTarget }) => onType(currentTarget.value)}
       />
     </fieldset>
   );

@@ -19,7 +19,7 @@ const renderEscaped = (text: string) => <EscapedText text={text} />;
 
 /** Shows the complete input of a call: the command, edits as diffs, and all other fields as a list. */
 export function ToolInput({ input }: { input: unknown }) {
-  const { command, edits, rest } = useMemo(() => parseArguments(input), [input]);
+  const { command, edits, otherFields } = useMemo(() => parseArguments(input), [input]);
   return (
     <>
       {command !== undefined && (
@@ -32,7 +32,7 @@ export function ToolInput({ input }: { input: unknown }) {
           <Edits edits={edits} />
         </Suspense>
       )}
-      <ArgumentList fields={rest} />
+      <ArgumentList fields={otherFields} />
     </>
   );
 }
