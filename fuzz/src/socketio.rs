@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use session_gateway_hub::auth::token::AccessTokens;
-use session_gateway_hub::hub::inbound::admission::{Admission, admission};
+use session_gateway_hub::hub::inbound::admission::{Admission, admit_frame};
 use session_gateway_hub::wire::engineio;
 use session_gateway_hub::wire::socketio::{
     DecodeError, MAX_ACK_ID, Packet, ack_frame, connect_error_frame, connect_frame, decode, event_frame,
@@ -111,7 +111,7 @@ fn check_encoders(text: &str) {
 
 fn check_admission(frame: &str) {
     let tokens = AccessTokens::new("s3cret", false);
-    match admission(&tokens, None, frame) {
+    match admit_frame(&tokens, None, frame) {
         Admission::Granted { namespace, auth } => {
             assert_eq!(auth.token.and_then(|token| tokens.verify(&token)), Some(namespace));
         }
@@ -120,6 +120,6 @@ fn check_admission(frame: &str) {
             other => panic!("{answer:?} is {other:?}"),
         },
         Admission::Pong(answer) => assert!(answer.starts_with('3')),
-        Admission::Left | Admission::Ignored => {}
+        Admission::Disconnect | Admission::Ignored => {}
     }
 }

@@ -62,7 +62,7 @@ impl Hub {
         self.send_due(now);
         let expired = self.take_expired(now);
         if !expired.is_empty() {
-            // In a task: a slow database must not delay the next due.
+            // In a task: a slow database must not delay the next ticks.
             let hub = Arc::clone(self);
             self.rt.spawn(Box::pin(async move { hub.end_expired(expired).await }));
         }

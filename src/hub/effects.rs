@@ -18,6 +18,7 @@ impl Hub {
         for effect in effects {
             match effect {
                 Effect::Send { conn, frame } => self.send_answer(&mut state, conn, &frame),
+                Effect::Disconnect { conn } => self.disconnect(&mut state, conn, 1000, ""),
                 Effect::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.concat()),
                 Effect::Publish(event) => self.publish(&mut state, event_numbers.next(), || event),
                 Effect::Update { owner, except, frame } => {
@@ -67,6 +68,7 @@ impl Hub {
                 // The owner is still active in the database: its end is tried again after another timeout.
                 Effect::Ended(owner) => self.record_keep_alive(&mut self.state(), owner, None),
                 Effect::Send { conn, frame } => self.send_answer(&mut self.state(), conn, &frame),
+                Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }
         }

@@ -285,7 +285,7 @@ impl NamespaceObject {
         match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
             Ok(running) => {
                 if head.socket != SocketKind::Cli.as_str() {
-                    running.hub.note_namespace();
+                    running.hub.store_namespace();
                 }
                 self.respond(&running, &request, head).await
             }

@@ -27,8 +27,8 @@ use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::http::finalize;
 use crate::hub::inbound::admission::{
-    Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admission, binary_refusal,
-    greeting,
+    Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, binary_refusal,
+    open_packet,
 };
 use crate::hub::limits::{
     CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNAUTHENTICATED_FRAME_BYTES,
@@ -210,7 +210,7 @@ fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context)
     pair.server.accept()?;
     let mut random = [0; 10];
     getrandom::getrandom(&mut random).map_err(|error| JsValue::from_str(&error.to_string()))?;
-    pair.server.send_with_str(greeting(&uuid_v7(now(), &random)))?;
+    pair.server.send_with_str(open_packet(&uuid_v7(now(), &random)))?;
     let server = pair.server;
     let socket = JsValue::from(server.as_ref());
     let connecting = convert::to_promise(async move {
@@ -255,7 +255,7 @@ async fn wait_for_connect(
             break (1008, NO_CONNECT);
         }
         let frame = next.as_string();
-        let admission = frame.as_deref().map(|frame| admission(&edge.tokens, None, frame));
+        let admission = frame.as_deref().map(|frame| admit_frame(&edge.tokens, None, frame));
         // Sending fails on a closing socket; the next iteration returns.
         match admission.unwrap_or_else(|| Admission::Refused(binary_refusal())) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
@@ -266,7 +266,7 @@ async fn wait_for_connect(
                     break (1008, TOO_MANY_REFUSALS);
                 }
             }
-            Admission::Left => break (1000, ""),
+            Admission::Disconnect => break (1000, ""),
             Admission::Pong(_) | Admission::Ignored if idle == MAX_IDLE_FRAMES => break (1008, TOO_MANY_IDLE_FRAMES),
             Admission::Pong(pong) => {
                 let _ = server.send_with_str(pong);

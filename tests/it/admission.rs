@@ -216,7 +216,7 @@ async fn the_first_valid_token_stores_the_namespace() {
     assert!(!world.hub().is_unused());
 
     let other = World::new();
-    other.hub().note_namespace();
+    other.hub().store_namespace();
     assert_eq!(other.rt.notebook().get("namespace").map(String::as_str), Some("team"));
     assert!(!other.hub().is_unused());
 }

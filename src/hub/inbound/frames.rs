@@ -1,105 +1,105 @@
-//! The sockets of connected CLIs: Engine.IO and Socket.IO as the official client speaks them, until the close.
-//! Frames of one socket take effect in the order they came, also when one of them has to wait for a session to load.
+//! Frames of sockets: Engine.IO and Socket.IO as the official client speaks them. The frames of one socket take effect in
+//! order, also when one has to wait for the database.
 
 use std::sync::Arc;
 
-use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::admission::{FRAME_TOO_LARGE, binary_refusal};
+use crate::hub::inbound::replies::{Rejection, Sender, error_event};
 use crate::hub::limits::{FRAME_OVERHEAD_BYTES, MAX_INBOUND_BYTES, MAX_UNAUTHENTICATED_FRAME_BYTES};
 use crate::hub::peers::connections::{Connection, Peer};
 use crate::hub::ports::ConnId;
+use crate::hub::state::effect::Effect;
 use crate::hub::{Hub, State};
-use crate::wire::cli::{ErrorEvent, NAMESPACE, message_rejected};
+use crate::wire::cli::NAMESPACE;
 use crate::wire::engineio;
-use crate::wire::socketio::{self, AckId, DecodeError, Packet};
+use crate::wire::socketio::{self, DecodeError, Packet};
 
-/// What a frame takes, in bytes.
-fn cost(text: &str) -> usize {
-    text.len() + FRAME_OVERHEAD_BYTES
+fn memory_bytes(frame: &str) -> usize {
+    frame.len() + FRAME_OVERHEAD_BYTES
 }
 
 impl State {
-    /// The socket that has to go so that a frame of so many bytes has room; `None` when it has.
-    fn flooder(&self, conn: ConnId, size: usize) -> Option<ConnId> {
-        if self.frame_bytes + size <= MAX_INBOUND_BYTES {
+    /// Returns the socket to disconnect so that a frame of `bytes` fits into memory: the one with the most queued bytes,
+    /// this frame included. `None` when the frame fits.
+    fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
+        if self.frame_bytes + bytes <= MAX_INBOUND_BYTES {
             return None;
         }
-        let waiting = |socket: ConnId, waiting: usize| waiting + if socket == conn { size } else { 0 };
-        let sockets = self.connections.iter().map(|(socket, c)| (waiting(socket, c.queued_bytes), socket));
-        sockets.max().map(|(_, flooder)| flooder)
+        let queued = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
+        let sockets = self.connections.iter().map(|(socket, c)| (queued(socket, c.queued_bytes), socket));
+        sockets.max().map(|(_, socket)| socket)
     }
 }
 
 impl Hub {
-    /// Whether a socket may send a frame of so many bytes (or characters); if not, it is closed. To be asked before a large
-    /// frame is brought into memory. Where there is no room for it, the socket goes of which most frames wait, with this one.
-    pub fn admits_frame(&self, conn: ConnId, size: usize) -> bool {
-        let (connecting, flooder) = {
-            let state = self.state();
-            let Some(connection) = state.connections.get(conn) else { return false };
-            (matches!(connection.peer, Peer::Connecting(_)), state.flooder(conn, size))
-        };
-        if connecting && size > MAX_UNAUTHENTICATED_FRAME_BYTES {
-            self.disconnect(&mut self.state(), conn, 1009, FRAME_TOO_LARGE);
+    /// Whether a frame of `bytes` may be read into memory. If not, its socket is disconnected, or another one that has more
+    /// queued.
+    pub fn admits_frame(&self, conn: ConnId, bytes: usize) -> bool {
+        let mut state = self.state();
+        let Some(connection) = state.connections.get(conn) else { return false };
+        if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
+            self.disconnect(&mut state, conn, 1009, FRAME_TOO_LARGE);
             return false;
         }
-        if let Some(flooder) = flooder {
-            self.disconnect(&mut self.state(), flooder, 1008, "Too many frames at once");
+        let largest = state.largest_sender(conn, bytes);
+        if let Some(largest) = largest {
+            self.disconnect(&mut state, largest, 1008, "Too many frames at once");
         }
-        flooder != Some(conn)
+        largest != Some(conn)
     }
 
-    /// A text frame came in.
-    pub async fn on_text(self: &Arc<Self>, conn: ConnId, text: String) {
-        if !self.admits_frame(conn, text.len()) {
+    /// Handles a text frame, after the frames of its socket that came before it.
+    pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
+        if !self.admits_frame(conn, frame.len()) {
             return;
         }
-        self.seen(conn);
+        self.record_frame(conn);
         {
             let mut state = self.state();
             let State { connections, frame_bytes, .. } = &mut *state;
             let Some(connection) = connections.get_mut(conn) else { return };
-            *frame_bytes += cost(&text);
+            *frame_bytes += memory_bytes(&frame);
             if connection.busy {
-                connection.queued_bytes += cost(&text);
-                connection.queued_frames.push_back(text);
+                connection.queued_bytes += memory_bytes(&frame);
+                connection.queued_frames.push_back(frame);
                 return;
             }
             connection.busy = true;
         }
-        let mut next = Some(text);
-        while let Some(text) = next {
-            self.handle(conn, &text).await;
+        let mut next = Some(frame);
+        while let Some(frame) = next {
+            self.on_frame(conn, &frame).await;
             let mut state = self.state();
-            state.frame_bytes -= cost(&text);
+            state.frame_bytes -= memory_bytes(&frame);
             next = state.connections.get_mut(conn).and_then(|connection| {
                 let next = connection.queued_frames.pop_front();
-                connection.queued_bytes -= next.as_deref().map_or(0, cost);
+                connection.queued_bytes -= next.as_deref().map_or(0, memory_bytes);
                 connection.busy = next.is_some();
                 next
             });
         }
     }
 
-    /// A binary frame came in. Nobody here speaks binary: it is an attachment of a packet that was refused already.
+    /// Rejects a binary frame: the attachment of a packet that was rejected before.
     pub fn on_binary(&self, conn: ConnId) {
-        self.seen(conn);
+        self.record_frame(conn);
         let connecting = match self.state().connections.get(conn) {
-            // What belongs to a packet that waits behind CONNECT is refused with it.
             Some(Connection { peer: Peer::Connecting(connecting), busy: false, .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
+            // While CONNECT is being handled, its result decides.
             _ => return,
         };
         match connecting {
             Some(connecting) => self.refuse_connect(conn, connecting, &binary_refusal()),
             None if self.is_behind(conn) => {}
             None => {
-                self.send_error(conn, "Binary frames are not supported: send JSON.", "binary-unsupported", None);
+                let message = "Binary frames are not supported: send JSON.";
+                self.run_effects(vec![error_event(conn, message, "binary-unsupported", None)], 0..0);
             }
         }
     }
 
-    async fn handle(self: &Arc<Self>, conn: ConnId, frame: &str) {
+    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
         let connecting = match self.state().connections.get_mut(conn) {
             Some(Connection { peer: Peer::Connecting(connecting), .. }) => Some(connecting.clone()),
             Some(Connection { peer: Peer::Cli(_), .. }) => None,
@@ -107,42 +107,54 @@ impl Hub {
             None => return,
         };
         match connecting {
-            Some(connecting) => self.on_first(conn, connecting, frame).await,
-            None => self.on_frame(conn, frame).await,
-        }
-    }
-
-    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &str) {
-        match engineio::decode(frame) {
-            Ok(engineio::Packet::Close) => self.disconnect(&mut self.state(), conn, 1000, ""),
-            Ok(engineio::Packet::Pong(_)) => self.ponged(conn),
-            _ if self.is_behind(conn) => {}
-            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
-            Ok(engineio::Packet::Ping(data)) => self.answer_frame(conn, &engineio::Packet::Pong(data).encode()),
-            // Packets without meaning here.
-            Ok(_) => {}
-            Err(error) => self.send_error(conn, &format!("{error}."), "bad-packet", None),
-        }
-    }
-
-    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) {
-        match socketio::decode(text) {
-            Err(error) => self.refuse_packet(conn, &error),
-            Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
-                self.answer_frame(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
+            Some(connecting) => self.on_connecting_frame(conn, connecting, frame).await,
+            None => {
+                let effects = self.on_cli_frame(conn, frame).await;
+                if !effects.is_empty() {
+                    self.run_effects(effects, 0..0);
+                }
             }
-            // What is said in a namespace that was not joined is said to nobody.
-            Ok(packet) if packet.namespace() != NAMESPACE => {}
-            Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
-            Ok(Packet::Ack { id, args, .. }) => self.state().rpc.complete(conn, id, &args),
-            Ok(Packet::Disconnect { .. }) => self.disconnect(&mut self.state(), conn, 1000, ""),
-            Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => {}
         }
     }
 
-    /// A packet that can't be read: its sender hears why, as the acknowledgement where it asked for one.
-    fn refuse_packet(&self, conn: ConnId, error: &socketio::DecodeError) {
-        let message = format!("{error}.");
+    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &str) -> Vec<Effect> {
+        match engineio::decode(frame) {
+            Ok(engineio::Packet::Close) => vec![Effect::Disconnect { conn }],
+            Ok(engineio::Packet::Pong(_)) => {
+                self.on_pong(conn);
+                Vec::new()
+            }
+            _ if self.is_behind(conn) => Vec::new(),
+            Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
+            Ok(engineio::Packet::Ping(data)) => {
+                vec![Effect::Send { conn, frame: engineio::Packet::Pong(data).encode() }]
+            }
+            // Other Engine.IO packets are for the handshake.
+            Ok(_) => Vec::new(),
+            Err(error) => vec![error_event(conn, &format!("{error}."), "bad-packet", None)],
+        }
+    }
+
+    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str) -> Vec<Effect> {
+        match socketio::decode(text) {
+            Err(error) => self.reject_packet(conn, &error),
+            Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
+                vec![Effect::Send { conn, frame: socketio::connect_error_frame(namespace, "Invalid namespace") }]
+            }
+            // A packet for another Socket.IO namespace, which was never joined.
+            Ok(packet) if packet.namespace() != NAMESPACE => Vec::new(),
+            Ok(Packet::Event { ack, name, args, .. }) => self.on_event(conn, ack, &name, &args).await,
+            Ok(Packet::Ack { id, args, .. }) => {
+                self.state().rpc.complete(conn, id, &args);
+                Vec::new()
+            }
+            Ok(Packet::Disconnect { .. }) => vec![Effect::Disconnect { conn }],
+            Ok(Packet::Connect { .. } | Packet::ConnectError { .. }) => Vec::new(),
+        }
+    }
+
+    /// Rejects a packet that can't be decoded. A call that it would have answered fails.
+    fn reject_packet(&self, conn: ConnId, error: &DecodeError) -> Vec<Effect> {
         let code = match error {
             DecodeError::BinaryUnsupported { .. } => "binary-unsupported",
             _ => "bad-packet",
@@ -150,39 +162,7 @@ impl Hub {
         if let Some(id) = error.acknowledged_id() {
             self.state().rpc.fail_undecodable(conn, id);
         }
-        match error.ack_id() {
-            Some(ack) => self.send_ack(conn, ack, &message_rejected(&message, code)),
-            None => self.send_error(conn, &message, code, None),
-        }
-    }
-
-    /// Tells a CLI that an id is not its to use.
-    pub(in crate::hub) fn send_refusal(&self, conn: ConnId, kind: Kind, id: &str, error: &Error) {
-        self.send_error(conn, &error.to_string(), event_code(error), Some((kind.word(), id)));
-    }
-
-    pub(in crate::hub) fn send_error(&self, conn: ConnId, message: &str, code: &str, about: Option<(&str, &str)>) {
-        let event = ErrorEvent::new(message, code, about).encode();
-        self.answer_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
-    }
-
-    pub(in crate::hub) fn send_ack(&self, conn: ConnId, ack: AckId, answer: &str) {
-        self.answer_frame(conn, &socketio::ack_frame(NAMESPACE, ack, &[answer]));
-    }
-
-    fn answer_frame(&self, conn: ConnId, frame: &str) {
-        self.send_answer(&mut self.state(), conn, frame);
-    }
-}
-
-/// The code of an `error` event.
-pub(in crate::hub) fn event_code(error: &Error) -> &'static str {
-    match error {
-        Error::Foreign(_) => "access-denied",
-        Error::Missing(_) => "not-found",
-        Error::TooLarge { .. } => "too-large",
-        Error::Overloaded => "overloaded",
-        Error::Unavailable(_) | Error::NotStored => "unavailable",
-        _ => "bad-payload",
+        let from = Sender { conn, ack: error.ack_id(), is_update: false };
+        from.reject(&Rejection { code, message: format!("{error}."), subject: None })
     }
 }

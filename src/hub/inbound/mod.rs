@@ -1,7 +1,9 @@
-//! What a CLI sends: from the open packet of its socket to the event that is carried out.
+//! Inbound frames of CLIs: authentication with CONNECT, then events.
 
 pub mod admission;
+pub mod connect;
 pub mod events;
 pub mod frames;
 pub mod pings;
 pub mod registrations;
+pub mod replies;

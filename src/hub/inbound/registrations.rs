@@ -1,19 +1,19 @@
-//! Which RPC methods a socket serves, as its attachment remembers them through a sleep.
+//! Registrations of RPC methods. The socket's attachment stores them across hibernation.
 
 use crate::hub::limits::MAX_ATTACHMENT_BYTES;
 use crate::hub::peers::connections::Peer;
 use crate::hub::ports::ConnId;
 use crate::hub::{Hub, State};
 
-/// How many bytes the platform stores a text in: one a character, but two for each unit of UTF-16 as soon as a single
-/// character is not Latin-1 (measured).
+/// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
+/// (measured).
 fn stored_bytes(text: &str) -> usize {
-    let latin = text.chars().all(|character| u32::from(character) <= 0xff);
-    if latin { text.chars().count() } else { 2 * text.encode_utf16().count() }
+    let is_latin1 = text.chars().all(|character| u32::from(character) <= 0xff);
+    if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
 
 impl Hub {
-    /// Registers a method for a socket, here and in its attachment; the error is what to tell it.
+    /// Registers a method for a socket. The error is a code and a message.
     pub(in crate::hub) fn register(&self, conn: ConnId, name: &str) -> Result<(), (&'static str, &'static str)> {
         const DENIED: (&str, &str) = (
             "access-denied",
@@ -31,16 +31,16 @@ impl Hub {
         if serde_json::to_string(&peer).map_or(0, |text| stored_bytes(&text)) > MAX_ATTACHMENT_BYTES {
             return Err(("too-many-methods", "This socket has registered more methods than the hub can hold."));
         }
-        let lost = state.rpc.register(owner, method, name, conn, self.rt.now());
+        let replaced = state.rpc.register(owner, method, name, conn, self.rt.now());
         self.set_peer(&mut state, conn, peer);
-        // The loser forgets it, so that it is not the loser's again after a sleep.
-        if let Some((loser, name)) = lost {
-            self.forget_method(&mut state, loser, &name);
+        // Otherwise the replaced registration would be restored after hibernation.
+        if let Some((other, name)) = replaced {
+            self.remove_method(&mut state, other, &name);
         }
         Ok(())
     }
 
-    /// Takes a registration back.
+    /// Unregisters a method.
     pub(in crate::hub) fn unregister(&self, conn: ConnId, name: &str) {
         let mut state = self.state();
         if let Some((owner, method)) =
@@ -48,10 +48,10 @@ impl Hub {
         {
             state.rpc.unregister(owner, method, conn);
         }
-        self.forget_method(&mut state, conn, name);
+        self.remove_method(&mut state, conn, name);
     }
 
-    fn forget_method(&self, state: &mut State, conn: ConnId, name: &str) {
+    fn remove_method(&self, state: &mut State, conn: ConnId, name: &str) {
         let Some(mut cli) = state.connections.cli(conn).cloned() else { return };
         cli.remove_method(name, &self.config.vocabulary);
         self.set_peer(state, conn, Peer::Cli(cli));

@@ -20,6 +20,8 @@ use crate::store::journal::MemorySize;
 pub enum Effect {
     /// Sends a frame to a CLI, whether or not the change became durable.
     Send { conn: ConnId, frame: String },
+    /// Closes a CLI's socket at its own request.
+    Disconnect { conn: ConnId },
     /// Answers a CLI: with `done` once the change is durable, else with `failed`.
     Reply { conn: ConnId, done: TextParts, failed: String },
     /// Publishes an event to web clients.
@@ -64,7 +66,7 @@ impl MemorySize for Effect {
             Self::Notify(Notification { body, superseded, .. }) => {
                 body.len() + superseded.iter().map(String::len).sum::<usize>()
             }
-            Self::Ended(_) | Self::Resolve(_) => 0,
+            Self::Disconnect { .. } | Self::Ended(_) | Self::Resolve(_) => 0,
         }
     }
 }

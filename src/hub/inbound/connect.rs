@@ -1,0 +1,167 @@
+//! Connecting sockets of CLIs: from the open packet to a valid CONNECT, or to the timeout.
+
+use std::sync::Arc;
+
+use crate::hub::error::{Error, Kind};
+use crate::hub::inbound::admission::{
+    Admission, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, open_packet,
+};
+use crate::hub::inbound::replies::{error_event, event_code};
+use crate::hub::limits::{
+    CONNECT_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_SOCKETS, MAX_UNAUTHENTICATED, PING_INTERVAL_MS,
+};
+use crate::hub::peers::connections::{Cli, Connecting, Peer, Upgrade};
+use crate::hub::ports::ConnId;
+use crate::hub::state::schedule::next_tick;
+use crate::hub::{Hub, storage_keys};
+use crate::wire::cli::{ConnectAuth, NAMESPACE};
+use crate::wire::socketio;
+
+/// A session or machine that CONNECT named.
+enum Named {
+    Nothing,
+    Owned(String),
+    Refused(String, Error),
+}
+
+impl Named {
+    fn owned(&self) -> Option<String> {
+        match self {
+            Self::Owned(id) => Some(id.clone()),
+            Self::Nothing | Self::Refused(..) => None,
+        }
+    }
+}
+
+impl Hub {
+    /// Whether the namespace may have another socket.
+    pub fn has_room(&self) -> bool {
+        self.state().connections.len() < MAX_SOCKETS
+    }
+
+    /// Whether another CLI may open a socket. Sockets without a token never keep out those with one.
+    pub fn has_room_for(&self, upgrade: Upgrade) -> bool {
+        let is_unauthenticated =
+            |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
+        let unauthenticated = self.state().connections.connecting().filter(is_unauthenticated).count();
+        self.has_room() && (upgrade != Upgrade::Unauthenticated || unauthenticated < MAX_UNAUTHENTICATED)
+    }
+
+    /// Opens a CLI's socket. The worker has sent the open packet of a bridged one.
+    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade) {
+        let now = self.rt.now();
+        if upgrade != Upgrade::Bridged {
+            self.rt.send(&[conn], &open_packet(&self.new_id()));
+        }
+        let mut state = self.state();
+        self.set_peer(&mut state, conn, Peer::Connecting(Connecting::new(now, upgrade)));
+        self.request_alarm(&mut state, Some(now + CONNECT_TIMEOUT_MS));
+    }
+
+    /// Stores the namespace's name for alarms and frames, which come without it. Only after a valid token, so that other
+    /// clients leave no storage behind.
+    pub fn store_namespace(&self) {
+        if !std::mem::replace(&mut self.state().namespace_stored, true) {
+            self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
+        }
+    }
+
+    /// Whether the object has nothing to keep: no client ever showed a valid token, and no socket is open.
+    pub fn is_unused(&self) -> bool {
+        let state = self.state();
+        !state.namespace_stored && state.connections.is_empty()
+    }
+
+    /// Handles a frame before a valid CONNECT.
+    pub(in crate::hub) async fn on_connecting_frame(
+        self: &Arc<Self>,
+        conn: ConnId,
+        connecting: Connecting,
+        frame: &str,
+    ) {
+        let own = &self.config.namespace;
+        let upgrade_namespace = (connecting.upgrade == Upgrade::Authenticated).then_some(own);
+        match admit_frame(&self.config.tokens, upgrade_namespace, frame) {
+            Admission::Granted { namespace, auth } if namespace == *own => self.connect(conn, auth).await,
+            Admission::Granted { .. } => {
+                let message = "Invalid token: it is for another namespace";
+                self.refuse_connect(conn, connecting, &socketio::connect_error_frame(NAMESPACE, message));
+            }
+            Admission::Refused(frame) => self.refuse_connect(conn, connecting, &frame),
+            Admission::Pong(frame) => self.count_idle_frame(conn, connecting, Some(&frame)),
+            Admission::Disconnect => self.disconnect(&mut self.state(), conn, 1000, ""),
+            Admission::Ignored => self.count_idle_frame(conn, connecting, None),
+        }
+    }
+
+    /// Counts a frame without effect, and answers a ping. Too many disconnect the socket, for each wakes the object.
+    fn count_idle_frame(&self, conn: ConnId, mut connecting: Connecting, pong: Option<&str>) {
+        connecting.idle_frames += 1;
+        if connecting.idle_frames > MAX_IDLE_FRAMES {
+            return self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_IDLE_FRAMES);
+        }
+        pong.into_iter().for_each(|pong| self.rt.send(&[conn], pong));
+        self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
+    }
+
+    /// Refuses a frame before CONNECT. Too many disconnect the socket.
+    pub(in crate::hub) fn refuse_connect(&self, conn: ConnId, mut connecting: Connecting, refusal: &str) {
+        self.rt.send(&[conn], refusal);
+        connecting.refused_frames += 1;
+        if connecting.refused_frames < MAX_REFUSALS {
+            return self.set_peer(&mut self.state(), conn, Peer::Connecting(connecting));
+        }
+        self.disconnect(&mut self.state(), conn, 1008, TOO_MANY_REFUSALS);
+    }
+
+    async fn connect(self: &Arc<Self>, conn: ConnId, auth: ConnectAuth) {
+        self.store_namespace();
+        let session = self.load_named(Kind::Session, auth.session_id).await;
+        let machine = self.load_named(Kind::Machine, auth.machine_id).await;
+        let (Ok(session), Ok(machine)) = (session, machine) else {
+            // The official client reconnects after a close, but not after a CONNECT_ERROR.
+            return self.disconnect_to_resync([conn]);
+        };
+        let cli = Cli { session: session.owned(), machine: machine.owned(), ..Cli::default() };
+        {
+            let mut state = self.state();
+            if state.connections.get(conn).is_none() {
+                return;
+            }
+            self.start_ticks(&mut state);
+            self.set_peer(&mut state, conn, Peer::Cli(cli));
+            self.request_alarm(&mut state, Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
+        }
+        self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
+        let refusals = [(Kind::Session, session), (Kind::Machine, machine)].into_iter().filter_map(|(kind, named)| {
+            let Named::Refused(id, error) = named else { return None };
+            Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.word(), &id))))
+        });
+        self.run_effects(refusals.collect(), 0..0);
+    }
+
+    /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
+    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<Named, Error> {
+        let Some(id) = id else { return Ok(Named::Nothing) };
+        let loaded = match kind {
+            Kind::Machine => self.load_machine(&id).await,
+            Kind::Session | Kind::Subscription | Kind::Request => self.load_session(&id).await,
+        };
+        match loaded {
+            Ok(()) => Ok(Named::Owned(id)),
+            Err(error @ (Error::Foreign(_) | Error::Missing(_))) => Ok(Named::Refused(id, error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Disconnects the sockets that sent no CONNECT in time.
+    pub(in crate::hub) fn expire_connecting(&self, now: u64) {
+        let mut state = self.state();
+        let is_late = |connecting: &Connecting| connecting.opened_at + CONNECT_TIMEOUT_MS <= now;
+        let late = state.connections.awaiting_connect().filter(|(_, connecting)| is_late(connecting));
+        let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();
+        for conn in late {
+            self.disconnect(&mut state, conn, 1008, NO_CONNECT);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Replies to a CLI, as effects: acknowledgements, and `error` events (PROTOCOL.md "Errors").
+
+use crate::hub::error::{Error, Kind};
+use crate::hub::ports::ConnId;
+use crate::hub::state::effect::Effect;
+use crate::hub::versioned::Updated;
+use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected};
+use crate::wire::socketio::{self, AckId};
+
+/// An acknowledgement without data.
+const OK: &str = r#"{"ok":true}"#;
+
+/// The sender of an event, with the acknowledgement it asked for.
+#[derive(Clone, Copy)]
+pub struct Sender {
+    pub conn: ConnId,
+    pub ack: Option<AckId>,
+    /// Whether the event is a versioned update, whose acknowledgement has another shape.
+    pub is_update: bool,
+}
+
+/// A reason why an event was not handled.
+pub struct Rejection<'a> {
+    pub code: &'static str,
+    pub message: String,
+    /// The scope and the id of what the event named.
+    pub subject: Option<(&'static str, &'a str)>,
+}
+
+impl<'a> Rejection<'a> {
+    /// The rejection of an event about a session or machine.
+    pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
+        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.word(), id)) }
+    }
+}
+
+impl Sender {
+    /// Acknowledges without data.
+    pub fn ok(self) -> Vec<Effect> {
+        let ack = |ack| Effect::Send { conn: self.conn, frame: ack_frame(ack, OK) };
+        self.ack.map(ack).into_iter().collect()
+    }
+
+    /// Acknowledges without data once the change is durable.
+    pub fn ok_on_commit(self) -> Option<Effect> {
+        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable");
+        self.reply(OK, &failed)
+    }
+
+    /// Returns the effect that answers with `done` once the change is durable, else with `failed`.
+    pub fn reply(self, done: &str, failed: &str) -> Option<Effect> {
+        let ack = self.ack?;
+        Some(Effect::Reply { conn: self.conn, done: ack_frame(ack, done).into(), failed: ack_frame(ack, failed) })
+    }
+
+    /// Returns the answer to a versioned update. `field` is the name of the value.
+    pub fn update_reply(self, field: &str, updated: &Updated) -> Option<Effect> {
+        let (done, value) = match updated {
+            Updated::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
+            Updated::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
+        };
+        let reason = "The hub could not store the update. Try again.";
+        let failed = UpdateAck::Error { reason, code: "unavailable" }.encode();
+        let ack = self.ack?;
+        Some(Effect::Reply {
+            conn: self.conn,
+            done: value.clone().insert_into(&ack_frame(ack, &done.encode()), "null"),
+            failed: ack_frame(ack, &failed),
+        })
+    }
+
+    /// Rejects the event: in the acknowledgement if one was asked for, and in an `error` event if none was, or if the event
+    /// named what the CLI may not use.
+    pub fn reject(self, rejection: &Rejection<'_>) -> Vec<Effect> {
+        let Rejection { code, message, subject } = rejection;
+        let mut effects = Vec::new();
+        if let Some(ack) = self.ack {
+            let answer = match self.is_update {
+                true => UpdateAck::Error { reason: message, code }.encode(),
+                false => message_rejected(message, code),
+            };
+            effects.push(Effect::Send { conn: self.conn, frame: ack_frame(ack, &answer) });
+        }
+        if self.ack.is_none() || matches!(*code, "access-denied" | "not-found") {
+            effects.push(error_event(self.conn, message, code, *subject));
+        }
+        effects
+    }
+}
+
+/// Returns the effect that sends an `error` event.
+pub fn error_event(conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) -> Effect {
+    let event = ErrorEvent::new(message, code, subject).encode();
+    Effect::Send { conn, frame: socketio::event_frame(NAMESPACE, None, "error", &[&event]) }
+}
+
+fn ack_frame(ack: AckId, answer: &str) -> String {
+    socketio::ack_frame(NAMESPACE, ack, &[answer])
+}
+
+/// Returns the code of an `error` event.
+pub fn event_code(error: &Error) -> &'static str {
+    match error {
+        Error::Foreign(_) => "access-denied",
+        Error::Missing(_) => "not-found",
+        Error::TooLarge { .. } => "too-large",
+        Error::Overloaded => "overloaded",
+        Error::Unavailable(_) | Error::NotStored => "unavailable",
+        _ => "bad-payload",
+    }
+}
