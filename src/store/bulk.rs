@@ -25,7 +25,6 @@ pub struct BulkWriter {
 }
 
 impl BulkWriter {
-    /// Creates a writer without statements.
     pub fn new(namespace: &Namespace) -> Self {
         Self { namespace: namespace.as_ref().into(), statements: Vec::new() }
     }

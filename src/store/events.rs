@@ -14,9 +14,7 @@ INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2,
 ON CONFLICT (namespace, last) DO UPDATE SET
   floor = excluded.floor, events = excluded.events, bytes = excluded.bytes, body = excluded.body";
 
-/// Deletes rows that enough others follow. `?1`: namespace, `?2`: how many events are enough, `?3`: how many bytes are
-/// enough,
-/// `?4`: deletes all rows up to this number.
+/// Deletes rows that are followed by `?2` events or `?3` bytes, and all rows up to number `?4`. `?1`: namespace.
 const TRIM: &str = "
 DELETE FROM events WHERE namespace = ?1 AND last <= max(?4, coalesce((
   SELECT max(last) FROM (
@@ -37,7 +35,6 @@ const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 /// Consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsRow {
-    /// The number of the last event.
     pub last: u64,
     /// The number of the event before the first: the row covers all events in between.
     pub floor: u64,

@@ -22,7 +22,7 @@ ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch WHERE fences.epoch 
 pub const CHECK_EPOCH: &str = "
 INSERT INTO fences (namespace, epoch) SELECT namespace, NULL FROM fences WHERE namespace = ?1 AND epoch > ?2";
 
-/// Writes an epoch to the storage of the object.
+/// Writes an epoch to the object's storage.
 pub type Persist = Box<dyn Fn(Epoch) + Send + Sync>;
 
 /// An epoch of a namespace.
@@ -33,8 +33,8 @@ pub struct Epoch {
     is_new: bool,
 }
 
-/// Follows the number of a new epoch in its persisted form. A JSON form would have to be read besides this one, which
-/// deployed hubs have written.
+/// The suffix of a new epoch in the object's storage. Earlier releases have written this form, so JSON would have to be
+/// read in addition to it.
 const NEW: &str = " new";
 
 impl Epoch {
@@ -49,7 +49,7 @@ impl Epoch {
         }
     }
 
-    /// The persisted form.
+    /// The form in the object's storage.
     pub fn encode(self) -> String {
         format!("{}{}", self.number, if self.is_new { NEW } else { "" })
     }

@@ -73,7 +73,6 @@ struct Queue {
 /// Changes that are written in one transaction, and the effects that follow it.
 #[derive(Debug)]
 pub struct Batch<E> {
-    /// The transaction.
     pub statements: Vec<Statement>,
     /// The effects in the order in which they were queued.
     pub effects: Vec<E>,

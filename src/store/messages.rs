@@ -63,7 +63,6 @@ ORDER BY seq DESC LIMIT ?3"#;
 /// A stored message, as a lookup by local id returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRef {
-    /// The id of the message.
     pub id: String,
     /// Its position in the history of the session.
     pub seq: u64,

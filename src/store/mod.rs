@@ -31,11 +31,8 @@ use thiserror::Error;
 /// A parameter of a statement or a column of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// NULL.
     Null,
-    /// INTEGER.
     Integer(i64),
-    /// TEXT.
     Text(String),
 }
 
@@ -56,12 +53,10 @@ impl From<u64> for Value {
 pub struct Statement {
     /// The SQL text, with `?1, ?2, ...` for the parameters.
     pub sql: &'static str,
-    /// The parameters.
     pub params: Vec<Value>,
 }
 
 impl Statement {
-    /// Creates a statement.
     pub fn new(sql: &'static str, params: impl Into<Vec<Value>>) -> Self {
         Self { sql, params: params.into() }
     }
@@ -74,7 +69,6 @@ pub enum Found<T> {
     Owned(T),
     /// It belongs to another namespace.
     Foreign,
-    /// It does not exist.
     Missing,
 }
 
@@ -99,13 +93,11 @@ pub enum DbError {
     /// A row does not match its SELECT, or was changed by something other than the hub.
     #[error("column `{column}` of table `{table}` must be {expected}, but is {found}")]
     UnexpectedColumn {
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
-        /// The expected type, with its article.
+        /// A type with its article, such as `a text`.
         expected: &'static str,
-        /// The type that was found, with its article.
+        /// Likewise.
         found: &'static str,
     },
     /// The rows were not read: too many bytes of large responses are in memory.
@@ -153,7 +145,6 @@ impl DbError {
 /// The result of [`Database::query_joined`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JoinedRows {
-    /// The joined texts.
     pub text: String,
     /// The number of rows, including those after the limit.
     pub rows: u64,

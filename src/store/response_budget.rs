@@ -24,7 +24,6 @@ pub struct Reservation {
 /// The text of a response.
 #[derive(Debug)]
 pub struct ResponseText {
-    /// The text.
     pub text: String,
     /// The reservation of a large text.
     pub reservation: Option<Reservation>,

@@ -29,7 +29,6 @@ struct Retries<'a> {
 }
 
 impl<D: Database> Retrying<D> {
-    /// Wraps a database.
     pub fn new(db: D, sleep: Sleep) -> Self {
         Self { db, sleep }
     }
@@ -40,8 +39,8 @@ impl<D: Database> Retrying<D> {
 }
 
 impl Retries<'_> {
-    /// Waits until the next attempt, or returns the error to report: a transient fault, if there was one, since the
-    /// attempt that met it may have committed whatever later attempts report.
+    /// Waits until the next attempt. Returns an error if there is none: the last transient fault, if there was one, for
+    /// that attempt may have committed the batch although a later one was refused.
     async fn wait_after(&mut self, error: DbError) -> Result<(), DbError> {
         if !matches!(error, DbError::Retryable(_)) || self.attempts_left == 0 {
             return Err(self.fault.take().unwrap_or(error));

@@ -48,9 +48,7 @@ ORDER BY part";
 pub struct LargeValue {
     /// The id of the session or machine.
     pub owner: String,
-    /// The name of the parts.
     pub large: LargeRef,
-    /// The whole value.
     pub value: Json,
 }
 
