@@ -27,7 +27,7 @@ await main(async () => {
   }
   await setup();
   const { env } = options;
-  return runOnTerminal('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::whatever_happens'], { env });
+  return runOnTerminal('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::no_data_is_lost'], { env });
 });
 
 /** @param {string[]} args */

@@ -1,175 +1,106 @@
-//! What must hold whenever everything is at rest: the database, what anybody heard, and what the hub shows agree.
+//! Invariants of an idle world: the database, the observations of the clients, and the responses of the hub agree.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use session_gateway_hub::store::Value as Column;
 
 use super::cli::Cli;
-use super::ledger::{Floor, Part, Stay};
-use super::replies::Purpose;
-use super::world::{NEIGHBOUR, Shift, TEAM, World};
+use super::oracle::{Existence, LowerBound, ValueKind};
+use super::responses::Purpose;
+use super::rows::Row;
+use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
-/// How long a session and a machine live after their last sign of life, in milliseconds.
+/// The heartbeat timeouts of sessions and machines.
 const SESSION_MS: u64 = 30_000;
 const MACHINE_MS: u64 = 45_000;
 
-/// A session as the database holds it.
-struct Row {
-    id: String,
-    tag: String,
-    seq: u64,
-    /// In the names and the order in which clients see them; what is absent is null.
-    presence: Value,
-    metadata: Value,
-    metadata_version: u64,
-    state: Value,
-    state_version: u64,
-    updated_at: u64,
-    /// The messages by seq: id, local id, content.
-    messages: BTreeMap<u64, (String, String, Value)>,
-    completed: BTreeMap<String, Value>,
-}
-
-impl Row {
-    fn is_active(&self) -> bool {
-        self.presence["active"] == true
-    }
-}
-
 impl World {
-    /// Everything comes to rest, and is checked.
-    pub fn rest(&mut self) {
-        self.watchers_come_back();
-        self.settle();
-        for place in [TEAM, NEIGHBOUR] {
-            // What a life before has left on its way may be done as long as the next one has asked for nothing.
-            if !self.db.is_haunted(self.objects[place].name) {
-                self.check_place(place);
+    /// Runs until the world is idle and checks all invariants.
+    pub fn settle_and_check(&mut self) {
+        self.reconnect_watchers();
+        self.run_until_idle();
+        for ns in [TEAM, NEIGHBOUR] {
+            // A write of an earlier incarnation can commit until the next incarnation sends its first batch.
+            if !self.db.has_abandoned_writes(self.objects[ns].name) {
+                self.check_namespace(ns);
             }
         }
-        if self.is_calm() {
+        if self.is_undisturbed() {
             self.check_events();
-            if self.dice.chance(50) {
-                self.compare_all();
+            if self.rng.chance(50) {
+                self.compare_all_sessions();
             }
         }
     }
 
-    /// Whether nothing is wrong with the database, and nothing on its way to it.
-    fn is_calm(&self) -> bool {
-        self.db.under_way() == 0 && !self.db.is_faulty() && !self.late
+    /// Whether no fault is active and no query is in flight.
+    fn is_undisturbed(&self) -> bool {
+        self.db.in_flight() == 0 && !self.db.is_faulty() && !self.alarms_delayed
     }
 
-    fn check_place(&mut self, place: usize) {
-        let rows = self.rows(place);
-        self.resolve_shifts(place, &rows);
-        self.resolve_ends(place, &rows);
+    fn check_namespace(&mut self, ns: usize) {
+        let rows = self.read_rows(ns);
+        self.resolve_merges(ns, &rows);
+        self.resolve_deletions(ns, &rows);
         for row in rows.values() {
-            self.learn(place, &row.id, &row.tag);
-            self.check_row(place, row);
-            if self.is_calm() {
-                self.check_life(place, row);
+            self.observe_session(ns, &row.id, &row.tag);
+            self.check_row(ns, row);
+            if self.is_undisturbed() {
+                self.check_heartbeat(ns, row);
             }
-            self.ledger(place).session(&row.id).may_end = false;
+            self.oracle(ns).session(&row.id).may_end = false;
         }
-        if self.is_calm() {
-            self.check_subscriptions(place);
-            self.check_machines(place);
-            self.clis.iter().filter(|cli| cli.place == place).for_each(|cli| self.check_history(cli, &rows));
+        if self.is_undisturbed() {
+            self.check_subscriptions(ns);
+            self.check_machines(ns);
+            self.clis.iter().filter(|cli| cli.ns == ns).for_each(|cli| self.check_history(cli, &rows));
         }
     }
 
-    /// The sessions of a namespace as the database holds them.
-    fn rows(&self, place: usize) -> BTreeMap<String, Row> {
-        let of = format!("FROM sessions WHERE namespace = '{}'", self.objects[place].name);
-        let mut rows = BTreeMap::new();
-        for row in self.db.sqlite.select(&format!(
-            "SELECT id, tag, seq, json_object('active', json(iif(active, 'true', 'false')), 'thinking',
-             json(iif(thinking, 'true', 'false')), 'mode', mode, 'permissionMode', permission_mode, 'modelMode', model_mode),
-             {}, metadata_version, {}, agent_state_version, updated_at {of}",
-            whole("metadata"),
-            whole("agent_state"),
-        )) {
-            let mut c = row.into_iter();
-            let row = Row {
-                id: text(c.next()),
-                tag: text(c.next()),
-                seq: number(c.next()),
-                presence: json(c.next()),
-                metadata: json(c.next()),
-                metadata_version: number(c.next()),
-                state: json(c.next()),
-                state_version: number(c.next()),
-                updated_at: number(c.next()),
-                messages: BTreeMap::new(),
-                completed: BTreeMap::new(),
-            };
-            rows.insert(row.id.clone(), row);
-        }
-        let ids = format!("(SELECT id {of})");
-        for row in self.db.sqlite.select(&format!(
-            "SELECT session_id, seq, id, local_id, {WHOLE_MESSAGE} FROM messages WHERE session_id IN {ids}"
-        )) {
-            let mut c = row.into_iter();
-            let (session, seq) = (text(c.next()), number(c.next()));
-            let message = (text(c.next()), text(c.next()), json(c.next()));
-            rows.get_mut(&session).unwrap().messages.insert(seq, message);
-        }
-        for row in self
-            .db
-            .sqlite
-            .select(&format!("SELECT session_id, request_id, value FROM completed_requests WHERE session_id IN {ids}"))
-        {
-            let mut c = row.into_iter();
-            let (session, request) = (text(c.next()), text(c.next()));
-            rows.get_mut(&session).unwrap().completed.insert(request, json(c.next()));
-        }
-        rows
-    }
-
-    /// What was asked for the end of a session is over: it is there, or it is not.
-    fn resolve_ends(&mut self, place: usize, rows: &BTreeMap<String, Row>) {
-        let under_way = |id: &str| {
-            self.asked.values().any(|asked| asked.place == place && asked.purpose.ends(id))
-                || self.shifts.iter().any(|shift| shift.place == place && shift.old == id)
+    /// Determines from the database whether a session exists whose deletion has no result.
+    fn resolve_deletions(&mut self, ns: usize, rows: &BTreeMap<String, Row>) {
+        let in_flight = |id: &str| {
+            self.pending.values().any(|request| request.ns == ns && request.purpose.ends(id))
+                || self.merges_in_progress.iter().any(|shift| shift.ns == ns && shift.old == id)
         };
-        let decided: Vec<String> = self.ledgers[place].sessions.keys().filter(|id| !under_way(id)).cloned().collect();
-        for (id, known) in &mut self.ledgers[place].sessions {
+        let decided: Vec<String> = self.oracles[ns].sessions.keys().filter(|id| !in_flight(id)).cloned().collect();
+        for (id, known) in &mut self.oracles[ns].sessions {
             let there = rows.contains_key(id);
-            match known.stay {
-                Stay::Doubtful if decided.contains(id) => known.stay = if there { Stay::Sure } else { Stay::Gone },
-                Stay::Sure => assert!(there, "session {id} is gone, and nobody asked for that"),
-                Stay::Gone => assert!(!there, "session {id} was removed, and is there again"),
-                Stay::Doubtful => {}
+            match known.existence {
+                Existence::Unknown if decided.contains(id) => {
+                    known.existence = if there { Existence::Certain } else { Existence::Deleted }
+                }
+                Existence::Certain => assert!(there, "session {id} is missing without a request to delete it"),
+                Existence::Deleted => assert!(!there, "session {id} exists after its deletion"),
+                Existence::Unknown => {}
             }
         }
     }
 
-    /// Sessions that were to be put together: either all of it was done, or nothing.
-    fn resolve_shifts(&mut self, place: usize, rows: &BTreeMap<String, Row>) {
+    /// Checks that a merge was executed completely or not at all.
+    fn resolve_merges(&mut self, ns: usize, rows: &BTreeMap<String, Row>) {
         let resumes = |old: &str| {
             let of_old = |purpose: &Purpose| matches!(purpose, Purpose::Resume { session } if session == old);
-            self.asked.values().any(|asked| asked.place == place && of_old(&asked.purpose))
+            self.pending.values().any(|request| request.ns == ns && of_old(&request.purpose))
         };
-        let (over, rest): (Vec<Shift>, Vec<Shift>) =
-            std::mem::take(&mut self.shifts).into_iter().partition(|s| s.place == place && !resumes(&s.old));
-        self.shifts = rest;
-        for Shift { old, new, .. } in over {
+        let (over, rest): (Vec<Merge>, Vec<Merge>) =
+            std::mem::take(&mut self.merges_in_progress).into_iter().partition(|s| s.ns == ns && !resumes(&s.old));
+        self.merges_in_progress = rest;
+        for Merge { old, new, .. } in over {
             if !rows.contains_key(&old) && rows.contains_key(&new) {
-                self.check_merged(place, &old, &rows[&new]);
+                self.check_merged(ns, &old, &rows[&new]);
             }
             for id in [&old, &new] {
-                let still = self.shifts.iter().any(|s| s.place == place && (s.old == *id || s.new == *id));
-                let known = self.ledgers[place].sessions.get_mut(id).unwrap();
-                known.shifting = still;
+                let still = self.merges_in_progress.iter().any(|s| s.ns == ns && (s.old == *id || s.new == *id));
+                let known = self.oracles[ns].sessions.get_mut(id).unwrap();
+                known.is_merging = still;
                 known.seqs =
                     rows.get(id).into_iter().flat_map(|row| &row.messages).map(|(n, m)| (*n, m.0.clone())).collect();
-                for at in 0..self.clis.len() {
-                    if self.clis[at].session().as_ref() == Some(id) {
-                        self.clis[at].forget_history();
-                        if self.clis[at].is_ready() {
-                            self.cli_catches_up(at);
+                for i in 0..self.clis.len() {
+                    if self.clis[i].session().as_ref() == Some(id) {
+                        self.clis[i].forget_history();
+                        if self.clis[i].is_ready() {
+                            self.cli_catch_up(i);
                         }
                     }
                 }
@@ -177,104 +108,139 @@ impl World {
         }
     }
 
-    /// The messages of the session that is gone stand in front of the other one's, both in their order.
-    fn check_merged(&mut self, place: usize, old: &str, new: &Row) {
-        let ledger = self.ledger(place);
+    /// Checks that the messages of the merged session precede those of the other, both in their order.
+    fn check_merged(&mut self, ns: usize, old: &str, new: &Row) {
+        let oracle = self.oracle(ns);
         let position = |id: &String| new.messages.iter().find(|(_, message)| message.0 == *id).map(|(seq, _)| *seq);
-        let gone = ledger.sessions[old].clone();
+        let gone = oracle.sessions[old].clone();
         let moved: Vec<u64> = gone.seqs.values().filter_map(position).collect();
         if moved.len() < gone.seqs.len() {
-            // It was deleted instead.
-            return assert!(moved.is_empty() && gone.deleted, "messages of {old} were lost on their way to {}", new.id);
+            // The session was deleted instead.
+            return assert!(
+                moved.is_empty() && gone.deletion_requested,
+                "messages of {old} were lost in the merge into {}",
+                new.id
+            );
         }
-        let own = ledger.sessions[&new.id].seqs.clone();
+        let own = oracle.sessions[&new.id].seqs.clone();
         let stayed: Vec<u64> =
             own.values().filter(|id| !gone.seqs.values().any(|old| old == *id)).filter_map(position).collect();
-        assert!(moved.is_sorted() && stayed.is_sorted(), "{old} and {} were put together in another order", new.id);
-        assert!(moved.last() < stayed.first() || stayed.is_empty(), "{old} does not stand in front of {}", new.id);
-        for sent in ledger.messages.values_mut().filter(|sent| sent.session == old) {
+        assert!(
+            moved.is_sorted() && stayed.is_sorted(),
+            "the merge of {old} and {} changed the order of the messages",
+            new.id
+        );
+        assert!(
+            moved.last() < stayed.first() || stayed.is_empty(),
+            "the messages of {old} do not precede those of {}",
+            new.id
+        );
+        for sent in oracle.messages.values_mut().filter(|sent| sent.session == old) {
             sent.session.clone_from(&new.id);
         }
-        let stays = ledger.session(&new.id);
+        let stays = oracle.session(&new.id);
         for (request, entry) in gone.completed {
             stays.completed.entry(request).or_insert(entry);
         }
     }
 
-    /// A session in the database: gapless, with everything that anybody heard of it, and nothing that contradicts it.
-    fn check_row(&mut self, place: usize, row: &Row) {
+    /// Checks a session in the database: its messages have no gaps, and it agrees with all observations.
+    fn check_row(&mut self, ns: usize, row: &Row) {
         let Row { id, .. } = row;
         let seqs: Vec<u64> = row.messages.keys().copied().collect();
-        assert!(seqs.iter().copied().eq(1..=row.seq), "{id} counts {} messages, and has {seqs:?}", row.seq);
-        let ledger = self.ledger(place);
-        assert!(row.metadata_version >= ledger.newest(id, Part::Metadata), "a version of {id}'s metadata was lost");
-        assert!(row.state_version >= ledger.newest(id, Part::State), "a version of {id}'s state was lost");
-        ledger.version(id, Part::Metadata, row.metadata_version, &row.metadata);
-        ledger.version(id, Part::State, row.state_version, &row.state);
-        let known = ledger.session(id).clone();
-        for (seq, message) in known.seqs.iter().filter(|_| !known.shifting) {
+        assert!(seqs.iter().copied().eq(1..=row.seq), "the seq of {id} is {}, but its messages have {seqs:?}", row.seq);
+        let oracle = self.oracle(ns);
+        assert!(
+            row.metadata_version >= oracle.newest_version(id, ValueKind::Metadata),
+            "a version of {id}'s metadata was lost"
+        );
+        assert!(
+            row.state_version >= oracle.newest_version(id, ValueKind::AgentState),
+            "a version of {id}'s state was lost"
+        );
+        oracle.observe_version(id, ValueKind::Metadata, row.metadata_version, &row.metadata);
+        oracle.observe_version(id, ValueKind::AgentState, row.state_version, &row.state);
+        let known = oracle.session(id).clone();
+        for (seq, message) in known.seqs.iter().filter(|_| !known.is_merging) {
             let there = row.messages.get(seq).map(|message| &message.0);
-            assert!(there == Some(message), "message {message} was heard at {seq} of {id}, but there is {there:?}");
+            assert!(
+                there == Some(message),
+                "message {message} was observed at {seq} of {id}, but the database has {there:?}"
+            );
         }
         let mut local_ids: Vec<&String> = row.messages.values().map(|(_, local_id, _)| local_id).collect();
         local_ids.sort();
-        local_ids.windows(2).for_each(|two| assert!(two[0] != two[1], "message {} stands twice in {id}", two[0]));
-        let acknowledged = ledger.messages.iter().filter(|(_, sent)| sent.acknowledged && sent.session == *id);
+        local_ids.windows(2).for_each(|pair| assert!(pair[0] != pair[1], "message {} is duplicated in {id}", pair[0]));
+        let acknowledged = oracle.messages.iter().filter(|(_, sent)| sent.acknowledged && sent.session == *id);
         for (local_id, _) in acknowledged {
-            assert!(local_ids.contains(&local_id), "message {local_id} was acknowledged, and is not in {id}");
+            assert!(local_ids.contains(&local_id), "acknowledged message {local_id} is missing in {id}");
         }
         for (seq, (message, local_id, content)) in &row.messages {
             let whole = serde_json::json!({"id": message, "seq": seq, "localId": local_id, "content": content});
-            ledger.message(id, &whole);
+            oracle.observe_message(id, &whole);
         }
-        self.check_requests(place, row);
+        self.check_requests(ns, row);
     }
 
-    /// A request waits, or it is completed; never both, and never neither.
-    fn check_requests(&mut self, place: usize, row: &Row) {
-        let known = self.ledger(place).session(&row.id);
+    /// Checks that each request is either pending or completed.
+    fn check_requests(&mut self, ns: usize, row: &Row) {
+        let known = self.oracle(ns).session(&row.id);
         for (request, entry) in &known.completed {
             let held = row.completed.get(request);
-            assert!(held == Some(entry), "request {request} of {} was heard as {entry}, and is {held:?}", row.id);
+            assert!(
+                held == Some(entry),
+                "request {request} of {} was observed as {entry}, but the database has {held:?}",
+                row.id
+            );
         }
         for (request, entry) in &row.completed {
-            let waits = row.state["requests"].get(request).is_some();
-            assert!(!waits, "request {request} of {} waits, though it was answered: {entry}", row.id);
+            let is_pending = row.state["requests"].get(request).is_some();
+            assert!(!is_pending, "request {request} of {} is both pending and completed: {entry}", row.id);
         }
-        for (request, asked) in &known.requests {
-            let waits = row.state["requests"].get(request).is_some();
+        for (request, record) in &known.requests {
+            let is_pending = row.state["requests"].get(request).is_some();
             let completed = row.completed.get(request);
-            assert!(!asked.asked || waits || completed.is_some(), "request {request} of {} was lost", row.id);
-            let Some(approved) = asked.answered else { continue };
-            let status = completed.map(|entry| entry["status"].as_str().unwrap());
-            let usual = if approved { "approved" } else { "denied" };
             assert!(
-                status == Some(usual) || status == Some("canceled"),
-                "request {request} of {} was {usual}, and is {completed:?}",
+                !record.acknowledged || is_pending || completed.is_some(),
+                "request {request} of {} was lost",
+                row.id
+            );
+            let Some(approved) = record.answered else { continue };
+            let status = completed.map(|entry| entry["status"].as_str().unwrap());
+            let expected = if approved { "approved" } else { "denied" };
+            assert!(
+                status == Some(expected) || status == Some("canceled"),
+                "request {request} of {} was {expected}, but the database has {completed:?}",
                 row.id
             );
         }
     }
 
-    /// What is active has a clock, and what gave a sign of life is active.
-    fn check_life(&mut self, place: usize, row: &Row) {
-        let (now, alarm) = (self.now(), self.objects[place].rt.fake.alarm());
+    /// Checks that an active session has an alarm, and that a session with a valid heartbeat is active.
+    fn check_heartbeat(&mut self, ns: usize, row: &Row) {
+        let (now, alarm) = (self.now(), self.objects[ns].rt.fake.alarm());
         if row.is_active() {
-            assert!(alarm.is_some_and(|at| at <= now + SESSION_MS), "{} is active, but its clock is not wound", row.id);
+            assert!(
+                alarm.is_some_and(|i| i <= now + SESSION_MS),
+                "{} is active, but no alarm is set for its timeout",
+                row.id
+            );
         }
-        let upheavals = self.upheavals(place, &row.id, self.db.faults());
-        let watched = self.is_watched(place) && !self.db.is_in_doubt(self.objects[place].name);
-        let known = self.ledger(place).session(&row.id);
+        let disruptions = self.disruptions(ns, &row.id, self.db.faults());
+        let is_watched = self.watchers_are_current(ns) && !self.db.has_unknown_outcome(self.objects[ns].name);
+        let known = self.oracle(ns).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
-        if let Some(vital) = known.vital.filter(|vital| vital.upheavals == upheavals && !archived && !known.may_end) {
-            let alive = now >= vital.at + SESSION_MS || row.is_active();
-            assert!(alive, "{} gave a sign of life at {}, and is taken for dead", row.id, vital.at);
+        if let Some(heartbeat) =
+            known.heartbeat.filter(|heartbeat| heartbeat.disruptions == disruptions && !archived && !known.may_end)
+        {
+            let alive = now >= heartbeat.time + SESSION_MS || row.is_active();
+            assert!(alive, "{} had a heartbeat at {}, but is inactive", row.id, heartbeat.time);
         }
-        if let Some(presence) = known.presence.as_ref().filter(|_| watched) {
+        if let Some(presence) = known.presence.as_ref().filter(|_| is_watched) {
             for (name, held) in row.presence.as_object().unwrap() {
                 assert!(
                     presence.get(name).unwrap_or(&Value::Null) == held,
-                    "web clients were told {presence} of {}, and it is {}",
+                    "web clients received {presence} for {}, but the database has {}",
                     row.id,
                     row.presence
                 );
@@ -282,54 +248,58 @@ impl World {
         }
     }
 
-    fn check_machines(&self, place: usize) {
-        let (now, alarm) = (self.now(), self.objects[place].rt.fake.alarm());
-        if self.active_machines(place) > 0 {
-            assert!(alarm.is_some_and(|at| at <= now + MACHINE_MS), "a machine is active, but its clock is not wound");
+    fn check_machines(&self, ns: usize) {
+        let (now, alarm) = (self.now(), self.objects[ns].rt.fake.alarm());
+        if self.active_machines(ns) > 0 {
+            assert!(
+                alarm.is_some_and(|i| i <= now + MACHINE_MS),
+                "a machine is active, but no alarm is set for its timeout"
+            );
         }
     }
 
-    fn active_machines(&self, place: usize) -> i64 {
-        let name = self.objects[place].name;
+    fn active_machines(&self, ns: usize) -> i64 {
+        let name = self.objects[ns].name;
         self.db.sqlite.number(&format!("SELECT count(*) FROM machines WHERE active AND namespace = '{name}'"))
     }
 
-    /// A CLI that has caught up knows the history, all of it and nothing else.
+    /// Checks that a CLI that has caught up has the complete history.
     fn check_history(&self, cli: &Cli, rows: &BTreeMap<String, Row>) {
         let Some(row) = cli.session().and_then(|id| rows.get(&id)) else { return };
-        if !cli.is_ready() || cli.catching_up || self.ledgers[cli.place].sessions[&row.id].shifting {
+        if !cli.is_ready() || cli.is_catching_up || self.oracles[cli.ns].sessions[&row.id].is_merging {
             return;
         }
-        // What it was told is not stored may be there all the same: it hears so when it sends it again.
-        let awaits = |seq: &u64, local_id| !cli.history.contains_key(seq) && cli.unacknowledged.contains(local_id);
+        // A rejected message may have been committed; the CLI learns it when it sends the message again.
+        let is_unacknowledged =
+            |seq: &u64, local_id| !cli.history.contains_key(seq) && cli.unacknowledged.contains(local_id);
         let known: Vec<(&u64, &String)> = cli.history.iter().collect();
-        let held = row.messages.iter().filter(|(seq, message)| !awaits(seq, &message.1));
+        let held = row.messages.iter().filter(|(seq, message)| !is_unacknowledged(seq, &message.1));
         let held: Vec<(&u64, &String)> = held.map(|(seq, message)| (seq, &message.0)).collect();
-        assert!(known == held, "a CLI of {} knows {known:?}, and there is {held:?}", row.id);
+        assert!(known == held, "a CLI of {} has the history {known:?}, but the database has {held:?}", row.id);
     }
 
-    /// Every session is shown, and compared with the database.
-    fn compare_all(&mut self) {
-        // What came late, from a slow database, may be out of date by now.
+    /// Requests every session and compares it with the database.
+    fn compare_all_sessions(&mut self) {
+        // Delayed responses may be stale.
         self.shown.clear();
-        for place in [TEAM, NEIGHBOUR] {
-            for session in self.ledgers[place].present() {
+        for ns in [TEAM, NEIGHBOUR] {
+            for session in self.oracles[ns].existing_sessions() {
                 let path = format!("/api/sessions/{session}");
-                self.request(place, "GET", &path, String::new(), Purpose::Compare { session });
+                self.request(ns, "GET", &path, String::new(), Purpose::Compare { session });
             }
         }
-        self.settle();
-        let mut rows = [self.rows(TEAM), self.rows(NEIGHBOUR)];
-        for (place, shown) in std::mem::take(&mut self.shown) {
-            self.compare(place, &shown, &mut rows[place]);
+        self.run_until_idle();
+        let mut rows = [self.read_rows(TEAM), self.read_rows(NEIGHBOUR)];
+        for (ns, shown) in std::mem::take(&mut self.shown) {
+            self.compare(ns, &shown, &mut rows[ns]);
         }
     }
 
-    /// What the hub shows at rest is what the database holds.
-    fn compare(&mut self, place: usize, shown: &Value, rows: &mut BTreeMap<String, Row>) {
-        self.ledger(place).shown(shown, &Floor::default());
+    /// Compares a response with the database.
+    fn compare(&mut self, ns: usize, shown: &Value, rows: &mut BTreeMap<String, Row>) {
+        self.oracle(ns).observe_snapshot(shown, &LowerBound::default());
         let session = shown["id"].as_str().unwrap();
-        let Some(row) = rows.remove(session) else { panic!("{session} is shown, and not in the database") };
+        let Some(row) = rows.remove(session) else { panic!("{session} is not in the database") };
         let mut state = row.state.clone();
         if !row.completed.is_empty() {
             state = if state.is_object() { state } else { Value::Object(Map::new()) };
@@ -347,95 +317,61 @@ impl World {
         let presence = row.presence.as_object().unwrap().iter().map(|(name, held)| (&**name, held.clone()));
         for (name, held) in held.into_iter().chain(presence) {
             let shown = shown.get(name).unwrap_or(&Value::Null);
-            assert!(*shown == held, "{name} of {session} is shown as {shown}, and the database holds {held}");
+            assert!(*shown == held, "{name} of {session} is {shown} in the response and {held} in the database");
         }
     }
 
-    /// The end of a run: everybody comes back and gets what he missed; then all are silent until everything has ended.
+    /// Ends a run: all CLIs reconnect and catch up, then disconnect until everything has timed out.
     pub fn finish(&mut self) {
-        self.step("everything is repaired, and everybody comes back");
-        self.late = false;
+        self.step("no more faults; all CLIs reconnect");
+        self.alarms_delayed = false;
         self.db.repair();
         for _ in 0..20 {
-            for at in 0..self.clis.len() {
-                match self.clis[at].phase {
-                    super::cli::Phase::Away => self.cli_comes(at),
-                    super::cli::Phase::Ready => self.cli_sends_again(at),
+            for i in 0..self.clis.len() {
+                match self.clis[i].phase {
+                    super::cli::Phase::Disconnected => self.cli_connect(i),
+                    super::cli::Phase::Ready => self.cli_resend(i),
                     _ => {}
                 }
             }
-            self.rest();
-            self.pass(100);
+            self.settle_and_check();
+            self.advance(100);
             if self.clis.iter().all(|cli| cli.is_ready() && cli.unacknowledged.is_empty()) {
                 break;
             }
         }
-        let waiting = |cli: &&Cli| !cli.unacknowledged.is_empty() && cli.session().is_some();
-        let undelivered = self.clis.iter().find(waiting).map(|cli| (cli.session(), &cli.unacknowledged));
-        assert!(undelivered.is_none(), "a CLI cannot deliver its messages: {undelivered:?}");
-        self.sweep();
-        self.step("all are silent");
-        for at in 0..self.clis.len() {
-            self.cli_leaves(at);
+        let has_undelivered = |cli: &&Cli| !cli.unacknowledged.is_empty() && cli.session().is_some();
+        let undelivered = self.clis.iter().find(has_undelivered).map(|cli| (cli.session(), &cli.unacknowledged));
+        assert!(undelivered.is_none(), "undelivered messages of a CLI: {undelivered:?}");
+        self.store_large_once_more();
+        self.step("all CLIs disconnect");
+        for i in 0..self.clis.len() {
+            self.cli_disconnect(i);
         }
         for _ in 0..6 {
-            self.rest();
-            self.pass(31_000);
+            self.settle_and_check();
+            self.advance(31_000);
         }
-        self.rest();
+        self.settle_and_check();
         self.finish_pushes();
         self.check_end();
     }
 
-    /// Nothing is active, nothing waits, and the object can sleep.
+    /// Checks that nothing is active or pending, and that the objects can hibernate.
     fn check_end(&mut self) {
-        for place in [TEAM, NEIGHBOUR] {
-            let name = self.objects[place].name;
-            assert!(!self.db.is_in_doubt(name), "{name} never found out what became of a batch");
-            for row in self.rows(place).values() {
-                assert!(!row.is_active(), "{} is still active, though nobody speaks for it", row.id);
+        for ns in [TEAM, NEIGHBOUR] {
+            let name = self.objects[ns].name;
+            assert!(!self.db.has_unknown_outcome(name), "{name} has not determined the outcome of a batch");
+            for row in self.read_rows(ns).values() {
+                assert!(!row.is_active(), "{} is active without a CLI", row.id);
             }
-            assert!(self.active_machines(place) == 0, "a machine is still active, though nobody speaks for it");
+            assert!(self.active_machines(ns) == 0, "a machine is active without a runner");
         }
-        let open: Vec<&Purpose> = self.asked.values().map(|asked| &asked.purpose).collect();
-        assert!(open.is_empty(), "nobody answers {open:?}");
+        let unanswered: Vec<&Purpose> = self.pending.values().map(|request| &request.purpose).collect();
+        assert!(unanswered.is_empty(), "requests without a response: {unanswered:?}");
         assert!(self.scheduler.len() == 0, "{} tasks never end", self.scheduler.len());
         for object in &mut self.objects {
-            assert!(object.sleep(), "the object cannot sleep");
+            assert!(object.hibernate(), "the object cannot hibernate");
         }
-    }
-}
-
-/// A session's value with all its parts.
-fn whole(value: &str) -> String {
-    format!(
-        "iif({value}_parts IS NULL, {value}, (SELECT group_concat(content, '') FROM (SELECT content FROM value_parts
-         WHERE owner = sessions.id AND whole = {value}_parts ORDER BY part)))"
-    )
-}
-
-/// A message's content with all its parts.
-const WHOLE_MESSAGE: &str =
-    "iif(parts = 0, content, content || (SELECT group_concat(content, '') FROM (SELECT content FROM message_parts AS p
-     WHERE p.session_id = messages.session_id AND p.message_id = messages.id ORDER BY part)))";
-
-pub fn text(column: Option<Column>) -> String {
-    match column {
-        Some(Column::Text(text)) => text,
-        other => panic!("not a text: {other:?}"),
-    }
-}
-
-pub fn number(column: Option<Column>) -> u64 {
-    match column {
-        Some(Column::Integer(number)) => u64::try_from(number).unwrap(),
-        other => panic!("not a number: {other:?}"),
-    }
-}
-
-fn json(column: Option<Column>) -> Value {
-    match column {
-        Some(Column::Text(text)) => serde_json::from_str(&text).unwrap(),
-        _ => Value::Null,
     }
 }

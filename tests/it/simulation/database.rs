@@ -1,5 +1,5 @@
-//! The database as it is over a network: a batch is on its way for a while, is run at some moment, and its answer is on
-//! its way for another while. Each of these moments is the scheduler's to choose, and so are the faults.
+//! A remote database. A query is in flight, is executed, and its result is in flight; the simulation chooses when each step
+//! happens, and which faults occur.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,20 +10,19 @@ use futures::future::BoxFuture;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, events};
 
-use super::dice::Dice;
+use super::random::Rng;
 use super::scheduler::lock;
 use crate::support::sqlite::{On, Sqlite};
 
 pub type CallId = u64;
 
-/// What goes wrong with a batch.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// It is not run.
+    /// The batch is not executed.
     Before(DbError),
-    /// It is run, and its sender hears an error.
+    /// The batch is executed, but its result is an error.
     After(DbError),
-    /// Its sender hears an error, while it is still on its way and may be stuck there.
+    /// The result is an error, but the batch is still in flight and is executed later.
     Late(DbError),
 }
 
@@ -34,29 +33,26 @@ impl Fault {
     }
 }
 
-/// A fault that passes.
-pub fn passing() -> DbError {
+pub fn transient() -> DbError {
     DbError::from_message("Network connection lost".into())
 }
 
-/// A fault that would be there again.
-pub fn lasting() -> DbError {
+pub fn permanent() -> DbError {
     DbError::from_message("D1_ERROR: constraint failed".into())
 }
 
-/// No answer within the time that D1 is given.
-pub fn silence() -> DbError {
+pub fn timeout() -> DbError {
     DbError::from_message("D1 did not answer in time".into())
 }
 
-type Answer<T> = (Option<Result<T, DbError>>, oneshot::Sender<Result<T, DbError>>);
+type Response<T> = (Option<Result<T, DbError>>, oneshot::Sender<Result<T, DbError>>);
 
-enum Asked {
-    Batch(Vec<Statement>, Answer<Vec<Vec<Row>>>),
-    Joined(Statement, u64, Answer<JoinedRows>),
+enum Operation {
+    Batch(Vec<Statement>, Response<Vec<Vec<Row>>>),
+    Joined(Statement, u64, Response<JoinedRows>),
 }
 
-impl Asked {
+impl Operation {
     fn on(&self) -> On {
         match self {
             Self::Batch(statements, _) => On::of(statements),
@@ -78,15 +74,15 @@ impl Asked {
         }
     }
 
-    /// The epoch in which it writes, if it does so in a namespace.
+    /// The epoch of a write in a namespace.
     fn epoch_of(&self, namespace: &str) -> Option<Value> {
         let Self::Batch(statements, _) = self else { return None };
         let check = statements.iter().find(|statement| statement.sql == CHECK_EPOCH)?;
         (check.params.first() == Some(&namespace.into())).then(|| check.params.get(1).cloned())?
     }
 
-    /// The answer that its sender hears instead of its own, which nobody waits for any more.
-    fn give_up(&mut self, error: DbError) -> Self {
+    /// Splits off the result for the sender, an error; the operation itself becomes abandoned.
+    fn time_out(&mut self, error: DbError) -> Self {
         match self {
             Self::Batch(_, (_, sender)) => {
                 let sender = std::mem::replace(sender, oneshot::channel().0);
@@ -102,12 +98,12 @@ impl Asked {
     fn run(&mut self, sqlite: &Sqlite, fault: Option<Fault>) {
         match self {
             Self::Batch(statements, (answer, _)) => {
-                let run = || sqlite.batch(statements).now_or_never().expect("SQLite answers at once");
-                *answer = Some(with(fault, run));
+                let run = || sqlite.batch(statements).now_or_never().expect("SQLite is synchronous");
+                *answer = Some(execute_with(fault, run));
             }
             Self::Joined(statement, limit, (answer, _)) => {
-                let run = || sqlite.query_joined(statement, *limit).now_or_never().expect("SQLite answers at once");
-                *answer = Some(with(fault, run));
+                let run = || sqlite.query_joined(statement, *limit).now_or_never().expect("SQLite is synchronous");
+                *answer = Some(execute_with(fault, run));
             }
         }
     }
@@ -121,7 +117,7 @@ impl Asked {
     }
 }
 
-fn with<T>(fault: Option<Fault>, run: impl FnOnce() -> Result<T, DbError>) -> Result<T, DbError> {
+fn execute_with<T>(fault: Option<Fault>, run: impl FnOnce() -> Result<T, DbError>) -> Result<T, DbError> {
     match fault {
         None => run(),
         Some(Fault::Before(error) | Fault::Late(error)) => Err(error),
@@ -130,235 +126,230 @@ fn with<T>(fault: Option<Fault>, run: impl FnOnce() -> Result<T, DbError>) -> Re
 }
 
 struct Call {
-    asked: Asked,
-    /// Whether the database is too slow for it at the moment.
-    stuck: bool,
+    operation: Operation,
+    /// Whether it makes no progress while the database is slow.
+    is_stuck: bool,
 }
 
 #[derive(Default)]
 struct Calls {
-    under_way: BTreeMap<CallId, Call>,
+    in_flight: BTreeMap<CallId, Call>,
     last: CallId,
-    /// One after the other, each for one batch of its kind.
+    /// Each affects the next operation of its kind.
     planned: VecDeque<(On, Fault)>,
-    /// What meets every batch of its kind.
+    /// Affects every operation of its kind.
     outage: Option<(On, DbError)>,
     slow: Option<On>,
     faults: u64,
-    /// The namespaces that had a fault after which nobody knew whether a batch was written.
-    doubted: BTreeSet<String>,
-    /// Those of them in which it may not have been found out yet.
-    in_doubt: BTreeSet<String>,
-    /// Whether somebody may not have heard yet of a fault.
-    clis_that_missed: bool,
+    /// The namespaces that ever had a write with an unknown outcome.
+    had_unknown_outcome: BTreeSet<String>,
+    /// The namespaces that may not have determined the outcome yet.
+    unknown_outcome: BTreeSet<String>,
+    /// Whether a fault may not have been reported to its sender yet.
+    has_unreported_fault: bool,
 }
 
 impl Calls {
-    /// Notes a doubt, or its end: a write that is answered, or the log of events read once more.
-    fn note_doubt(&mut self, asked: &Asked, fault: Option<&Fault>) {
-        let Asked::Batch(statements, _) = asked else { return };
+    /// Records a write with an unknown outcome, or its end: a later write with a result, or a read of the event log.
+    fn track_outcome(&mut self, operation: &Operation, fault: Option<&Fault>) {
+        let Operation::Batch(statements, _) = operation else { return };
         let ends = |statement: &&Statement| [CHECK_EPOCH, events::SELECT].contains(&statement.sql);
         let Some(Value::Text(namespace)) = statements.iter().find(ends).and_then(|found| found.params.first()) else {
             return;
         };
         if fault.is_none() {
-            self.in_doubt.remove(namespace);
-        } else if asked.on() == On::Writes && fault.is_some_and(Fault::may_have_committed) {
-            self.doubted.insert(namespace.clone());
-            self.in_doubt.insert(namespace.clone());
+            self.unknown_outcome.remove(namespace);
+        } else if operation.on() == On::Writes && fault.is_some_and(Fault::may_have_committed) {
+            self.had_unknown_outcome.insert(namespace.clone());
+            self.unknown_outcome.insert(namespace.clone());
         }
     }
 }
 
-/// The database.
-pub struct Remote {
+pub struct RemoteDatabase {
     pub sqlite: Arc<Sqlite>,
     calls: Mutex<Calls>,
 }
 
-impl Remote {
+impl RemoteDatabase {
     pub fn new(sqlite: Arc<Sqlite>) -> Self {
         Self { sqlite, calls: Mutex::default() }
     }
 
-    /// The next batch of this kind meets a fault.
-    pub fn plan(&self, on: On, fault: Fault) {
+    /// Injects a fault into the next operation of this kind.
+    pub fn inject(&self, on: On, fault: Fault) {
         lock(&self.calls).planned.push_back((on, fault));
     }
 
-    /// Every batch of this kind fails from now on.
-    pub fn break_down(&self, on: On, error: DbError) {
+    /// All operations of this kind fail until [`repair`](Self::repair).
+    pub fn fail_all(&self, on: On, error: DbError) {
         lock(&self.calls).outage = Some((on, error));
     }
 
-    /// Batches of this kind get stuck somewhere on their way from now on.
-    pub fn slow_down(&self, on: On) {
+    /// Some operations of this kind get stuck until [`unslow`](Self::unslow).
+    pub fn slow(&self, on: On) {
         lock(&self.calls).slow = Some(on);
     }
 
-    /// What was stuck goes on.
-    pub fn speed_up(&self) {
+    pub fn unslow(&self) {
         let mut calls = lock(&self.calls);
         calls.slow = None;
-        calls.under_way.values_mut().for_each(|call| call.stuck = false);
+        calls.in_flight.values_mut().for_each(|call| call.is_stuck = false);
     }
 
-    /// Nothing fails any more, and nothing is slow.
+    /// Ends all faults.
     pub fn repair(&self) {
-        self.speed_up();
+        self.unslow();
         let mut calls = lock(&self.calls);
         calls.outage = None;
         calls.planned.clear();
     }
 
-    /// Whether batches fail, or will.
+    /// Whether a fault is active or injected.
     pub fn is_faulty(&self) -> bool {
         let calls = lock(&self.calls);
         calls.outage.is_some() || !calls.planned.is_empty()
     }
 
-    /// How many faults there were.
     pub fn faults(&self) -> u64 {
         lock(&self.calls).faults
     }
 
-    /// Whether a namespace ever had to find out what became of a batch.
-    pub fn was_in_doubt(&self, namespace: &str) -> bool {
-        lock(&self.calls).doubted.contains(namespace)
+    /// Whether a namespace ever had a write with an unknown outcome.
+    pub fn had_unknown_outcome(&self, namespace: &str) -> bool {
+        lock(&self.calls).had_unknown_outcome.contains(namespace)
     }
 
-    /// Whether a namespace may still have to.
-    pub fn is_in_doubt(&self, namespace: &str) -> bool {
-        lock(&self.calls).in_doubt.contains(namespace)
+    /// Whether a namespace may have a write with an unknown outcome.
+    pub fn has_unknown_outcome(&self, namespace: &str) -> bool {
+        lock(&self.calls).unknown_outcome.contains(namespace)
     }
 
-    /// How many faults there were of which everybody has heard, or a few less.
-    pub fn heard_faults(&self) -> u64 {
+    /// A lower bound of the number of faults that were reported to their senders.
+    pub fn reported_faults(&self) -> u64 {
         let calls = lock(&self.calls);
-        calls.faults.saturating_sub(u64::from(calls.clis_that_missed))
+        calls.faults.saturating_sub(u64::from(calls.has_unreported_fault))
     }
 
-    /// Everything has come to rest: unless an answer is still on its way, everybody has heard of every fault.
-    pub fn come_to_rest(&self) {
+    /// Called when the world is idle: without results in flight, all faults have been reported.
+    pub fn mark_faults_reported(&self) {
         let mut calls = lock(&self.calls);
-        calls.clis_that_missed &= !calls.under_way.is_empty();
+        calls.has_unreported_fault &= !calls.in_flight.is_empty();
     }
 
-    /// The calls that get on when their turn comes.
-    pub fn movable(&self) -> Vec<CallId> {
-        lock(&self.calls).under_way.iter().filter(|(_, call)| !call.stuck).map(|(id, _)| *id).collect()
+    /// The calls that can make progress.
+    pub fn runnable(&self) -> Vec<CallId> {
+        lock(&self.calls).in_flight.iter().filter(|(_, call)| !call.is_stuck).map(|(id, _)| *id).collect()
     }
 
-    /// What a call is about, for a person.
+    /// Describes the next step of a call for the log.
     pub fn describe(&self, id: CallId) -> String {
         let calls = lock(&self.calls);
-        let Some(call) = calls.under_way.get(&id) else { return String::new() };
-        let (statements, outcome) = match &call.asked {
-            Asked::Batch(statements, (answer, _)) => {
+        let Some(call) = calls.in_flight.get(&id) else { return String::new() };
+        let (statements, outcome) = match &call.operation {
+            Operation::Batch(statements, (answer, _)) => {
                 (&**statements, answer.as_ref().map(|a| a.as_ref().err().cloned()))
             }
-            Asked::Joined(statement, _, (answer, _)) => {
+            Operation::Joined(statement, _, (answer, _)) => {
                 (std::slice::from_ref(statement), answer.as_ref().map(|a| a.as_ref().err().cloned()))
             }
         };
         let heads = statements.iter().map(|s| s.sql.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
         let heads = heads.collect::<Vec<_>>().join("; ");
         match outcome {
-            None => format!("the database runs {id}: {heads}"),
-            Some(None) => format!("the answer of {id} arrives"),
-            Some(Some(error)) => format!("the answer of {id} arrives: {error}"),
+            None => format!("the database executes {id}: {heads}"),
+            Some(None) => format!("the result of {id} arrives"),
+            Some(Some(error)) => format!("the result of {id} arrives: {error}"),
         }
     }
 
-    /// How many calls are under way.
-    pub fn under_way(&self) -> usize {
-        lock(&self.calls).under_way.len()
+    pub fn in_flight(&self) -> usize {
+        lock(&self.calls).in_flight.len()
     }
 
-    /// A call gets on: it is run, or its answer arrives.
+    /// Executes an operation, or delivers its result.
     pub fn step(&self, id: CallId) {
         let mut calls = lock(&self.calls);
-        let Some(mut call) = calls.under_way.remove(&id) else { return };
-        if call.asked.is_run() {
+        let Some(mut call) = calls.in_flight.remove(&id) else { return };
+        if call.operation.is_run() {
             drop(calls);
-            return call.asked.answer();
+            return call.operation.answer();
         }
-        if call.asked.is_abandoned() {
-            // Nobody hears of it any more.
-            return call.asked.run(&self.sqlite, None);
+        if call.operation.is_abandoned() {
+            return call.operation.run(&self.sqlite, None);
         }
-        let on = call.asked.on();
+        let on = call.operation.on();
         let planned = calls.planned.iter().position(|(of, _)| *of == on).and_then(|at| calls.planned.remove(at));
         let outage = calls.outage.clone().filter(|(of, _)| *of == on).map(|(_, error)| Fault::Before(error));
         let fault = planned.map(|(_, fault)| fault).or(outage);
         calls.faults += u64::from(fault.is_some());
-        calls.clis_that_missed |= fault.is_some();
-        calls.note_doubt(&call.asked, fault.as_ref());
+        calls.has_unreported_fault |= fault.is_some();
+        calls.track_outcome(&call.operation, fault.as_ref());
         let slow = calls.slow == Some(on);
         match fault {
             Some(Fault::Late(error)) => {
-                let asked = call.asked.give_up(error);
+                let operation = call.operation.time_out(error);
                 calls.last += 1;
-                // Some of them for long.
-                call.stuck = calls.last.is_multiple_of(2);
-                let heard = calls.last;
-                calls.under_way.insert(heard, Call { asked, stuck: slow });
+                // Half of them get stuck.
+                call.is_stuck = calls.last.is_multiple_of(2);
+                let id = calls.last;
+                calls.in_flight.insert(id, Call { operation, is_stuck: slow });
             }
             fault => {
-                call.asked.run(&self.sqlite, fault);
-                call.stuck = slow;
+                call.operation.run(&self.sqlite, fault);
+                call.is_stuck = slow;
             }
         }
-        calls.under_way.insert(id, call);
+        calls.in_flight.insert(id, call);
     }
 
-    /// Whoever asked may be gone: of what he asked some is run nevertheless, at once, soon, or only when the database is not
-    /// slow any more; but nobody hears of it.
-    pub fn bury(&self, dice: &mut Dice) {
+    /// Called after a crash. Abandoned operations are lost, executed now, executed later, or stuck.
+    pub fn abandon_calls(&self, rng: &mut Rng) {
         let mut calls = lock(&self.calls);
-        let abandoned = |call: &Call| call.asked.is_abandoned() && !call.asked.is_run();
-        calls.under_way.retain(|_, call| !call.asked.is_abandoned() || !call.asked.is_run());
-        for (id, mut call) in std::mem::take(&mut calls.under_way) {
+        let abandoned = |call: &Call| call.operation.is_abandoned() && !call.operation.is_run();
+        calls.in_flight.retain(|_, call| !call.operation.is_abandoned() || !call.operation.is_run());
+        for (id, mut call) in std::mem::take(&mut calls.in_flight) {
             if abandoned(&call) {
-                match dice.below(6) {
+                match rng.below(6) {
                     0 | 1 => continue,
                     2 | 3 => {
-                        call.asked.run(&self.sqlite, None);
+                        call.operation.run(&self.sqlite, None);
                         continue;
                     }
-                    roll => call.stuck = roll == 5,
+                    roll => call.is_stuck = roll == 5,
                 }
             }
-            calls.under_way.insert(id, call);
+            calls.in_flight.insert(id, call);
         }
     }
 
-    /// Whether something that nobody waits for may still change what a namespace has.
-    pub fn is_haunted(&self, namespace: &str) -> bool {
+    /// Whether an abandoned write may still change a namespace.
+    pub fn has_abandoned_writes(&self, namespace: &str) -> bool {
         let calls = lock(&self.calls);
-        let epochs = calls.under_way.values().filter(|call| call.asked.is_abandoned() && !call.asked.is_run());
-        let mut epochs = epochs.filter_map(|call| call.asked.epoch_of(namespace));
-        let begun = self.sqlite.select(&format!("SELECT epoch FROM fences WHERE namespace = '{namespace}'"));
-        let begun = begun.first().and_then(|row| row.first()).cloned();
-        epochs.any(|epoch| !matches!((epoch, &begun), (Value::Integer(of), Some(Value::Integer(begun))) if of < *begun))
+        let epochs = calls.in_flight.values().filter(|call| call.operation.is_abandoned() && !call.operation.is_run());
+        let mut epochs = epochs.filter_map(|call| call.operation.epoch_of(namespace));
+        let current = self.sqlite.select(&format!("SELECT epoch FROM fences WHERE namespace = '{namespace}'"));
+        let current = current.first().and_then(|row| row.first()).cloned();
+        epochs.any(
+            |epoch| !matches!((epoch, &current), (Value::Integer(of), Some(Value::Integer(current))) if of < *current),
+        )
     }
 
-    fn add(&self, asked: Asked) {
+    fn add(&self, operation: Operation) {
         let mut calls = lock(&self.calls);
         calls.last += 1;
         let id = calls.last;
-        // It gets stuck on its way there or on its way back.
-        let stuck = calls.slow == Some(asked.on()) && id.is_multiple_of(2);
-        calls.under_way.insert(id, Call { asked, stuck });
+        let is_stuck = calls.slow == Some(operation.on()) && id.is_multiple_of(2);
+        calls.in_flight.insert(id, Call { operation, is_stuck });
     }
 }
 
-impl Database for Remote {
+impl Database for RemoteDatabase {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         async move {
             let (sender, answer) = oneshot::channel();
-            self.add(Asked::Batch(statements.to_vec(), (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(passing()))
+            self.add(Operation::Batch(statements.to_vec(), (None, sender)));
+            answer.await.unwrap_or_else(|_| Err(transient()))
         }
         .boxed()
     }
@@ -366,8 +357,8 @@ impl Database for Remote {
     fn query_joined<'a>(&'a self, statement: &'a Statement, limit: u64) -> BoxFuture<'a, Result<JoinedRows, DbError>> {
         async move {
             let (sender, answer) = oneshot::channel();
-            self.add(Asked::Joined(statement.clone(), limit, (None, sender)));
-            answer.await.unwrap_or_else(|_| Err(passing()))
+            self.add(Operation::Joined(statement.clone(), limit, (None, sender)));
+            answer.await.unwrap_or_else(|_| Err(transient()))
         }
         .boxed()
     }

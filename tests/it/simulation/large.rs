@@ -1,4 +1,4 @@
-//! Messages and values larger than a row, which a few worlds have: they are kept in parts, and whole or not at all.
+//! Messages and values that are larger than a row, in a few runs. They are stored in parts.
 
 use std::collections::BTreeSet;
 
@@ -6,97 +6,94 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::columns::Columns;
 
 use super::cli::Role;
-use super::ledger::Part;
+use super::oracle::ValueKind;
 use super::world::World;
 
-/// One world of so many has them.
-const EVERY: u64 = 400;
-/// How many such a world has, besides those at its end.
-const MOST: u64 = 6;
+/// One of this many seeds has large messages and values.
+const SEED_INTERVAL: u64 = 400;
+/// The number of large messages and values in such a run, besides those at its end.
+const MAX_LARGE: u64 = 6;
 
-/// How much a message may be longer than it has to be, in bytes: it has one part besides its row, or so many that they are
-/// not written at once.
+/// The sizes of the filling of messages: for one part, or for more parts than one batch can write.
 const MESSAGE_BYTES: &[(u64, usize)] = &[(4, 1_600_000), (1, 7_600_000)];
-/// The same of a value; in one part, or in more than are written at once.
+/// The sizes of the filling of values, likewise.
 const VALUE_BYTES: &[(u64, usize)] = &[(6, 1_100_000), (1, 6_100_000)];
 
-/// How many large things a world of this seed may have; none where it has none at all.
-pub fn allowance(seed: u64) -> Option<u64> {
-    seed.is_multiple_of(EVERY).then_some(MOST)
+/// The number of large messages and values; `None` for a run without any.
+pub fn max_large(seed: u64) -> Option<u64> {
+    seed.is_multiple_of(SEED_INTERVAL).then_some(MAX_LARGE)
 }
 
 impl World {
-    fn is_large(&mut self) -> bool {
-        let large = self.large_left.is_some_and(|left| left > 0) && self.dice.chance(30);
+    fn next_is_large(&mut self) -> bool {
+        let large = self.large_left.is_some_and(|left| left > 0) && self.rng.chance(30);
         self.large_left = self.large_left.map(|left| left - u64::from(large));
         large
     }
 
-    /// What makes a message larger than a row, or nothing.
+    /// A filling that makes a message larger than a row, or an empty text.
     pub fn message_filling(&mut self) -> String {
-        if !self.is_large() {
+        if !self.next_is_large() {
             return String::new();
         }
-        "x".repeat(self.dice.weighted(MESSAGE_BYTES))
+        "x".repeat(self.rng.weighted(MESSAGE_BYTES))
     }
 
-    /// Makes a value larger than a row, or takes away what made it so.
+    /// Makes a value larger than a row, or small again.
     pub fn fill(&mut self, value: &mut Value) {
         let Some(value) = value.as_object_mut() else { return };
-        // The next version is a usual one again.
         value.remove("filling");
-        if self.is_large() {
-            value.insert("filling".to_owned(), json!("x".repeat(self.dice.weighted(VALUE_BYTES))));
+        if self.next_is_large() {
+            value.insert("filling".to_owned(), json!("x".repeat(self.rng.weighted(VALUE_BYTES))));
         }
     }
 
-    /// Where nothing goes wrong any more, each session and machine gets something large once more: what was left of others
-    /// that failed is gone then.
-    pub fn sweep(&mut self) {
-        let mut swept = BTreeSet::new();
-        for at in 0..self.clis.len() {
-            let (of, part) = match self.clis[at].role.clone() {
-                Role::Session { id: Some(session), .. } => (session, Part::Metadata),
+    /// Stores a large value in each session and machine. This removes the parts of earlier failed writes.
+    pub fn store_large_once_more(&mut self) {
+        let mut visited = BTreeSet::new();
+        for i in 0..self.clis.len() {
+            let (owner, kind) = match self.clis[i].role.clone() {
+                Role::Session { id: Some(session), .. } => (session, ValueKind::Metadata),
                 Role::Session { id: None, .. } => continue,
-                Role::Machine(machine) => (machine, Part::RunnerState),
+                Role::Machine(machine) => (machine, ValueKind::RunnerState),
             };
-            if self.large_left.is_none() || !swept.insert(of.clone()) {
+            if self.large_left.is_none() || !visited.insert(owner.clone()) {
                 continue;
             }
-            // A CLI that did not know the newest version does afterwards; one whose session is gone leaves it.
-            let grown = (0..2).any(|_| self.clis[at].is_ready() && self.grows(at, &of, part));
-            assert!(grown || !self.clis[at].is_ready(), "{of} can have nothing large any more");
-            if grown {
-                self.check_parts(&of);
+            // The first attempt may fail with a version mismatch; the CLI of a deleted session leaves it.
+            let is_stored = (0..2).any(|_| self.clis[i].is_ready() && self.store_large(i, &owner, kind));
+            assert!(is_stored || !self.clis[i].is_ready(), "no large value can be stored in {owner}");
+            if is_stored {
+                self.check_parts(&owner);
             }
         }
     }
 
-    /// Whether a value, and where it is a session's a message with it, could be made large.
-    fn grows(&mut self, at: usize, of: &str, part: Part) -> bool {
-        let place = self.clis[at].place;
-        if part == Part::Metadata {
-            let local_id = self.new_message(place);
-            let text = format!("{}-{local_id}{}", self.objects[place].name, "x".repeat(1_600_000));
-            self.cli_says(at, &local_id, &text, false);
+    /// Stores a large value, and in a session a large message. Returns whether both were stored.
+    fn store_large(&mut self, i: usize, owner: &str, kind: ValueKind) -> bool {
+        let ns = self.clis[i].ns;
+        if kind == ValueKind::Metadata {
+            let local_id = self.new_message(ns);
+            let text = format!("{}-{local_id}{}", self.objects[ns].name, "x".repeat(1_600_000));
+            self.cli_send_new(i, &local_id, &text, false);
         }
-        let (expected, mut value) = self.clis[at].values.get(&part).cloned().unwrap_or((1, json!({})));
-        let n = self.fresh();
+        let (expected, mut value) = self.clis[i].values.get(&kind).cloned().unwrap_or((1, json!({})));
+        let n = self.next_number();
         value["n"] = json!(n);
         value["filling"] = json!("x".repeat(1_100_000));
-        self.cli_updates(at, of, part, expected, value);
-        self.rest();
-        self.clis[at].values[&part].1["n"] == n && self.clis[at].unacknowledged.is_empty()
+        self.cli_update_value(i, owner, kind, expected, value);
+        self.settle_and_check();
+        self.clis[i].values[&kind].1["n"] == n && self.clis[i].unacknowledged.is_empty()
     }
 
-    /// The parts of a session or machine are those of what it has, all of them.
-    fn check_parts(&self, of: &str) {
+    /// Checks that the stored parts are exactly those of the current values and messages.
+    fn check_parts(&self, owner: &str) {
         let number = |sql: &str| u64::try_from(self.db.sqlite.number(sql)).unwrap();
         let names = self.db.sqlite.select(&format!(
-            "SELECT metadata_version, metadata_parts FROM sessions WHERE id = '{of}'
-             UNION ALL SELECT agent_state_version, agent_state_parts FROM sessions WHERE id = '{of}'
-             UNION ALL SELECT metadata_version, metadata_parts FROM machines WHERE id = '{of}'
-             UNION ALL SELECT runner_state_version, runner_state_parts FROM machines WHERE id = '{of}'"
+            "SELECT metadata_version, metadata_parts FROM sessions WHERE id = '{owner}'
+             UNION ALL SELECT agent_state_version, agent_state_parts FROM sessions WHERE id = '{owner}'
+             UNION ALL SELECT metadata_version, metadata_parts FROM machines WHERE id = '{owner}'
+             UNION ALL SELECT runner_state_version, runner_state_parts FROM machines WHERE id = '{owner}'"
         ));
         let large = names.into_iter().filter_map(|row| {
             let mut columns = Columns::new("values", row);
@@ -104,10 +101,10 @@ impl World {
             columns.large("parts", version).unwrap()
         });
         let values: usize = large.map(|large| large.parts).sum();
-        let held = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{of}'"));
-        assert!(held == values as u64, "the values of {of} have {values} parts, and there are {held}");
-        let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = '{of}'"));
-        let held = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = '{of}'"));
-        assert!(held == messages, "the messages of {of} have {messages} parts, and there are {held}");
+        let held = number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));
+        assert!(held == values as u64, "the values of {owner} have {values} parts, but {held} are stored");
+        let messages = number(&format!("SELECT coalesce(sum(parts), 0) FROM messages WHERE session_id = '{owner}'"));
+        let held = number(&format!("SELECT count(*) FROM message_parts WHERE session_id = '{owner}'"));
+        assert!(held == messages, "the messages of {owner} have {messages} parts, but {held} are stored");
     }
 }

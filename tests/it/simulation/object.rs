@@ -1,5 +1,4 @@
-//! A namespace's object between its lives: it wakes by whatever comes first, sleeps when it has nothing to do, and can be
-//! torn down in the middle of anything.
+//! The object of a namespace: any event starts it, it hibernates when it is idle, and it can crash at any time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,20 +21,19 @@ use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::vocabulary::Vocabulary;
 use tower::ServiceExt;
 
-use super::database::Remote;
+use super::database::RemoteDatabase;
 use super::pushes::Outbox;
-use super::scheduler::{Life, Scheduler, Turn, lock};
+use super::scheduler::{Incarnation, Scheduler, YieldNow, lock};
 use crate::support::rest::Reply;
 use crate::support::runtime::{FakeRuntime, Frame, SocketKey};
 use crate::support::{RPC_TIMEOUT_MS, SECRET};
 
-/// The fake runtime with the scheduler of the simulation under its tasks.
+/// The fake runtime, with the scheduler and the push services of the simulation.
 pub struct SimRuntime {
     pub fake: FakeRuntime,
-    /// What is on its way to push services.
     pub outbox: Outbox,
     scheduler: Arc<Scheduler>,
-    life: AtomicU64,
+    incarnation: AtomicU64,
 }
 
 impl Runtime for SimRuntime {
@@ -64,15 +62,15 @@ impl Runtime for SimRuntime {
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.scheduler.spawn(self.life.load(Ordering::Relaxed), task);
+        self.scheduler.spawn(self.incarnation.load(Ordering::Relaxed), task);
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
-        if ms == 0 { Turn::default().boxed() } else { self.fake.sleep(ms) }
+        if ms == 0 { YieldNow::default().boxed() } else { self.fake.sleep(ms) }
     }
 
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
-        self.outbox.post(self.life.load(Ordering::Relaxed), request)
+        self.outbox.post(self.incarnation.load(Ordering::Relaxed), request)
     }
 
     fn kv_put(&self, key: &str, value: &str) {
@@ -92,19 +90,18 @@ impl Runtime for SimRuntime {
     }
 }
 
-/// A socket that the object opened for a web client.
-pub type Opened = (SocketKey, mpsc::UnboundedReceiver<Frame>);
+/// A new socket and its frames.
+pub type OpenedSocket = (SocketKey, mpsc::UnboundedReceiver<Frame>);
 
-/// What comes back to whoever asked.
-pub enum Answer {
+pub enum Response {
     Reply(Reply),
     /// A page of messages.
     Page(Result<String, Error>),
-    /// An event channel, or the refusal of one.
-    Channel(Result<Opened, Error>),
+    /// An event stream.
+    Channel(Result<OpenedSocket, Error>),
 }
 
-impl std::fmt::Display for Answer {
+impl std::fmt::Display for Response {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Reply(reply) => write!(f, "{} {}", reply.status, reply.text),
@@ -114,35 +111,34 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// Answers on their way back, with the number of what was asked.
-pub type Mail = Arc<Mutex<VecDeque<(u64, Answer)>>>;
+/// Responses in flight, with the numbers of their requests.
+pub type ResponseQueue = Arc<Mutex<VecDeque<(u64, Response)>>>;
 
-/// The object of a namespace.
 pub struct Object {
     pub name: &'static str,
     pub rt: Arc<SimRuntime>,
     namespace: Namespace,
-    db: Arc<Remote>,
+    db: Arc<RemoteDatabase>,
     scheduler: Arc<Scheduler>,
-    mail: Mail,
-    awake: Option<(Arc<Hub>, Router)>,
+    responses: ResponseQueue,
+    running: Option<(Arc<Hub>, Router)>,
 }
 
 impl Object {
-    /// The object of a namespace; `first` is its first life, and no other object has that one or those after it.
+    /// `first` is the first incarnation; the ranges of two objects must not overlap.
     pub fn new(
         name: &'static str,
         seed: u64,
-        first: Life,
-        db: Arc<Remote>,
+        first: Incarnation,
+        db: Arc<RemoteDatabase>,
         scheduler: Arc<Scheduler>,
-        mail: Mail,
+        responses: ResponseQueue,
     ) -> Self {
         let fake = FakeRuntime::new(&format!("{name} {seed}"));
-        let (outbox, life) = (Outbox::default(), AtomicU64::new(first));
-        let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), life });
+        let (outbox, incarnation) = (Outbox::default(), AtomicU64::new(first));
+        let rt = Arc::new(SimRuntime { fake, outbox, scheduler: Arc::clone(&scheduler), incarnation });
         let namespace = Namespace::parse(name).unwrap();
-        Self { name, rt, namespace, db, scheduler, mail, awake: None }
+        Self { name, rt, namespace, db, scheduler, responses, running: None }
     }
 
     /// The access token of the namespace.
@@ -154,13 +150,13 @@ impl Object {
         self.namespace.clone()
     }
 
-    /// The life that the object is in, or that begins when it wakes.
-    pub fn life(&self) -> Life {
-        self.rt.life.load(Ordering::Relaxed)
+    /// The current incarnation, or that of the next start.
+    pub fn incarnation(&self) -> Incarnation {
+        self.rt.incarnation.load(Ordering::Relaxed)
     }
 
-    fn awake(&mut self) -> (Arc<Hub>, Router) {
-        if self.awake.is_none() {
+    fn start(&mut self) -> (Arc<Hub>, Router) {
+        if self.running.is_none() {
             let config = Config {
                 namespace: self.namespace.clone(),
                 tokens: AccessTokens::new(SECRET, false),
@@ -170,100 +166,98 @@ impl Object {
             };
             let sockets = self.rt.fake.evict();
             let hub = Hub::wake(config, Arc::clone(&self.db) as _, Arc::clone(&self.rt) as _, sockets);
-            self.awake = Some((Arc::clone(&hub), router(hub)));
+            self.running = Some((Arc::clone(&hub), router(hub)));
         }
-        self.awake.clone().unwrap()
+        self.running.clone().unwrap()
     }
 
-    /// Opens a socket for a CLI.
-    pub fn open_cli(&mut self) -> Opened {
-        let (hub, _) = self.awake();
+    /// Opens a CLI's socket.
+    pub fn open_cli(&mut self) -> OpenedSocket {
+        let (hub, _) = self.start();
         let (key, conn, frames) = self.rt.fake.open();
         hub.open_cli(conn, Upgrade::Unauthenticated);
         (key, frames)
     }
 
-    /// A frame arrives on a socket.
-    pub fn text(&mut self, key: SocketKey, text: String) {
-        let (hub, _) = self.awake();
+    /// Delivers a frame.
+    pub fn on_text(&mut self, key: SocketKey, text: String) {
+        let (hub, _) = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
-            self.scheduler.start(self.life(), async move { hub.on_text(conn, text).await }.boxed());
+            self.scheduler.start(self.incarnation(), async move { hub.on_text(conn, text).await }.boxed());
         }
     }
 
-    /// The close of a socket arrives.
-    pub fn closed(&mut self, key: SocketKey) {
-        let (hub, _) = self.awake();
+    /// Delivers a close.
+    pub fn on_close(&mut self, key: SocketKey) {
+        let (hub, _) = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
             hub.on_close(conn);
             self.rt.fake.forget(conn);
         }
     }
 
-    /// Sends a request; its answer comes by mail.
+    /// Starts a request; the response is queued.
     pub fn request(&mut self, number: u64, method: &str, path: &str, body: String) {
-        let (_, router) = self.awake();
+        let (_, router) = self.start();
         let request = Request::builder().method(method).uri(path).body(axum::body::Body::from(body)).unwrap();
-        let mail = Arc::clone(&self.mail);
-        let answer = async move {
+        let responses = Arc::clone(&self.responses);
+        let respond = async move {
             let reply = Reply::of(router.oneshot(request).await.unwrap()).await;
-            lock(&mail).push_back((number, Answer::Reply(reply)));
+            lock(&responses).push_back((number, Response::Reply(reply)));
         };
-        self.scheduler.spawn(self.life(), answer.boxed());
+        self.scheduler.spawn(self.incarnation(), respond.boxed());
     }
 
-    /// Asks for an event channel; it comes by mail.
+    /// Opens an event stream; the socket is queued as a response.
     pub fn subscribe(&mut self, number: u64, query: String, last: Option<String>, format: Format) {
-        let (hub, _) = self.awake();
-        let (mail, rt) = (Arc::clone(&self.mail), Arc::clone(&self.rt));
+        let (hub, _) = self.start();
+        let (responses, rt) = (Arc::clone(&self.responses), Arc::clone(&self.rt));
         let open = async move {
             let channel = match events::parse_request(&hub, &query, last, format).await {
-                Ok(asked) => {
+                Ok(request) => {
                     let (key, conn, frames) = rt.fake.open();
-                    hub.subscribe(conn, asked.subscription, asked.last_event_id.as_deref());
+                    hub.subscribe(conn, request.subscription, request.last_event_id.as_deref());
                     Ok((key, frames))
                 }
                 Err(error) => Err(error),
             };
-            lock(&mail).push_back((number, Answer::Channel(channel)));
+            lock(&responses).push_back((number, Response::Channel(channel)));
         };
-        self.scheduler.spawn(self.life(), open.boxed());
+        self.scheduler.spawn(self.incarnation(), open.boxed());
     }
 
-    /// Whether the alarm is due.
     pub fn alarm_is_due(&self) -> bool {
         self.rt.fake.alarm().is_some_and(|at| at <= self.rt.now())
     }
 
-    /// The alarm rings.
-    pub fn ring(&mut self) {
+    pub fn fire_alarm(&mut self) {
         self.rt.fake.take_alarm();
-        let (hub, _) = self.awake();
+        let (hub, _) = self.start();
         hub.on_alarm();
     }
 
-    /// The object is evicted, unless something still goes on in it. Answers whether it was.
-    pub fn sleep(&mut self) -> bool {
-        if self.scheduler.running(self.life()) > 0 || self.rt.fake.sleeping() > 0 {
+    /// Evicts the object unless it has running tasks. Returns whether it was evicted.
+    pub fn hibernate(&mut self) -> bool {
+        if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping() > 0 {
             return false;
         }
-        let left = self.awake.take().map(|(hub, _)| Arc::downgrade(&hub));
+        let hub = self.running.take().map(|(hub, _)| Arc::downgrade(&hub));
         assert!(
-            left.is_none_or(|left| left.upgrade().is_none()),
-            "something still held the hub, so the object could not have slept"
+            hub.is_none_or(|hub| hub.upgrade().is_none()),
+            "a reference to the hub would have prevented the hibernation"
         );
-        self.rt.life.fetch_add(1, Ordering::Relaxed);
+        self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    /// The object is torn down in the middle of whatever it does.
-    pub fn tear_down(&mut self) {
-        self.scheduler.kill(self.life());
-        self.awake = None;
-        // Whoever waited for the clock is gone, and so are all sockets, also those of which their clients do not know yet.
+    /// Ends the object immediately.
+    pub fn crash(&mut self) {
+        self.scheduler.kill(self.incarnation());
+        self.running = None;
+        // All timers and sockets are lost, including sockets that are not yet delivered to their clients.
         for (conn, _) in self.rt.fake.evict() {
             self.rt.close(conn, 1006, "");
         }
-        self.rt.life.fetch_add(1, Ordering::Relaxed);
+        self.rt.incarnation.fetch_add(1, Ordering::Relaxed);
     }
 }

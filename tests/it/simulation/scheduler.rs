@@ -1,5 +1,4 @@
-//! Runs tasks one poll at a time, in whatever order the caller chooses: every interleaving at an await can happen, and
-//! the same choices make the same run.
+//! A deterministic task scheduler. The caller chooses which task to poll next, so that every interleaving at an await is possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -8,13 +7,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
 
-/// A life of an object in memory, from its waking to its end. What runs for nobody in particular has the life 0.
-pub type Life = u64;
+/// Identifies the time from an object's start to its eviction or crash. Tasks outside of objects have the incarnation 0.
+pub type Incarnation = u64;
 
 pub type TaskId = u64;
 
 struct Task {
-    life: Life,
+    incarnation: Incarnation,
     future: BoxFuture<'static, ()>,
 }
 
@@ -26,87 +25,85 @@ struct Tasks {
 
 type Ready = Arc<Mutex<BTreeSet<TaskId>>>;
 
-/// The tasks of a world.
 #[derive(Default)]
 pub struct Scheduler {
     tasks: Mutex<Tasks>,
     ready: Ready,
 }
 
-struct Waking {
+struct TaskWaker {
     task: TaskId,
     ready: Ready,
 }
 
-impl Wake for Waking {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         lock(&self.ready).insert(self.task);
     }
 }
 
 impl Scheduler {
-    /// Adds a task that is polled some time later.
-    pub fn spawn(&self, life: Life, future: BoxFuture<'static, ()>) -> TaskId {
+    /// Adds a task without polling it.
+    pub fn spawn(&self, incarnation: Incarnation, future: BoxFuture<'static, ()>) -> TaskId {
         let mut tasks = lock(&self.tasks);
         tasks.last += 1;
         let id = tasks.last;
-        tasks.all.insert(id, Task { life, future });
+        tasks.all.insert(id, Task { incarnation, future });
         lock(&self.ready).insert(id);
         id
     }
 
-    /// Runs a task up to where it first waits, as a runtime does with the handler of an event.
-    pub fn start(&self, life: Life, future: BoxFuture<'static, ()>) {
-        let id = self.spawn(life, future);
+    /// Adds a task and polls it once, like a runtime that calls an event handler.
+    pub fn start(&self, incarnation: Incarnation, future: BoxFuture<'static, ()>) {
+        let id = self.spawn(incarnation, future);
         self.poll(id);
     }
 
-    /// The tasks that would get on if they were polled.
+    /// The tasks that were woken since their last poll.
     pub fn ready(&self) -> Vec<TaskId> {
         lock(&self.ready).iter().copied().collect()
     }
 
-    /// Polls a task once.
     pub fn poll(&self, id: TaskId) {
         lock(&self.ready).remove(&id);
         let Some(mut task) = lock(&self.tasks).all.remove(&id) else { return };
-        let waker = Waker::from(Arc::new(Waking { task: id, ready: Arc::clone(&self.ready) }));
+        let waker = Waker::from(Arc::new(TaskWaker { task: id, ready: Arc::clone(&self.ready) }));
         if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             lock(&self.tasks).all.insert(id, task);
         }
     }
 
-    /// Drops the tasks of a life wherever they wait.
-    pub fn kill(&self, life: Life) {
+    /// Drops the tasks of an incarnation.
+    pub fn kill(&self, incarnation: Incarnation) {
         let killed: Vec<Task> = {
             let mut tasks = lock(&self.tasks);
-            let (killed, rest) = std::mem::take(&mut tasks.all).into_iter().partition(|(_, task)| task.life == life);
+            let (killed, rest) =
+                std::mem::take(&mut tasks.all).into_iter().partition(|(_, task)| task.incarnation == incarnation);
             tasks.all = rest;
             let killed: BTreeMap<TaskId, Task> = killed;
             killed.into_values().collect()
         };
-        // What a task holds may wake another one when it is dropped.
+        // Without the lock, because dropping a task may wake another.
         drop(killed);
-        let left: BTreeSet<TaskId> = lock(&self.tasks).all.keys().copied().collect();
-        lock(&self.ready).retain(|id| left.contains(id));
+        let remaining: BTreeSet<TaskId> = lock(&self.tasks).all.keys().copied().collect();
+        lock(&self.ready).retain(|id| remaining.contains(id));
     }
 
-    /// How many tasks of a life have not come to their end.
-    pub fn running(&self, life: Life) -> usize {
-        lock(&self.tasks).all.values().filter(|task| task.life == life).count()
+    /// The number of unfinished tasks of an incarnation.
+    pub fn running(&self, incarnation: Incarnation) -> usize {
+        lock(&self.tasks).all.values().filter(|task| task.incarnation == incarnation).count()
     }
 
-    /// How many tasks there are in all.
     pub fn len(&self) -> usize {
         lock(&self.tasks).all.len()
     }
 }
 
-/// Lets everybody else go first, once.
+/// Pending once, then ready.
 #[derive(Default)]
-pub struct Turn(bool);
+pub struct YieldNow(bool);
 
-impl Future for Turn {
+impl Future for YieldNow {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -118,7 +115,7 @@ impl Future for Turn {
     }
 }
 
-/// Locks what a panic may have left locked.
+/// Locks a mutex, also after a panic of another holder.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Web clients that listen to events, come and go, and come back with the id of the last event that they heard. Some of
-//! them watch: they never leave, and what the others hear is compared with what the watchers heard.
+//! Simulated web clients that subscribe to events, disconnect, and resume with the id of their last event. Watchers are web
+//! clients that never disconnect; their events are the reference for the others.
 
 use std::collections::BTreeMap;
 
@@ -7,52 +7,48 @@ use serde_json::Value;
 use session_gateway_hub::hub::error::Error;
 use session_gateway_hub::hub::peers::subscription::Format;
 
-use super::ledger::{Part, Stay};
-use super::object::Opened;
-use super::replies::Purpose;
-use super::world::{Asked, End, LinkId, World};
+use super::object::OpenedSocket;
+use super::oracle::{Existence, ValueKind};
+use super::responses::Purpose;
+use super::world::{ConnectionId, Peer, PendingRequest, World};
 use crate::support::runtime::Frame;
 
 pub struct Web {
-    pub place: usize,
+    pub ns: usize,
     all: bool,
     session: Option<String>,
     format: Format,
-    /// Whether its person looks at it.
     pub visible: bool,
-    /// Whether it never leaves.
-    pub watches: bool,
-    pub link: Option<LinkId>,
-    /// Whether it asks for a channel.
-    pub asking: bool,
-    pub greeted: bool,
-    /// The id of the last event that it heard.
+    pub is_watcher: bool,
+    pub connection: Option<ConnectionId>,
+    pub is_connecting: bool,
+    pub is_greeted: bool,
+    /// The id of the last received event.
     last_id: Option<String>,
     /// The number of that event.
     pub last: u64,
-    /// It has heard everything after this number that concerns it.
+    /// Since this event number it must have received all events of its subscription.
     pub since: u64,
-    /// What it heard since then, by number; what tells of no change and came under the number of the event before it only
-    /// where it did not hear that event.
-    pub heard: BTreeMap<u64, Value>,
+    /// The events received since then, by number. A heartbeat event with the number of another received event is omitted.
+    pub received: BTreeMap<u64, Value>,
 }
 
 impl Web {
-    pub fn new(place: usize, all: bool, session: Option<String>, format: Format, watches: bool) -> Self {
+    pub fn new(ns: usize, all: bool, session: Option<String>, format: Format, is_watcher: bool) -> Self {
         Self {
-            place,
+            ns,
             all,
             session,
             format,
             visible: false,
-            watches,
-            link: None,
-            asking: false,
-            greeted: false,
+            is_watcher,
+            connection: None,
+            is_connecting: false,
+            is_greeted: false,
             last_id: None,
             last: 0,
             since: 0,
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
         }
     }
 
@@ -63,14 +59,14 @@ impl Web {
         session.chain(all).chain(visible).collect::<Vec<_>>().join("&")
     }
 
-    /// Whether an event concerns it.
-    pub fn hears(&self, event: &Value) -> bool {
+    /// Whether its subscription includes an event.
+    pub fn receives(&self, event: &Value) -> bool {
         let own = self.session.is_some() && event["sessionId"].as_str() == self.session.as_deref();
         own || self.all && event["type"] != "message-received"
     }
 
-    /// An event and its id, out of a frame.
-    fn read(&self, text: &str) -> (String, Value) {
+    /// Parses a frame into the event id and the event.
+    fn parse(&self, text: &str) -> (String, Value) {
         let json =
             |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
         match self.format {
@@ -88,169 +84,173 @@ impl Web {
 }
 
 impl World {
-    /// Somebody watches a namespace, or one of its sessions, from now on.
-    pub fn watch(&mut self, place: usize, session: Option<&str>) {
-        self.webs.push(Web::new(place, session.is_none(), session.map(str::to_owned), Format::Json, true));
-        self.web_comes(self.webs.len() - 1);
+    /// Adds a watcher of a namespace or session.
+    pub fn add_watcher(&mut self, ns: usize, session: Option<&str>) {
+        self.webs.push(Web::new(ns, session.is_none(), session.map(str::to_owned), Format::Json, true));
+        self.web_connect(self.webs.len() - 1);
     }
 
-    /// A web client comes, or comes back.
-    pub fn web_comes(&mut self, at: usize) {
-        let web = &mut self.webs[at];
-        web.asking = true;
-        let (place, query, last, format) = (web.place, web.query(), web.last_id.clone(), web.format);
-        let number = self.ask(place, self.objects[place].life(), Purpose::Channel { web: at });
+    pub fn web_connect(&mut self, i: usize) {
+        let web = &mut self.webs[i];
+        web.is_connecting = true;
+        let (ns, query, last, format) = (web.ns, web.query(), web.last_id.clone(), web.format);
+        let number = self.expect_response(ns, self.objects[ns].incarnation(), Purpose::Channel { web: i });
         self.detail(|| format!("?{number} channel {query} after {last:?}"));
-        self.objects[place].subscribe(number, query, last, format);
+        self.objects[ns].subscribe(number, query, last, format);
     }
 
-    /// Those who watch have lost their sockets with an object, or could not be let in again.
-    pub fn watchers_come_back(&mut self) {
-        for at in 0..self.webs.len() {
-            let web = &self.webs[at];
-            if web.watches && web.link.is_none() && !web.asking {
-                self.web_comes(at);
+    /// Reconnects the watchers that lost their sockets in a crash.
+    pub fn reconnect_watchers(&mut self) {
+        for i in 0..self.webs.len() {
+            let web = &self.webs[i];
+            if web.is_watcher && web.connection.is_none() && !web.is_connecting {
+                self.web_connect(i);
             }
         }
     }
 
-    /// Whether those who watch a namespace have heard all that was told.
-    pub fn is_watched(&self, place: usize) -> bool {
-        self.webs.iter().filter(|web| web.place == place && web.watches).all(|web| web.link.is_some() && web.greeted)
+    /// Whether all watchers of a namespace are connected.
+    pub fn watchers_are_current(&self, ns: usize) -> bool {
+        self.webs
+            .iter()
+            .filter(|web| web.ns == ns && web.is_watcher)
+            .all(|web| web.connection.is_some() && web.is_greeted)
     }
 
-    /// A web client does not read for a while.
-    pub fn web_dawdles(&mut self, at: usize) {
-        let link = self.webs[at].link.and_then(|link| self.links.get_mut(&link));
-        link.into_iter().for_each(|link| link.dawdles = !link.dawdles);
+    /// The web client stops or resumes reading.
+    pub fn web_toggle_pause(&mut self, i: usize) {
+        let connection = self.webs[i].connection.and_then(|connection| self.connections.get_mut(&connection));
+        connection.into_iter().for_each(|connection| connection.is_paused = !connection.is_paused);
     }
 
-    pub fn web_leaves(&mut self, at: usize) {
-        if let Some(link) = self.webs[at].link.take() {
-            self.cut(link);
+    pub fn web_disconnect(&mut self, i: usize) {
+        if let Some(connection) = self.webs[i].connection.take() {
+            self.disconnect(connection);
         }
     }
 
-    pub fn channel_opened(&mut self, asked: &Asked, channel: Result<Opened, Error>) {
-        let Purpose::Channel { web: at } = asked.purpose else { panic!("{:?} is no channel", asked.purpose) };
-        let place = asked.place;
-        self.webs[at].asking = false;
+    pub fn web_on_channel(&mut self, request: &PendingRequest, channel: Result<OpenedSocket, Error>) {
+        let Purpose::Channel { web: i } = request.purpose else {
+            panic!("{:?} is not an event stream", request.purpose)
+        };
+        let ns = request.ns;
+        self.webs[i].is_connecting = false;
         match channel {
             Ok((key, frames)) => {
-                let link = self.add_link(place, End::Web(at), key, frames);
-                let web = &mut self.webs[at];
-                (web.link, web.greeted) = (Some(link), false);
+                let connection = self.add_connection(ns, Peer::Web(i), key, frames);
+                let web = &mut self.webs[i];
+                (web.connection, web.is_greeted) = (Some(connection), false);
             }
             Err(Error::Unavailable(_) | Error::NotStored) => {
-                assert!(self.db.faults() > asked.faults, "a channel was refused")
+                assert!(self.db.faults() > request.faults, "an event stream was rejected without a fault")
             }
             Err(error) => {
-                let session = self.webs[at].session.clone().unwrap_or_default();
-                assert!(matches!(error, Error::Missing(_)) && !self.is_there(place, &session), "{error}");
-                // It turns to all sessions.
-                self.webs[at] = Web::new(place, true, None, self.webs[at].format, self.webs[at].watches);
+                let session = self.webs[i].session.clone().unwrap_or_default();
+                assert!(matches!(error, Error::Missing(_)) && !self.exists(ns, &session), "{error}");
+                // It subscribes to all sessions instead.
+                self.webs[i] = Web::new(ns, true, None, self.webs[i].format, self.webs[i].is_watcher);
             }
         }
     }
 
-    pub fn web_hears(&mut self, at: usize, frame: Frame) {
+    pub fn web_on_frame(&mut self, i: usize, frame: Frame) {
         let Frame::Text(text) = frame else {
-            let torn_down = matches!(frame, Frame::Closed { code: 1006, .. });
-            let behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.large_left.is_some();
-            assert!(!self.webs[at].watches || torn_down || behind, "a watcher was sent away: {frame:?}");
-            self.webs[at].link = None;
-            return self.watchers_come_back();
+            let has_crashed = matches!(frame, Frame::Closed { code: 1006, .. });
+            let is_behind = matches!(frame, Frame::Closed { code: 4408, .. }) && self.large_left.is_some();
+            assert!(!self.webs[i].is_watcher || has_crashed || is_behind, "a watcher was disconnected: {frame:?}");
+            self.webs[i].connection = None;
+            return self.reconnect_watchers();
         };
-        let (id, event) = self.webs[at].read(&text);
+        let (id, event) = self.webs[i].parse(&text);
         let number: u64 = id.rsplit('-').next().unwrap().parse().unwrap();
-        if !self.webs[at].greeted {
-            self.web_greeted(at, &id, number, &event);
+        if !self.webs[i].is_greeted {
+            self.web_on_greeting(i, &id, number, &event);
         } else if event["type"] == "connection-changed" {
-            self.web_told_of_gap(at, number, &event);
+            self.web_on_gap(i, number, &event);
         } else if event["type"] == "heartbeat" || event["type"] == "toast" {
-            assert!(number >= self.webs[at].last, "it goes back: {text}");
+            assert!(number >= self.webs[i].last, "the event number decreases: {text}");
             if event["type"] == "toast" {
-                assert!(self.webs[at].visible, "a page at which nobody looks shows {text}");
-                self.check_toast(self.webs[at].place, &event);
+                assert!(self.webs[i].visible, "a hidden page received {text}");
+                self.check_toast(self.webs[i].ns, &event);
             }
         } else {
-            let web = &mut self.webs[at];
-            assert!(number >= web.last, "events do not grow: {} and then {text}", web.last);
-            assert!(web.hears(&event), "a client of {} hears {text}", web.query());
+            let web = &mut self.webs[i];
+            assert!(number >= web.last, "the event number decreases: {} and then {text}", web.last);
+            assert!(web.receives(&event), "a client of {} received {text}", web.query());
             let again = number == web.last;
             if !again {
-                web.heard.insert(number, event.clone());
+                web.received.insert(number, event.clone());
             }
-            let place = web.place;
-            self.ledger(place).event(number, &event, again);
-            self.event_heard(at, &event);
+            let ns = web.ns;
+            self.oracle(ns).observe_event(number, &event, again);
+            self.observe_event(i, &event);
         }
-        let web = &mut self.webs[at];
+        let web = &mut self.webs[i];
         (web.last_id, web.last) = (Some(id), number);
     }
 
-    fn web_greeted(&mut self, at: usize, id: &str, number: u64, greeting: &Value) {
-        assert!(greeting["type"] == "connection-changed", "a client is greeted with {greeting}");
-        let may_miss = self.may_have_missed(at);
-        let web = &mut self.webs[at];
+    fn web_on_greeting(&mut self, i: usize, id: &str, number: u64, greeting: &Value) {
+        assert!(greeting["type"] == "connection-changed", "unexpected first event: {greeting}");
+        let may_miss = self.may_miss_events(i);
+        let web = &mut self.webs[i];
         let resumed = greeting["data"]["resume"] == "ok";
         match &web.last_id {
-            Some(last) if resumed => assert!(last == id, "a client that came back after {last} is greeted with {id}"),
+            Some(last) if resumed => assert!(last == id, "a client that resumed after {last} received {id}"),
             last => {
-                assert!(resumed || last.is_some(), "a client that was never there is told of a gap");
-                assert!(resumed || may_miss, "a gap, though nothing happened that makes one: {greeting}");
-                self.web_missed(at, number);
+                assert!(resumed || last.is_some(), "a gap for a new client");
+                assert!(resumed || may_miss, "an unexpected gap: {greeting}");
+                self.web_reset(i, number);
             }
         }
-        self.webs[at].greeted = true;
+        self.webs[i].is_greeted = true;
     }
 
-    /// Somebody may have missed what there was up to this number.
-    fn web_missed(&mut self, at: usize, number: u64) {
-        let web = &mut self.webs[at];
-        web.heard.clear();
+    /// The client may have missed events up to this number.
+    fn web_reset(&mut self, i: usize, number: u64) {
+        let web = &mut self.webs[i];
+        web.received.clear();
         web.since = number;
-        let (place, watches) = (web.place, web.watches);
-        let sessions = self.ledger(place).sessions.values_mut().filter(|_| watches);
+        let (ns, is_watcher) = (web.ns, web.is_watcher);
+        let sessions = self.oracle(ns).sessions.values_mut().filter(|_| is_watcher);
         sessions.for_each(|known| known.presence = None);
     }
 
-    /// Somebody who is connected hears that he may have missed something.
-    fn web_told_of_gap(&mut self, at: usize, number: u64, greeting: &Value) {
-        let may_miss = self.may_be_told_of_gap(at);
-        assert!(greeting["data"]["resume"] == "gap" && may_miss, "nothing was missed, and yet {greeting}");
-        let web = &mut self.webs[at];
-        assert!(number >= web.last, "a gap does not stand behind what was heard before: {greeting}");
-        self.web_missed(at, number);
+    /// A connected client receives a gap.
+    fn web_on_gap(&mut self, i: usize, number: u64, greeting: &Value) {
+        let may_miss = self.may_receive_gap(i);
+        assert!(greeting["data"]["resume"] == "gap" && may_miss, "an unexpected gap: {greeting}");
+        let web = &mut self.webs[i];
+        assert!(number >= web.last, "a gap before the last event: {greeting}");
+        self.web_reset(i, number);
     }
 
-    /// What an event says is true for everybody.
-    fn event_heard(&mut self, at: usize, event: &Value) {
-        let (place, watches) = (self.webs[at].place, self.webs[at].watches);
+    /// Passes an event to the oracle.
+    fn observe_event(&mut self, i: usize, event: &Value) {
+        let (ns, is_watcher) = (self.webs[i].ns, self.webs[i].is_watcher);
         let data = &event["data"];
         if let Some(machine) = event["machineId"].as_str() {
-            return self.ledger(place).event_version(machine, Part::RunnerState, data);
+            return self.oracle(ns).observe_event_version(machine, ValueKind::RunnerState, data);
         }
         let session = event["sessionId"].as_str().unwrap();
         if event["type"] == "session-added" {
-            self.learn(place, session, data["tag"].as_str().unwrap());
+            self.observe_session(ns, session, data["tag"].as_str().unwrap());
         }
-        let ledger = self.ledger(place);
+        let oracle = self.oracle(ns);
         match event["type"].as_str().unwrap() {
-            "message-received" => ledger.message(session, &event["message"]),
+            "message-received" => oracle.observe_message(session, &event["message"]),
             "session-removed" => {
-                let known = ledger.session(session);
-                assert!(known.stay != Stay::Sure, "session {session} is removed, and nobody asked for that");
-                known.stay = Stay::Gone;
+                let known = oracle.session(session);
+                assert!(known.existence != Existence::Certain, "session {session} was removed without a request");
+                known.existence = Existence::Deleted;
             }
             "session-updated" | "session-added" => {
-                ledger.event_version(session, Part::Metadata, data);
-                ledger.event_version(session, Part::State, data);
-                if watches && data["active"].is_boolean() {
-                    ledger.session(session).presence = Some(data.clone());
+                oracle.observe_event_version(session, ValueKind::Metadata, data);
+                oracle.observe_event_version(session, ValueKind::AgentState, data);
+                if is_watcher && data["active"].is_boolean() {
+                    oracle.session(session).presence = Some(data.clone());
                 }
             }
-            other => panic!("an event of an unknown type {other}"),
+            other => panic!("unknown event type {other}"),
         }
     }
 }

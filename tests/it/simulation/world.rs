@@ -1,4 +1,4 @@
-//! A world: two namespaces on one database, with their clients, and the turns that things take in it.
+//! The simulated world: two namespaces on one database with their clients, and the execution of one action at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -11,159 +11,140 @@ use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::response_budget::ResponseBudget;
 
 use super::cli::Cli;
-use super::database::{CallId, Remote};
-use super::dice::Dice;
-use super::large::allowance;
-use super::ledger::{Ledger, Stay};
-use super::object::{Answer, Mail, Object};
+use super::database::{CallId, RemoteDatabase};
+use super::large::max_large;
+use super::log::{Log, truncate};
+use super::object::{Object, Response, ResponseQueue};
+use super::oracle::{Existence, Oracle};
 use super::pushes::Pushes;
-use super::replies::Purpose;
-use super::scheduler::{Life, Scheduler, TaskId, lock};
+use super::random::Rng;
+use super::responses::Purpose;
+use super::scheduler::{Incarnation, Scheduler, TaskId, lock};
 use super::web::Web;
 use crate::support::runtime::{Frame, SocketKey};
 use crate::support::sqlite::Sqlite;
 
-/// The namespace that the story is about, and the other one on the same database.
+/// The indices of the namespaces. Most steps affect the first.
 pub const TEAM: usize = 0;
 pub const NEIGHBOUR: usize = 1;
 
-/// What is handed to nobody stops the world after so many turns.
-const ENDLESS: usize = 200_000;
+/// A run that needs more actions to become idle has an endless loop.
+const MAX_ACTIONS: usize = 200_000;
 
-/// A socket as its client knows it.
-pub type LinkId = u64;
+pub type ConnectionId = u64;
 
-/// Who is at the client's end of a socket.
+/// The client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum Peer {
     Cli(usize),
     Web(usize),
-    Nobody,
+    Gone,
 }
 
-/// What is on its way from a client to the hub.
+/// In flight from a client to the hub.
 #[derive(Debug)]
 pub enum Outgoing {
     Text(String),
     Close,
 }
 
-/// A socket.
-pub struct Link {
-    pub place: usize,
+pub struct Connection {
+    pub ns: usize,
     pub key: SocketKey,
-    pub end: End,
-    /// Whether its client lets what it hears pile up.
-    pub dawdles: bool,
+    pub end: Peer,
+    /// Whether the client does not read its frames.
+    pub is_paused: bool,
     frames: mpsc::UnboundedReceiver<Frame>,
     inbox: VecDeque<Frame>,
     pub outbox: VecDeque<Outgoing>,
 }
 
-/// A request that waits for its answer.
-pub struct Asked {
-    pub place: usize,
-    pub life: Life,
+/// A request without a response.
+pub struct PendingRequest {
+    pub ns: usize,
+    pub incarnation: Incarnation,
     pub purpose: Purpose,
-    /// How many faults the database had when it was asked.
+    /// The number of database faults before the request.
     pub faults: u64,
 }
 
-/// Two sessions that are put together: the messages of both get new numbers.
+/// A merge of two sessions, in progress or possible. It renumbers the messages of both.
 #[derive(Debug, Clone)]
-pub struct Shift {
-    pub place: usize,
+pub struct Merge {
+    pub ns: usize,
     pub old: String,
     pub new: String,
 }
 
-/// The record of a run, for a person who reads why it failed.
-#[derive(Default)]
-pub struct Log {
-    pub lines: Vec<String>,
-    /// Whether everything stands in it, or only the steps.
-    pub whole: bool,
-}
-
-/// Something that can happen next.
+/// A possible next action of the simulation.
 #[derive(Debug, Clone, Copy)]
-enum Turn {
+enum Action {
     Task(TaskId),
     Call(CallId),
-    /// A frame arrives at the hub.
-    Arrival(LinkId),
-    /// A client reads a frame.
-    Reading(LinkId),
-    Mail,
+    /// Delivers a frame to the hub.
+    Arrive(ConnectionId),
+    /// Delivers a frame to the client.
+    Receive(ConnectionId),
+    Respond,
     Alarm(usize),
-    /// A push service has a message of an object.
+    /// Advances a request to a push service.
     Push(usize, u64),
 }
 
 pub struct World {
-    pub dice: Dice,
+    pub rng: Rng,
     pub log: Arc<Mutex<Log>>,
     pub scheduler: Arc<Scheduler>,
-    pub db: Arc<Remote>,
+    pub db: Arc<RemoteDatabase>,
     pub objects: [Object; 2],
-    pub ledgers: [Ledger; 2],
-    pub links: BTreeMap<LinkId, Link>,
+    pub oracles: [Oracle; 2],
+    pub connections: BTreeMap<ConnectionId, Connection>,
     pub clis: Vec<Cli>,
     pub webs: Vec<Web>,
-    pub asked: BTreeMap<u64, Asked>,
-    pub mail: Mail,
-    /// Whether alarms ring late at the moment.
-    pub late: bool,
-    /// How often an object was torn down, which may lose what was to be told.
+    pub pending: BTreeMap<u64, PendingRequest>,
+    pub responses: ResponseQueue,
+    /// Whether alarms do not fire at present.
+    pub alarms_delayed: bool,
+    /// The number of crashes of objects. A crash may lose events.
     pub crashes: u64,
-    /// Who got which session of a tag that many asked for at once.
+    /// The session that concurrent requests for one tag received, by the number of the race.
     pub races: BTreeMap<u64, String>,
-    /// Sessions that are put together, or may be.
-    pub shifts: Vec<Shift>,
-    /// Sessions as they were shown to be compared with the database.
+    pub merges_in_progress: Vec<Merge>,
+    /// Received sessions that are compared with the database.
     pub shown: Vec<(usize, Value)>,
     pub pushes: Pushes,
-    /// How many more messages and values may be larger than a row; none where there are no such things.
+    /// The remaining number of messages and values that are larger than a row; `None` in a run without any.
     pub large_left: Option<u64>,
     last: u64,
-}
-
-/// A text for a person to read, not longer than is bearable.
-pub fn short(mut text: String) -> String {
-    let longest = text.floor_char_boundary(4_000);
-    if longest < text.len() {
-        text.truncate(longest);
-        text.push_str("...");
-    }
-    text
 }
 
 impl World {
     pub fn new(seed: u64, log: Arc<Mutex<Log>>) -> Self {
         let scheduler = Arc::new(Scheduler::default());
-        let db = Arc::new(Remote::new(Arc::new(Sqlite::with_schema())));
-        let mail = Mail::default();
-        let object =
-            |name, first| Object::new(name, seed, first, Arc::clone(&db), Arc::clone(&scheduler), Arc::clone(&mail));
+        let db = Arc::new(RemoteDatabase::new(Arc::new(Sqlite::with_schema())));
+        let responses = ResponseQueue::default();
+        let object = |name, first| {
+            Object::new(name, seed, first, Arc::clone(&db), Arc::clone(&scheduler), Arc::clone(&responses))
+        };
         Self {
-            dice: Dice::of(seed),
+            rng: Rng::new(seed),
             log,
             objects: [object("team", 1), object("neighbour", 1_000_000)],
             scheduler,
             db,
-            ledgers: [Ledger::default(), Ledger::default()],
-            links: BTreeMap::new(),
+            oracles: [Oracle::default(), Oracle::default()],
+            connections: BTreeMap::new(),
             clis: Vec::new(),
             webs: Vec::new(),
-            asked: BTreeMap::new(),
-            mail,
-            late: false,
+            pending: BTreeMap::new(),
+            responses,
+            alarms_delayed: false,
             crashes: 0,
             races: BTreeMap::new(),
-            shifts: Vec::new(),
+            merges_in_progress: Vec::new(),
             shown: Vec::new(),
             pushes: Pushes::default(),
-            large_left: allowance(seed),
+            large_left: max_large(seed),
             last: 0,
         }
     }
@@ -172,294 +153,295 @@ impl World {
         self.objects[TEAM].rt.now()
     }
 
-    /// A number that nothing else has in this world.
-    pub fn fresh(&mut self) -> u64 {
+    /// A unique number.
+    pub fn next_number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// Notes a step.
+    /// Logs a step.
     pub fn step(&self, text: impl AsRef<str>) {
         let line = format!("{:>7} {}", self.now() % 10_000_000, text.as_ref());
-        lock(&self.log).lines.push(short(line));
+        lock(&self.log).lines.push(truncate(line));
     }
 
-    /// Notes what only whoever reads closely wants to know.
+    /// Logs a detail of a verbose run.
     pub fn detail(&self, text: impl FnOnce() -> String) {
-        if lock(&self.log).whole {
+        if lock(&self.log).verbose {
             let text = text();
             self.step(format!("    {text}"));
         }
     }
 
-    pub fn ledger(&mut self, place: usize) -> &mut Ledger {
-        &mut self.ledgers[place]
+    pub fn oracle(&mut self, ns: usize) -> &mut Oracle {
+        &mut self.oracles[ns]
     }
 
-    /// Somebody heard of a session.
-    pub fn learn(&mut self, place: usize, id: &str, tag: &str) {
-        if self.ledger(place).learn(id, tag) {
-            self.watch(place, Some(id));
+    /// A client received a session. The first time, adds a watcher of it.
+    pub fn observe_session(&mut self, ns: usize, id: &str, tag: &str) {
+        if self.oracle(ns).observe_session(id, tag) {
+            self.add_watcher(ns, Some(id));
         }
     }
 
-    /// Two sessions are about to be put together.
-    pub fn shift(&mut self, place: usize, old: &str, new: &str) {
+    /// A runner has reported another session for a resume, so the hub may merge the two.
+    pub fn begin_merge(&mut self, ns: usize, old: &str, new: &str) {
         for id in [old, new] {
-            self.ledger(place).session(id).shifting = true;
+            self.oracle(ns).session(id).is_merging = true;
         }
-        self.ledger(place).session(old).stay = Stay::Doubtful;
-        self.ledger(place).merges += 1;
-        self.shifts.push(Shift { place, old: old.to_owned(), new: new.to_owned() });
+        self.oracle(ns).session(old).existence = Existence::Unknown;
+        self.oracle(ns).merges += 1;
+        self.merges_in_progress.push(Merge { ns, old: old.to_owned(), new: new.to_owned() });
     }
 
     // Requests.
 
     /// Sends a request.
-    pub fn request(&mut self, place: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
-        let number = self.ask(place, self.objects[place].life(), purpose);
+    pub fn request(&mut self, ns: usize, method: &str, path: &str, body: String, purpose: Purpose) -> u64 {
+        let number = self.expect_response(ns, self.objects[ns].incarnation(), purpose);
         self.detail(|| format!("?{number} {method} {path} {body}"));
-        self.objects[place].request(number, method, path, body);
+        self.objects[ns].request(number, method, path, body);
         number
     }
 
-    /// Reads a session's history as a CLI does, from its worker.
-    pub fn page(&mut self, place: usize, session: &str, query: String, purpose: Purpose) -> u64 {
-        let number = self.ask(place, 0, purpose);
+    /// Requests a page of a session's history from the worker.
+    pub fn page(&mut self, ns: usize, session: &str, query: String, purpose: Purpose) -> u64 {
+        let number = self.expect_response(ns, 0, purpose);
         self.detail(|| format!("?{number} messages of {session} {query}"));
-        let (db, mail) = (Arc::clone(&self.db), Arc::clone(&self.mail));
-        let (namespace, session) = (self.objects[place].namespace(), session.to_owned());
+        let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
+        let (namespace, session) = (self.objects[ns].namespace(), session.to_owned());
         let budget = ResponseBudget::new(usize::MAX, usize::MAX);
         let read = async move {
             let page =
                 read_messages(&*db, &budget, Reader::Cli, (&namespace, &session), &query).await.map(|page| page.text);
-            lock(&mail).push_back((number, Answer::Page(page)));
+            lock(&responses).push_back((number, Response::Page(page)));
         };
         self.scheduler.spawn(0, read.boxed());
         number
     }
 
-    /// Notes that somebody waits for an answer.
-    pub fn ask(&mut self, place: usize, life: Life, purpose: Purpose) -> u64 {
-        let number = self.fresh();
-        // A fault of before may still be on its way, or on somebody's mind.
-        let faults = self.db.heard_faults();
-        self.asked.insert(number, Asked { place, life, purpose, faults });
+    /// Registers a pending request.
+    pub fn expect_response(&mut self, ns: usize, incarnation: Incarnation, purpose: Purpose) -> u64 {
+        let number = self.next_number();
+        // An earlier fault may be reported later.
+        let faults = self.db.reported_faults();
+        self.pending.insert(number, PendingRequest { ns, incarnation, purpose, faults });
         number
     }
 
     // Sockets.
 
-    /// Adds a socket that the object opened.
-    pub fn add_link(
+    pub fn add_connection(
         &mut self,
-        place: usize,
-        end: End,
+        ns: usize,
+        end: Peer,
         key: SocketKey,
         frames: mpsc::UnboundedReceiver<Frame>,
-    ) -> LinkId {
-        let id = self.fresh();
-        let link = Link { place, key, end, dawdles: false, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
-        self.links.insert(id, link);
+    ) -> ConnectionId {
+        let id = self.next_number();
+        let connection =
+            Connection { ns, key, end, is_paused: false, frames, inbox: VecDeque::new(), outbox: VecDeque::new() };
+        self.connections.insert(id, connection);
         id
     }
 
-    /// Sends a frame; it arrives when its turn comes.
-    pub fn send(&mut self, link: LinkId, text: String) {
-        self.detail(|| format!("{link}> {text}"));
-        if let Some(link) = self.links.get_mut(&link) {
-            link.outbox.push_back(Outgoing::Text(text));
+    /// Queues a frame for delivery to the hub.
+    pub fn send(&mut self, connection: ConnectionId, text: String) {
+        self.detail(|| format!("{connection}> {text}"));
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.outbox.push_back(Outgoing::Text(text));
         }
     }
 
-    /// The client's end of a socket is gone: of what is on its way some is lost, and its close arrives, or never does.
-    pub fn cut(&mut self, id: LinkId) {
-        let arrives = self.dice.chance(85);
-        let kept = self.dice.below(4);
-        let Some(link) = self.links.get_mut(&id) else { return };
-        link.end = End::Nobody;
-        link.outbox.truncate(kept);
+    /// The client disconnects. Some of its in-flight frames, and possibly its close, are lost.
+    pub fn disconnect(&mut self, id: ConnectionId) {
+        let arrives = self.rng.chance(85);
+        let kept = self.rng.below(4);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.end = Peer::Gone;
+        connection.outbox.truncate(kept);
         if arrives {
-            link.outbox.push_back(Outgoing::Close);
+            connection.outbox.push_back(Outgoing::Close);
         }
     }
 
-    fn arrive(&mut self, id: LinkId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let (place, key) = (link.place, link.key);
-        match link.outbox.pop_front() {
-            Some(Outgoing::Text(text)) => self.objects[place].text(key, text),
-            Some(Outgoing::Close) => self.objects[place].closed(key),
+    fn arrive(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let (ns, key) = (connection.ns, connection.key);
+        match connection.outbox.pop_front() {
+            Some(Outgoing::Text(text)) => self.objects[ns].on_text(key, text),
+            Some(Outgoing::Close) => self.objects[ns].on_close(key),
             None => {}
         }
     }
 
-    fn read(&mut self, id: LinkId) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let Some(frame) = link.inbox.pop_front() else { return };
-        let (place, end) = (link.place, link.end);
+    fn receive(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(frame) = connection.inbox.pop_front() else { return };
+        let (ns, end) = (connection.ns, connection.end);
         self.detail(|| match &frame {
             Frame::Text(text) => format!("{id}< {text}"),
             Frame::Closed { code, .. } => format!("{id}< closed {code}"),
         });
         if let Frame::Text(text) = &frame {
-            self.check_isolation(place, text);
+            self.check_isolation(ns, text);
         }
         if matches!(frame, Frame::Closed { .. }) {
-            self.links.remove(&id);
+            self.connections.remove(&id);
         }
         match end {
-            End::Cli(cli) => self.cli_hears(cli, frame),
-            End::Web(web) => self.web_hears(web, frame),
-            End::Nobody => {}
+            Peer::Cli(cli) => self.cli_on_frame(cli, frame),
+            Peer::Web(web) => self.web_on_frame(web, frame),
+            Peer::Gone => {}
         }
     }
 
-    /// Nothing of the other namespace is heard.
-    pub fn check_isolation(&self, place: usize, text: &str) {
-        let other = 1 - place;
+    /// Checks that a text for a client contains nothing of the other namespace.
+    pub fn check_isolation(&self, ns: usize, text: &str) {
+        let other = 1 - ns;
         let name = self.objects[other].name;
-        assert!(!text.contains(name), "{} heard of {name}: {text}", self.objects[place].name);
-        let theirs = self.ledgers[other].sessions.keys().find(|id| text.contains(id.as_str()));
-        assert!(theirs.is_none(), "{} heard of a session of {name}: {text}", self.objects[place].name);
+        assert!(!text.contains(name), "{} received the name of {name}: {text}", self.objects[ns].name);
+        let foreign = self.oracles[other].sessions.keys().find(|id| text.contains(id.as_str()));
+        assert!(foreign.is_none(), "{} received a session of {name}: {text}", self.objects[ns].name);
     }
 
-    // Turns.
+    // Actions.
 
-    fn turns(&mut self) -> Vec<Turn> {
-        self.look_at_pushes();
-        let mut turns: Vec<Turn> = self.scheduler.ready().into_iter().map(Turn::Task).collect();
-        turns.extend(self.db.movable().into_iter().map(Turn::Call));
-        for (id, link) in &mut self.links {
-            while let Ok(frame) = link.frames.try_recv() {
-                link.inbox.push_back(frame);
+    fn actions(&mut self) -> Vec<Action> {
+        self.check_new_pushes();
+        let mut actions: Vec<Action> = self.scheduler.ready().into_iter().map(Action::Task).collect();
+        actions.extend(self.db.runnable().into_iter().map(Action::Call));
+        for (id, connection) in &mut self.connections {
+            while let Ok(frame) = connection.frames.try_recv() {
+                connection.inbox.push_back(frame);
             }
-            if link.end == End::Nobody {
-                link.inbox.clear();
+            if connection.end == Peer::Gone {
+                connection.inbox.clear();
             }
-            turns.extend((!link.inbox.is_empty() && !link.dawdles).then_some(Turn::Reading(*id)));
-            turns.extend((!link.outbox.is_empty()).then_some(Turn::Arrival(*id)));
+            actions.extend((!connection.inbox.is_empty() && !connection.is_paused).then_some(Action::Receive(*id)));
+            actions.extend((!connection.outbox.is_empty()).then_some(Action::Arrive(*id)));
         }
-        turns.extend((!lock(&self.mail).is_empty()).then_some(Turn::Mail));
-        for place in [TEAM, NEIGHBOUR] {
-            turns.extend((!self.late && self.objects[place].alarm_is_due()).then_some(Turn::Alarm(place)));
-            let posted = self.objects[place].rt.outbox.movable(self.now());
-            turns.extend(posted.into_iter().map(|number| Turn::Push(place, number)));
+        actions.extend((!lock(&self.responses).is_empty()).then_some(Action::Respond));
+        for ns in [TEAM, NEIGHBOUR] {
+            actions.extend((!self.alarms_delayed && self.objects[ns].alarm_is_due()).then_some(Action::Alarm(ns)));
+            let posted = self.objects[ns].rt.outbox.runnable(self.now());
+            actions.extend(posted.into_iter().map(|number| Action::Push(ns, number)));
         }
-        turns
+        actions
     }
 
-    /// Something happens, if anything can.
-    fn turn(&mut self) -> bool {
-        let turns = self.turns();
-        let Some(turn) = self.dice.pick(&turns) else { return false };
-        match turn {
-            Turn::Task(id) => self.scheduler.poll(id),
-            Turn::Call(id) => {
+    /// Runs a random action. Returns false when none is possible.
+    fn run_one(&mut self) -> bool {
+        let actions = self.actions();
+        let Some(action) = self.rng.pick(&actions) else { return false };
+        match action {
+            Action::Task(id) => self.scheduler.poll(id),
+            Action::Call(id) => {
                 self.detail(|| self.db.describe(id));
                 self.db.step(id);
             }
-            Turn::Arrival(id) => self.arrive(id),
-            Turn::Reading(id) => self.read(id),
-            Turn::Mail => self.open_mail(),
-            Turn::Alarm(place) => {
-                self.detail(|| format!("the alarm of {place} rings"));
-                self.objects[place].ring();
+            Action::Arrive(id) => self.arrive(id),
+            Action::Receive(id) => self.receive(id),
+            Action::Respond => self.deliver_response(),
+            Action::Alarm(ns) => {
+                self.detail(|| format!("the alarm of {ns} fires"));
+                self.objects[ns].fire_alarm();
             }
-            Turn::Push(place, number) => self.push_moves(place, number),
+            Action::Push(ns, number) => self.push_step(ns, number),
         }
         true
     }
 
-    fn open_mail(&mut self) {
-        let Some((number, answer)) = lock(&self.mail).pop_front() else { return };
-        let asked = self.asked.remove(&number).expect("an answer came twice");
-        self.detail(|| format!("!{number} {answer}"));
-        self.answered(asked, Some(answer));
+    fn deliver_response(&mut self) {
+        let Some((number, response)) = lock(&self.responses).pop_front() else { return };
+        let request = self.pending.remove(&number).expect("two responses to one request");
+        self.detail(|| format!("!{number} {response}"));
+        self.on_response(request, Some(response));
     }
 
-    /// Clients read what has come.
-    pub fn read_all(&mut self) {
-        self.links.values_mut().for_each(|link| link.dawdles = false);
-        let waiting = |turn: Turn| if let Turn::Reading(link) = turn { Some(link) } else { None };
+    /// All clients receive their frames.
+    pub fn receive_all(&mut self) {
+        self.connections.values_mut().for_each(|connection| connection.is_paused = false);
+        let waiting = |action: Action| if let Action::Receive(connection) = action { Some(connection) } else { None };
         loop {
-            let links: Vec<LinkId> = self.turns().into_iter().filter_map(waiting).collect();
-            if links.is_empty() {
+            let connections: Vec<ConnectionId> = self.actions().into_iter().filter_map(waiting).collect();
+            if connections.is_empty() {
                 return;
             }
-            for link in links {
-                self.read(link);
+            for connection in connections {
+                self.receive(connection);
             }
         }
     }
 
-    /// So many things happen, or fewer when there are not as many.
-    pub fn go_on(&mut self, turns: usize) {
+    /// Runs up to `count` actions.
+    pub fn run_steps(&mut self, turns: usize) {
         for _ in 0..turns {
-            if !self.turn() {
+            if !self.run_one() {
                 return;
             }
         }
     }
 
-    /// Everything happens that can, until nobody has anything left to do but to wait for a client or the clock.
-    pub fn settle(&mut self) {
-        self.links.values_mut().for_each(|link| link.dawdles = false);
-        for _ in 0..ENDLESS {
-            if self.turn() {
+    /// Runs actions until none is possible without a step of a client or of the clock.
+    pub fn run_until_idle(&mut self) {
+        self.connections.values_mut().for_each(|connection| connection.is_paused = false);
+        for _ in 0..MAX_ACTIONS {
+            if self.run_one() {
                 continue;
             }
             if self.objects.iter().all(|object| object.rt.fake.sleeping() == 0 && object.rt.outbox.is_empty()) {
-                return self.db.come_to_rest();
+                return self.db.mark_faults_reported();
             }
-            // Somebody waits a moment before he tries again, or for a push service.
-            self.pass(50);
+            // A task waits for a retry or a push service.
+            self.advance(50);
         }
-        panic!("it does not come to rest");
+        panic!("the world does not become idle");
     }
 
-    /// Time passes.
-    pub fn pass(&mut self, ms: u64) {
+    /// Advances the clock.
+    pub fn advance(&mut self, ms: u64) {
         let now = self.now() + ms;
         self.objects.iter().for_each(|object| object.rt.fake.set_now(now));
     }
 
-    // Upheavals.
+    // Disruptions.
 
-    /// An object is torn down; its sockets are gone with it.
-    pub fn tear_down(&mut self, place: usize) {
-        let life = self.objects[place].life();
-        self.pushes_are_lost(place);
-        for link in self.links.values_mut().filter(|link| link.place == place) {
-            link.outbox.clear();
+    /// Crashes an object; its sockets are lost.
+    pub fn crash_object(&mut self, ns: usize) {
+        let incarnation = self.objects[ns].incarnation();
+        self.lose_pushes(ns);
+        for connection in self.connections.values_mut().filter(|connection| connection.ns == ns) {
+            connection.outbox.clear();
         }
-        self.objects[place].tear_down();
-        self.db.bury(&mut self.dice);
+        self.objects[ns].crash();
+        self.db.abandon_calls(&mut self.rng);
         self.crashes += 1;
-        // What the object has answered is on its way; the rest is never answered.
-        let answered: Vec<u64> = lock(&self.mail).iter().map(|(number, _)| *number).collect();
-        let lost: Vec<u64> = self.asked.iter().filter(|(_, asked)| asked.life == life).map(|(n, _)| *n).collect();
-        for number in lost.into_iter().filter(|number| !answered.contains(number)) {
-            if let Some(asked) = self.asked.remove(&number) {
-                self.answered(asked, None);
+        // Responses that the object has sent are still delivered.
+        let delivered: Vec<u64> = lock(&self.responses).iter().map(|(number, _)| *number).collect();
+        let lost: Vec<u64> =
+            self.pending.iter().filter(|(_, request)| request.incarnation == incarnation).map(|(n, _)| *n).collect();
+        for number in lost.into_iter().filter(|number| !delivered.contains(number)) {
+            if let Some(request) = self.pending.remove(&number) {
+                self.on_response(request, None);
             }
         }
     }
 
-    /// What makes a sign of life worthless, counted: `faults` of the database, and the rest.
-    pub fn upheavals(&self, place: usize, session: &str, faults: u64) -> u64 {
-        let ends = self.ledgers[place].sessions.get(session).map_or(0, |known| known.ends);
+    /// Counts what may invalidate a heartbeat: `faults` of the database, crashes, and requests to end the session.
+    pub fn disruptions(&self, ns: usize, session: &str, faults: u64) -> u64 {
+        let ends = self.oracles[ns].sessions.get(session).map_or(0, |known| known.end_requests);
         faults + self.crashes + ends
     }
 
-    /// A session that is surely there, or one that may be.
-    pub fn some_session(&mut self, place: usize) -> Option<String> {
-        let there = self.ledgers[place].present();
-        self.dice.pick(&there)
+    /// A random session that may exist.
+    pub fn pick_session(&mut self, ns: usize) -> Option<String> {
+        let there = self.oracles[ns].existing_sessions();
+        self.rng.pick(&there)
     }
 
-    /// Whether a session is surely there.
-    pub fn is_there(&self, place: usize, session: &str) -> bool {
-        self.ledgers[place].sessions.get(session).is_some_and(|known| known.stay == Stay::Sure)
+    /// Whether a session certainly exists.
+    pub fn exists(&self, ns: usize, session: &str) -> bool {
+        self.oracles[ns].sessions.get(session).is_some_and(|known| known.existence == Existence::Certain)
     }
 }

@@ -1,0 +1,17 @@
+//! The log of a run, which a failure prints.
+
+#[derive(Default)]
+pub struct Log {
+    pub lines: Vec<String>,
+    /// Whether it contains all details, not only the steps.
+    pub verbose: bool,
+}
+
+pub fn truncate(mut text: String) -> String {
+    let longest = text.floor_char_boundary(4_000);
+    if longest < text.len() {
+        text.truncate(longest);
+        text.push_str("...");
+    }
+    text
+}

@@ -1,0 +1,349 @@
+//! The test oracle of a namespace: records what its clients send and receive, and fails when two observations contradict.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::world::ConnectionId;
+
+/// A kind of versioned value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ValueKind {
+    Metadata,
+    AgentState,
+    RunnerState,
+}
+
+impl ValueKind {
+    /// The name of its field.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::AgentState => "agentState",
+            Self::RunnerState => "runnerState",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existence {
+    Certain,
+    /// A request to delete or resume it has no result yet.
+    Unknown,
+    Deleted,
+}
+
+#[derive(Debug, Clone)]
+pub struct SentMessage {
+    pub session: String,
+    pub text: String,
+    /// The connections on which it was sent; 0 for HTTP.
+    pub connections: Vec<ConnectionId>,
+    pub by_web: bool,
+    /// Whether it is a ready event.
+    pub ready: bool,
+    pub id: Option<String>,
+    pub acknowledged: bool,
+}
+
+/// A permission request.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Whether its update was acknowledged.
+    pub acknowledged: bool,
+    /// The accepted answer.
+    pub answered: Option<bool>,
+}
+
+/// The last acknowledged heartbeat of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    pub time: u64,
+    /// The number of disruptions before the heartbeat; a later one may invalidate it.
+    pub disruptions: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct SessionRecord {
+    pub tag: String,
+    pub existence: Existence,
+    pub deletion_requested: bool,
+    /// The observed message ids by seq.
+    pub seqs: BTreeMap<u64, String>,
+    /// The observed completed requests.
+    pub completed: BTreeMap<String, Value>,
+    pub requests: BTreeMap<String, Request>,
+    /// Whether a merge may be renumbering its messages.
+    pub is_merging: bool,
+    pub heartbeat: Option<Heartbeat>,
+    pub end_requests: u64,
+    /// Whether an unacknowledged `session-end` may be in flight.
+    pub may_end: bool,
+    /// The latest presence that web clients received; `None` when they may have missed one.
+    pub presence: Option<Value>,
+}
+
+/// The minimum that a response to a request must contain.
+#[derive(Debug, Clone, Default)]
+pub struct LowerBound {
+    pub seq: u64,
+    pub metadata: u64,
+    pub state: u64,
+    pub completed: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Oracle {
+    pub sessions: BTreeMap<String, SessionRecord>,
+    /// By local id.
+    pub messages: BTreeMap<String, SentMessage>,
+    /// Events for web clients by number.
+    pub events: BTreeMap<u64, Value>,
+    /// The number of possible merges.
+    pub merges: u64,
+    versions: BTreeMap<(String, ValueKind), BTreeMap<u64, Value>>,
+    last_number: u64,
+    /// The event numbers of `session-removed`, by session.
+    removals: BTreeMap<String, u64>,
+    /// Acknowledged names, by session and metadata version.
+    names: BTreeMap<(String, u64), String>,
+}
+
+impl Oracle {
+    /// A number that is unique in the namespace.
+    pub fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Returns whether the session is new.
+    pub fn observe_session(&mut self, id: &str, tag: &str) -> bool {
+        let new = !self.sessions.contains_key(id);
+        let known = self.sessions.entry(id.to_owned()).or_insert_with(|| SessionRecord {
+            tag: tag.to_owned(),
+            existence: Existence::Certain,
+            deletion_requested: false,
+            seqs: BTreeMap::new(),
+            completed: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            is_merging: false,
+            heartbeat: None,
+            end_requests: 0,
+            may_end: false,
+            presence: None,
+        });
+        assert!(known.tag == tag, "session {id} has two tags: {} and {tag}", known.tag);
+        new
+    }
+
+    pub fn session(&mut self, id: &str) -> &mut SessionRecord {
+        self.sessions.get_mut(id).unwrap_or_else(|| panic!("observed session {id}, which was never created"))
+    }
+
+    /// The sessions that may exist.
+    pub fn existing_sessions(&self) -> Vec<String> {
+        self.sessions
+            .iter()
+            .filter(|(_, known)| known.existence != Existence::Deleted)
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    pub fn observe_version(&mut self, owner: &str, kind: ValueKind, version: u64, value: &Value) {
+        let mut value = value.clone();
+        if kind == ValueKind::AgentState {
+            value = self.without_completed(owner, value);
+        }
+        if let Some(name) = self.names.get(&(owner.to_owned(), version)).filter(|_| kind == ValueKind::Metadata) {
+            assert!(value["name"] == name.as_str(), "version {version} of {owner} must have the name {name}: {value}");
+        }
+        let versions = self.versions.entry((owner.to_owned(), kind)).or_default();
+        match versions.get(&version) {
+            Some(known) => {
+                assert!(
+                    *known == value,
+                    "{kind:?} of {owner}: version {version} was observed as {known} and as {value}"
+                );
+            }
+            None => {
+                versions.insert(version, value.clone());
+                if kind == ValueKind::AgentState {
+                    check_pending(owner, versions, &value);
+                }
+            }
+        }
+    }
+
+    /// An event omits a large value.
+    pub fn observe_event_version(&mut self, owner: &str, kind: ValueKind, data: &Value) {
+        let field = kind.field();
+        let Some(version) = data[format!("{field}Version")].as_u64() else { return };
+        if data[format!("{field}Bytes")].as_u64().is_none_or(|bytes| bytes < 600_000) {
+            self.observe_version(owner, kind, version, &data[field]);
+        }
+    }
+
+    /// Observes the completed requests of a state and returns the rest.
+    fn without_completed(&mut self, session: &str, state: Value) -> Value {
+        let Value::Object(mut state) = state else { return Value::Object(Map::new()) };
+        let completed = state.remove("completedRequests");
+        for (id, entry) in completed.iter().filter_map(Value::as_object).flatten() {
+            let known = self.session(session).completed.entry(id.clone()).or_insert_with(|| entry.clone());
+            assert!(known == entry, "request {id} of {session} was completed twice: {known} and {entry}");
+        }
+        Value::Object(state)
+    }
+
+    /// A rename was acknowledged with a version.
+    pub fn observe_name(&mut self, session: &str, version: u64, name: &str) {
+        if let Some(value) = self.value(session, ValueKind::Metadata, version) {
+            assert!(value["name"] == name, "version {version} of {session} must have the name {name}: {value}");
+        }
+        let before = self.names.insert((session.to_owned(), version), name.to_owned());
+        assert!(before.is_none(), "version {version} of {session} has two names: {before:?} and {name}");
+    }
+
+    /// The newest observed version.
+    pub fn newest_version(&self, owner: &str, kind: ValueKind) -> u64 {
+        let heard = self.versions.get(&(owner.to_owned(), kind)).and_then(|known| known.keys().next_back());
+        let named = self.names.range((owner.to_owned(), 0)..=(owner.to_owned(), u64::MAX)).next_back();
+        let named = named.filter(|_| kind == ValueKind::Metadata).map(|((_, version), _)| version);
+        heard.max(named).copied().unwrap_or(0)
+    }
+
+    pub fn value(&self, owner: &str, kind: ValueKind, version: u64) -> Option<&Value> {
+        self.versions.get(&(owner.to_owned(), kind))?.get(&version)
+    }
+
+    /// Records a message before it is sent.
+    pub fn record_draft(&mut self, local_id: &str, session: &str, text: &str) {
+        let sent = SentMessage {
+            session: session.to_owned(),
+            text: text.to_owned(),
+            connections: Vec::new(),
+            by_web: false,
+            ready: false,
+            id: None,
+            acknowledged: false,
+        };
+        self.messages.insert(local_id.to_owned(), sent);
+    }
+
+    /// `connection` is `None` for HTTP.
+    pub fn record_send(&mut self, local_id: &str, connection: Option<ConnectionId>) {
+        self.messages.get_mut(local_id).unwrap().connections.push(connection.unwrap_or(0));
+    }
+
+    /// A client received the id and seq of a message.
+    pub fn observe_position(&mut self, session: &str, local_id: &str, id: &str, seq: u64) {
+        let sent = self
+            .messages
+            .get_mut(local_id)
+            .unwrap_or_else(|| panic!("observed message {local_id}, which was never sent"));
+        let known = sent.id.get_or_insert_with(|| id.to_owned());
+        assert!(known == id, "message {local_id} was observed with the ids {known} and {id}");
+        let known = self.session(session);
+        if !known.is_merging {
+            let there = known.seqs.entry(seq).or_insert_with(|| id.to_owned());
+            assert!(there == id, "seq {seq} of {session} was observed as message {there} and {id}");
+        }
+    }
+
+    /// A client received a complete message.
+    pub fn observe_message(&mut self, session: &str, message: &Value) {
+        let (local_id, seq) = (message["localId"].as_str().unwrap(), message["seq"].as_u64().unwrap());
+        self.observe_position(session, local_id, message["id"].as_str().unwrap(), seq);
+        let sent = &self.messages[local_id];
+        let content = &message["content"]["content"];
+        let text = content["text"].as_str().or(content.as_str());
+        assert!(text == Some(&*sent.text), "message {local_id} was sent as {} and received as {message}", sent.text);
+        let moved = self.sessions.get(&sent.session).is_none_or(|known| known.existence != Existence::Certain);
+        assert!(sent.session == session || moved, "message {local_id} of {} is in {session}", sent.session);
+    }
+
+    /// A client received a complete session. `floor` is what was observed before its request.
+    pub fn observe_snapshot(&mut self, session: &Value, floor: &LowerBound) {
+        let id = session["id"].as_str().unwrap();
+        let number = |name: &str| session[name].as_u64().unwrap();
+        self.observe_version(id, ValueKind::Metadata, number("metadataVersion"), &session["metadata"]);
+        self.observe_version(id, ValueKind::AgentState, number("agentStateVersion"), &session["agentState"]);
+        let observed = (number("seq"), number("metadataVersion"), number("agentStateVersion"));
+        let is_stale = observed.0 < floor.seq || observed.1 < floor.metadata || observed.2 < floor.state;
+        assert!(
+            !is_stale || self.session(id).is_merging,
+            "the session is older than an earlier observation: {floor:?} {session}"
+        );
+        for request in &floor.completed {
+            let entry = &session["agentState"]["completedRequests"][request];
+            assert!(entry.is_object(), "completed request {request} is missing in {session}");
+        }
+    }
+
+    /// The lower bound of a request that is sent now.
+    pub fn floor(&self, session: &str) -> LowerBound {
+        let known = &self.sessions[session];
+        LowerBound {
+            seq: known.seqs.keys().next_back().copied().unwrap_or(0),
+            metadata: self.newest_version(session, ValueKind::Metadata),
+            state: self.newest_version(session, ValueKind::AgentState),
+            completed: known.completed.keys().cloned().collect(),
+        }
+    }
+
+    /// A client received an event. `again`: with the number of its previous event.
+    pub fn observe_event(&mut self, number: u64, event: &Value, again: bool) {
+        // A heartbeat event is not logged and has the number of the previous event.
+        let is_heartbeat = is_heartbeat(event);
+        assert!(is_heartbeat || !again, "two events with one number: {event}");
+        match self.events.get(&number) {
+            Some(known) if self::is_heartbeat(known) && !is_heartbeat => {
+                drop(self.events.insert(number, event.clone()))
+            }
+            Some(known) => {
+                assert!(is_heartbeat || known == event, "event {number} was observed as {known} and {event}")
+            }
+            None if again => {}
+            None => drop(self.events.insert(number, event.clone())),
+        }
+        let session = event["sessionId"].as_str().unwrap_or_default();
+        if event["type"] == "session-removed" {
+            let before = self.removals.insert(session.to_owned(), number);
+            assert!(before.is_none_or(|before| before == number), "session {session} was removed twice");
+        }
+        let removed = self.removals.get(session);
+        assert!(
+            removed.is_none_or(|removed| number <= *removed),
+            "an event of session {session} after its removal: {event}"
+        );
+    }
+
+    /// The end of a session was requested or observed.
+    pub fn record_end(&mut self, session: &str) {
+        let known = self.session(session);
+        known.end_requests += 1;
+        known.heartbeat = None;
+    }
+
+    /// A `session-end` is in flight, and its acknowledgement is lost.
+    pub fn record_possible_end(&mut self, session: &str) {
+        self.record_end(session);
+        self.session(session).may_end = true;
+    }
+}
+
+/// Checks that a completed request never becomes pending again. The versions may be observed in any order.
+fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) {
+    for id in heard["requests"].as_object().into_iter().flat_map(Map::keys) {
+        let pending = versions.values().map(|state| state["requests"].get(id).is_some());
+        let mut changes: Vec<bool> = pending.skip_while(|pending| !pending).collect();
+        changes.dedup();
+        assert!(changes.len() <= 2, "request {id} of {session} is pending again after its completion: {versions:?}");
+    }
+}
+
+/// Whether an event may report a heartbeat without a change.
+pub fn is_heartbeat(event: &Value) -> bool {
+    let data = &event["data"];
+    let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();
+    data["active"] == true && (updated || event["type"] == "machine-updated")
+}

@@ -1,0 +1,339 @@
+//! Handling and checks of responses.
+
+use serde_json::Value;
+use session_gateway_hub::hub::error::Error;
+
+use super::cli::Phase;
+use super::object::Response;
+use super::oracle::{Existence, LowerBound};
+use super::world::{ConnectionId, PendingRequest, World};
+use crate::support::rest::Reply;
+
+/// The purpose of a request.
+#[derive(Debug, Clone)]
+pub enum Purpose {
+    /// Registers the session of a tag, for a CLI or in a race.
+    Tag {
+        tag: String,
+        cli: Option<usize>,
+        race: Option<u64>,
+    },
+    Machine {
+        cli: usize,
+    },
+    /// A page of messages that a CLI missed. The session had at least `floor` messages before the request.
+    CatchUp {
+        cli: usize,
+        connection: ConnectionId,
+        session: String,
+        after: u64,
+        limit: u64,
+        floor: u64,
+    },
+    Show {
+        session: String,
+        floor: LowerBound,
+    },
+    /// For the comparison with the database in an idle world.
+    Compare {
+        session: String,
+    },
+    /// The session list, which must not have these sessions.
+    List {
+        deleted: Vec<String>,
+    },
+    Message {
+        session: String,
+        local_id: String,
+    },
+    Rename {
+        session: String,
+        name: String,
+        expected: Option<u64>,
+    },
+    Permission {
+        session: String,
+        request: String,
+        approved: bool,
+    },
+    /// Abort or archive.
+    End {
+        session: String,
+    },
+    /// Switch or permission mode.
+    Control {
+        session: String,
+    },
+    Delete {
+        session: String,
+    },
+    Resume {
+        session: String,
+    },
+    Spawn,
+    ReadFile {
+        session: String,
+        nonce: String,
+    },
+    Channel {
+        web: usize,
+    },
+    Foreign {
+        session: String,
+    },
+    Subscribe {
+        endpoint: String,
+    },
+    Unsubscribe {
+        endpoint: String,
+    },
+    UnsubscribeForeign,
+    PushLog,
+}
+
+impl Purpose {
+    /// The session of the request.
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::CatchUp { session, .. }
+            | Self::Show { session, .. }
+            | Self::Compare { session }
+            | Self::Message { session, .. }
+            | Self::Rename { session, .. }
+            | Self::Permission { session, .. }
+            | Self::End { session }
+            | Self::Control { session }
+            | Self::Delete { session }
+            | Self::Resume { session }
+            | Self::ReadFile { session, .. } => Some(session),
+            Self::Tag { .. }
+            | Self::Machine { .. }
+            | Self::List { .. }
+            | Self::Spawn
+            | Self::Channel { .. }
+            | Self::Foreign { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. }
+            | Self::UnsubscribeForeign
+            | Self::PushLog => None,
+        }
+    }
+
+    /// Whether the request may end a session.
+    pub fn ends(&self, id: &str) -> bool {
+        matches!(self, Self::End { session } | Self::Delete { session } | Self::Resume { session } if session == id)
+    }
+}
+
+impl World {
+    /// Handles a response; `None` after a crash of the object.
+    pub fn on_response(&mut self, request: PendingRequest, response: Option<Response>) {
+        match response {
+            None => self.on_lost_response(&request),
+            Some(Response::Reply(reply)) => self.on_reply(&request, &reply),
+            Some(Response::Page(page)) => self.on_page(&request, page),
+            Some(Response::Channel(channel)) => self.web_on_channel(&request, channel),
+        }
+    }
+
+    fn on_lost_response(&mut self, request: &PendingRequest) {
+        match &request.purpose {
+            Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
+                self.clis[*cli].phase = Phase::Disconnected
+            }
+            Purpose::Channel { web } => self.webs[*web].is_connecting = false,
+            Purpose::End { session } | Purpose::Resume { session } => self.oracle(request.ns).record_end(session),
+            Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
+                self.on_subscription_changed(endpoint, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_reply(&mut self, request: &PendingRequest, reply: &Reply) {
+        let ns = request.ns;
+        self.check_isolation(ns, &reply.text);
+        if reply.status == 200 {
+            return self.on_success(request, &reply.json());
+        }
+        self.check_error(request, reply);
+        match &request.purpose {
+            Purpose::Tag { cli: Some(cli), .. } | Purpose::Machine { cli } => {
+                self.clis[*cli].phase = Phase::Disconnected
+            }
+            Purpose::End { session } | Purpose::Resume { session } => self.oracle(ns).record_end(session),
+            Purpose::Subscribe { endpoint } | Purpose::Unsubscribe { endpoint } => {
+                self.on_subscription_changed(endpoint, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that an error response is allowed.
+    fn check_error(&self, request: &PendingRequest, reply: &Reply) {
+        let PendingRequest { ns, purpose, faults, .. } = request;
+        let body = reply.json();
+        let code = body["code"].as_str().unwrap_or_default();
+        let allowed = match (reply.status.as_u16(), code) {
+            (503, "hub_unavailable") => self.db.faults() > *faults,
+            (500, "rename_failed") => matches!(purpose, Purpose::Rename { .. }) && self.db.faults() > *faults,
+            (503, "cli_unreachable" | "cli_refused") | (504, "rpc_timeout") => matches!(
+                purpose,
+                Purpose::Permission { .. }
+                    | Purpose::End { .. }
+                    | Purpose::Control { .. }
+                    | Purpose::Resume { .. }
+                    | Purpose::Spawn
+            ),
+            (503, "no_machine_online") | (504, "resume_failed") => matches!(purpose, Purpose::Resume { .. }),
+            (409, "session_inactive") => matches!(
+                purpose,
+                Purpose::Message { .. } | Purpose::Permission { .. } | Purpose::End { .. } | Purpose::Control { .. }
+            ),
+            (409, "mode_not_applied") => matches!(purpose, Purpose::Control { .. }),
+            (409, "session_active") => matches!(purpose, Purpose::Delete { .. }),
+            (409, "version_conflict") => matches!(purpose, Purpose::Rename { expected: Some(_), .. }),
+            // Its runner was never registered.
+            (404, "machine_not_found") => matches!(purpose, Purpose::Spawn),
+            (404, "request_not_found") => matches!(purpose, Purpose::Permission { .. }),
+            (404, "session_not_found") => match purpose {
+                Purpose::Foreign { session } => !self.exists(1 - ns, session),
+                own => own.session().is_some_and(|session| !self.exists(*ns, session)),
+            },
+            (403, "forbidden") => matches!(purpose, Purpose::Foreign { .. }),
+            _ => false,
+        };
+        assert!(allowed, "unexpected response to {purpose:?}: {} {}", reply.status, reply.text);
+    }
+
+    fn on_success(&mut self, request: &PendingRequest, body: &Value) {
+        let ns = request.ns;
+        match &request.purpose {
+            Purpose::Tag { tag, cli, race } => self.on_session(ns, tag, *cli, *race, &body["session"]),
+            Purpose::Machine { cli } => self.cli_open_socket(*cli),
+            Purpose::Show { floor, .. } => self.oracle(ns).observe_snapshot(&body["session"], floor),
+            Purpose::Compare { .. } => self.shown.push((ns, body["session"].clone())),
+            Purpose::List { deleted } => {
+                let sessions = body["sessions"].as_array().unwrap();
+                let listed = sessions.iter().find(|session| deleted.iter().any(|id| session["id"] == id.as_str()));
+                assert!(listed.is_none(), "the list has a deleted session: {listed:?}");
+            }
+            Purpose::Message { session, local_id } => {
+                let message = &body["message"];
+                let (id, seq) = (message["id"].as_str().unwrap(), message["seq"].as_u64().unwrap());
+                assert!(message["localId"] == local_id.as_str(), "{body}");
+                self.oracle(ns).observe_position(session, local_id, id, seq);
+                self.oracle(ns).messages.get_mut(local_id).unwrap().acknowledged = true;
+            }
+            Purpose::Rename { session, name, expected } => {
+                let version = body["metadataVersion"].as_u64().unwrap();
+                assert!(expected.is_none_or(|expected| version == expected + 1), "{expected:?} {body}");
+                self.oracle(ns).observe_name(session, version, name);
+            }
+            Purpose::Permission { session, request, approved } => {
+                let request_known = self.oracle(ns).session(session).requests.entry(request.clone()).or_default();
+                let before = request_known.answered.replace(*approved);
+                assert!(before.is_none(), "request {request} was answered twice: {before:?} and {approved}");
+            }
+            Purpose::End { session } => self.oracle(ns).record_end(session),
+            Purpose::Delete { session } => {
+                let known = self.oracle(ns).session(session);
+                assert!(known.existence != Existence::Certain, "session {session} was deleted twice");
+                known.existence = Existence::Deleted;
+            }
+            Purpose::Resume { session } => self.on_resumed(ns, session, body["sessionId"].as_str().unwrap()),
+            Purpose::ReadFile { nonce, .. } => {
+                let failed = body["success"] == false && body["error"].is_string();
+                assert!(failed || body["echo"] == nonce.as_str(), "the response to {nonce} is {body}");
+            }
+            Purpose::Spawn => {
+                let known = body["sessionId"].as_str().is_none_or(|id| self.oracles[ns].sessions.contains_key(id));
+                assert!(known && body["success"].is_boolean(), "an unknown session was spawned: {body}");
+            }
+            Purpose::Control { .. } | Purpose::UnsubscribeForeign => {}
+            Purpose::Subscribe { endpoint } => self.on_subscription_changed(endpoint, Some(true)),
+            Purpose::Unsubscribe { endpoint } => self.on_subscription_changed(endpoint, Some(false)),
+            Purpose::PushLog => self.check_log(ns, body["log"].as_array().unwrap()),
+            Purpose::Foreign { .. } => panic!("a response has data of the other namespace: {body}"),
+            Purpose::CatchUp { .. } | Purpose::Channel { .. } => {
+                panic!("unexpected response to {:?}: {body}", request.purpose)
+            }
+        }
+    }
+
+    fn on_session(&mut self, ns: usize, tag: &str, cli: Option<usize>, race: Option<u64>, session: &Value) {
+        let id = session["id"].as_str().unwrap();
+        assert!(session["tag"] == tag, "the response to {tag} is {session}");
+        self.observe_session(ns, id, tag);
+        self.oracle(ns).observe_snapshot(session, &LowerBound::default());
+        if let Some(race) = race {
+            let before = self.races.insert(race, id.to_owned());
+            // A request after a deletion of the session gets a new one.
+            let other = before.filter(|before| before != id && self.exists(ns, before));
+            assert!(other.is_none(), "concurrent requests for {tag} received {other:?} and {id}");
+        }
+        if let Some(cli) = cli {
+            self.cli_on_session(cli, session);
+            self.cli_open_socket(cli);
+            self.report_spawned(cli);
+        }
+    }
+
+    fn on_page(&mut self, request: &PendingRequest, page: Result<String, Error>) {
+        let Purpose::CatchUp { cli, connection, session, after, limit, floor } = &request.purpose else {
+            panic!("{:?} is not a page", request.purpose);
+        };
+        let is_current = self.clis[*cli].connection == Some(*connection);
+        match page {
+            Ok(text) => {
+                self.check_isolation(request.ns, &text);
+                let page: Value = serde_json::from_str(&text).unwrap();
+                self.check_page(request.ns, session, &page, *after, *limit, *floor);
+                if is_current {
+                    self.cli_on_page(*cli, &page);
+                }
+            }
+            Err(error) => {
+                let allowed = match error {
+                    Error::Unavailable(_) | Error::NotStored => self.db.faults() > request.faults,
+                    Error::Missing(_) => !self.exists(request.ns, session),
+                    _ => false,
+                };
+                assert!(allowed, "unexpected error for a page of {session}: {error}");
+                // The CLI retries after a reconnect.
+                if is_current {
+                    self.cli_disconnect(*cli);
+                }
+            }
+        }
+    }
+
+    /// Checks that a page has no gaps, and at least the messages that were observed before the request.
+    fn check_page(&mut self, ns: usize, session: &str, page: &Value, after: u64, limit: u64, floor: u64) {
+        let messages = page["messages"].as_array().unwrap();
+        messages.iter().for_each(|message| self.oracle(ns).observe_message(session, message));
+        if self.oracle(ns).session(session).is_merging {
+            return;
+        }
+        let seqs: Vec<u64> = messages.iter().map(|message| message["seq"].as_u64().unwrap()).collect();
+        let end = after + seqs.len() as u64;
+        assert!(seqs.iter().copied().eq(after + 1..=end), "a page after {after} has the seqs {seqs:?}");
+        assert!(seqs.len() as u64 <= limit, "a page with the limit {limit} has the seqs {seqs:?}");
+        let more = page["hasMore"] == true;
+        assert!(more || end >= floor, "the last page after {after} ends with {end}, but {floor} messages exist");
+        assert!(!more || !seqs.is_empty(), "an empty page with hasMore");
+    }
+
+    fn on_resumed(&mut self, ns: usize, old: &str, active: &str) {
+        self.oracle(ns).record_end(old);
+        if old == active {
+            return;
+        }
+        let known =
+            self.merges_in_progress.iter().any(|shift| shift.ns == ns && shift.old == old && shift.new == active);
+        assert!(known, "{old} was resumed as {active}, which no runner reported");
+        let rows = self.db.sqlite.number(&format!("SELECT count(*) FROM sessions WHERE id = '{old}'"));
+        assert!(rows == 0, "{old} was resumed as {active}, but still exists");
+        self.oracle(ns).session(old).existence = Existence::Deleted;
+    }
+}
