@@ -47,7 +47,7 @@ impl Hub {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
         self.state().rpc.expire(now);
-        self.expire_watches(now);
+        self.expire_resumes(now);
         self.expire_connecting(now);
         if due.ping {
             self.ping_clis();

@@ -1,4 +1,5 @@
-//! Putting the history of a session in front of another's: its CLI came back under another id.
+//! Merging a session into another: the CLI of a resumed session came back under a new id. The messages of the old session
+//! are put in front of the new one's, and the old session is deleted, in one batch.
 
 use std::sync::Arc;
 
@@ -20,12 +21,12 @@ use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, sessions as store};
 
 impl Hub {
-    /// Puts the history of `old` in front of `new`'s; `old` is gone then.
+    /// Merges the session `old` into `new`.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         for id in [old, new] {
             self.state().in_flight.begin_merge(id);
         }
-        let merged = self.merge_exclusively(old, new).await;
+        let merged = self.merge_locked(old, new).await;
         for id in [old, new] {
             self.state().in_flight.end_merge(id);
         }
@@ -33,100 +34,112 @@ impl Hub {
         merged
     }
 
-    async fn merge_exclusively(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+    async fn merge_locked(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old).await {
                 Ok(()) => {}
-                // Somebody deleted it: there is no history to bring along.
+                // It was deleted, so there is nothing to merge.
                 Err(Error::Missing(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
             self.load_session_during_merge(new).await?;
-            self.hold_journal().await;
-            let still_loaded = {
+            self.lock_journal().await;
+            let sessions = {
                 let state = self.state();
-                [old, new].into_iter().all(|id| state.cache.entry(id).is_some())
+                let session = |id| state.cache.entry(id).map(|entry| entry.session.clone());
+                session(old).zip(session(new))
             };
-            let merged = if still_loaded { Some(self.merge_held(old, new).await) } else { None };
+            let merged = match sessions {
+                Some((old, new)) => Some(self.write_merge(&old, new).await),
+                // The flush before the lock failed, and the cache was dropped.
+                None => None,
+            };
             self.state().journal.unlock();
             match merged {
                 Some(merged) => return merged,
-                // What was to be written before failed, and memory forgot the two with it.
                 None => self.flush(),
             }
         }
     }
 
-    /// Nothing else may be written during a merge: it would carry numbers of before.
-    async fn hold_journal(self: &Arc<Self>) {
+    /// Flushes the journal and locks it: a write during the merge would carry outdated seqs.
+    async fn lock_journal(self: &Arc<Self>) {
         loop {
-            let held = {
+            let locked = {
                 let mut state = self.state();
                 let State { journal, cache, .. } = &mut *state;
                 journal.lock(&self.config.namespace, cache)
             };
             self.flush();
-            match held {
-                Some(held) => {
-                    if held.await.is_ok() {
+            match locked {
+                Some(locked) => {
+                    if locked.await.is_ok() {
                         return;
                     }
                 }
-                // Another merge goes first; how that ends is its own affair.
+                // Another merge holds the lock. Its result does not matter here.
                 None => drop(self.flushed().await),
             }
         }
     }
 
-    async fn merge_held(&self, old: &str, new: &str) -> Result<(), Error> {
+    async fn write_merge(&self, old: &Session, new: Session) -> Result<(), Error> {
         let namespace = &self.config.namespace;
-        // What is carried over goes into the same batch: a crash leaves all of it done, or nothing.
-        let gone = self.state().cache.entry(old).map(|entry| entry.session.clone());
-        let gone = gone.ok_or(Error::Missing(Kind::Session))?;
-        let stays = self.state().cache.entry(new).map(|entry| entry.session.clone());
-        let stays = stays.ok_or(Error::Missing(Kind::Session))?;
-        let whole = match &stays.metadata_large {
-            Some(large) => Some(self.durable_whole(new, large).await?.ok_or_else(unreadable)?),
-            None => stays.metadata.clone(),
+        let new_id = new.id.clone();
+        let metadata = match &new.metadata_large {
+            Some(large) => Some(self.durable_whole(&new_id, large).await?.ok_or_else(unreadable)?),
+            None => new.metadata.clone(),
         };
-        let (remaining, large) = self.carry_over(&gone, stays, whole.as_ref());
+        let (remaining, large) = self.with_old_fields(old, new, metadata.as_ref());
         for statements in values::write_parts(namespace, large.as_slice()) {
             self.commit(statements).await?;
         }
-        let mut batch = store::merge(namespace, old, &remaining);
-        // Seqs that were told before say nothing any more.
-        let (number, after) = self.log_gap(&mut batch).await?;
+        let mut batch = store::merge(namespace, &old.id, &remaining);
+        // Events before the merge contain outdated seqs, so no client may resume from them.
+        let (removal, gap) = self.log_gap(&mut batch).await?;
         let committed = self.commit(batch).await;
-        let may_be_done = committed.as_ref().err().is_none_or(DbError::may_have_committed);
+        let may_have_committed = committed.as_ref().err().is_none_or(DbError::may_have_committed);
         let merged = match committed {
-            Ok(()) => store::load_by_id(&self.db, namespace, new).await,
+            Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
             Err(error) => Err(error),
         };
-        let merged = match merged {
-            Ok(Found::Owned(session)) => session,
-            Ok(_) => return Err(Error::Missing(Kind::Session)),
+        match merged {
+            Ok(Found::Owned(merged)) => self.apply_merge(old, &merged, metadata, large, (removal, gap)),
+            Ok(_) => Err(Error::Missing(Kind::Session)),
             Err(error) => {
-                // Nothing that memory holds of the two is to be trusted, nor what anybody was told of them.
                 self.discard_uncommitted(Vec::new(), &Error::from(error.clone()));
-                if may_be_done {
-                    let clis = [old, new].map(|id| self.state().connections.of_session(id).to_vec());
+                if may_have_committed {
+                    let clis = [&old.id, &new_id].map(|id| self.state().connections.of_session(id).to_vec());
                     self.disconnect_to_resync(clis.into_iter().flatten());
                 }
                 self.handle_failed_batch(&DbError::Retryable(error.to_string())).await;
-                return Err(error.into());
+                Err(error.into())
             }
-        };
+        }
+    }
+
+    /// Updates the cache and publishes the merge, which is durable. `event_numbers` are those of the removal event and of
+    /// the gap in the log.
+    fn apply_merge(
+        &self,
+        old: &Session,
+        merged: &Session,
+        metadata: Option<Json>,
+        large: Option<LargeValue>,
+        event_numbers: (u64, u64),
+    ) -> Result<(), Error> {
+        let new = &merged.id;
         let mut state = self.state();
-        // Whatever was noted for the one that is gone would find no row.
-        state.journal.delete_session(old);
-        state.cache.remove(old);
-        let owner = Owner::Session(old.to_owned());
+        // Drops what is queued for the old session, whose row is gone.
+        state.journal.delete_session(&old.id);
+        state.cache.remove(&old.id);
+        let owner = Owner::Session(old.id.clone());
         state.liveness.stop(&owner);
         self.rt.kv_delete(&alive_key(&owner));
-        // The merge is durable already, whatever becomes of what is noted after it.
-        self.publish(&mut state, Some(number), || Event::session_removed(old));
+        let (removal, gap) = event_numbers;
+        self.publish(&mut state, Some(removal), || Event::session_removed(&old.id));
         if let Some(log) = &mut state.log {
-            log.push_gap(after);
+            log.push_gap(gap);
         }
         state.cache.invalidate(new);
         let State { cache, journal, .. } = &mut *state;
@@ -134,11 +147,12 @@ impl Hub {
         entry.session.seq = merged.seq;
         (entry.local_ids, entry.completed) = (None, None);
         journal.trim_completed_requests(new);
-        entry.session.todos = entry.session.todos.take().or(gone.todos.clone());
+        entry.session.todos = entry.session.todos.take().or(old.todos.clone());
+        // The metadata may have been updated while the merge was written.
         let s = &mut entry.session;
-        let noted = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
-        let now_is = if s.metadata_large.is_some() { noted.or(whole) } else { s.metadata.clone() };
-        let metadata = carried_over(&gone, now_is.as_ref());
+        let queued = s.metadata_large.as_ref().and_then(|large| journal.find_queued_value(large));
+        let current = if s.metadata_large.is_some() { queued.or(metadata) } else { s.metadata.clone() };
+        let metadata = merge_metadata(old, current.as_ref());
         s.metadata_large = s.metadata_large.take().or(large.map(|value| value.large));
         let event = Event::session_updated(new, &Changes::presence(&entry.session));
         state.journal.queue_session(new, Extent::Whole);
@@ -147,32 +161,32 @@ impl Hub {
         Ok(())
     }
 
-    /// The session that stays with what it takes over from the one that goes; and its metadata, when they are large.
-    /// `metadata` are its own, whole.
-    fn carry_over(&self, gone: &Session, stays: Session, metadata: Option<&Json>) -> (Session, Option<LargeValue>) {
-        let version = stays.metadata_version + 1;
-        let metadata = carried_over(gone, metadata);
+    /// Returns the new session with the fields it takes from the old one, and its metadata if they are large.
+    fn with_old_fields(&self, old: &Session, new: Session, metadata: Option<&Json>) -> (Session, Option<LargeValue>) {
+        let version = new.metadata_version + 1;
+        let metadata = merge_metadata(old, metadata);
         let (head, large) = match Field::Metadata.is_large(&metadata) {
             true => {
-                (Field::Metadata.excerpt(&metadata), Some(LargeValue::new(&stays.id, version, self.new_id(), metadata)))
+                (Field::Metadata.excerpt(&metadata), Some(LargeValue::new(&new.id, version, self.new_id(), metadata)))
             }
             false => (metadata, None),
         };
-        let taken_over = Session {
+        let session = Session {
             metadata: Some(head),
             metadata_large: large.as_ref().map(|value| value.large.clone()),
             metadata_version: version,
-            todos: stays.todos.clone().or(gone.todos.clone()),
-            ..stays
+            todos: new.todos.clone().or(old.todos.clone()),
+            ..new
         };
-        (taken_over, large)
+        (session, large)
     }
 }
 
-/// The metadata of the session that stays, with the name, the newer summary and the worktree of the one that goes.
-fn carried_over(gone: &Session, stays: Option<&Json>) -> Json {
-    let old = gone.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-    let mut new = stays.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+/// Returns the metadata of the new session with the name and worktree of the old one, unless it has its own, and with the
+/// newer of the two summaries.
+fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
+    let old = old.metadata.as_ref().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
     for name in ["name", "worktree"] {
         if let (Some(value), None) = (old.get(name), new.get(name)) {
             new.set(name, value);
@@ -200,17 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_gave_the_session_is_carried_over() {
-        let gone =
+    fn the_new_session_keeps_the_name_and_the_newer_summary() {
+        let old =
             session(r#"{"path":"/w","name":"mine","worktree":{"name":"w"},"summary":{"text":"new","updatedAt":9}}"#);
-        let stays = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
+        let new = session(r#"{"path":"/w","host":"h","summary":{"text":"old","updatedAt":5}}"#);
         assert_eq!(
-            carried_over(&gone, stays.metadata.as_ref()).text(),
+            merge_metadata(&old, new.metadata.as_ref()).text(),
             r#"{"path":"/w","host":"h","summary":{"text":"new","updatedAt":9},"name":"mine","worktree":{"name":"w"}}"#
         );
         let named = session(r#"{"path":"/w","name":"other","summary":{"text":"newer","updatedAt":10}}"#);
         assert!(
-            carried_over(&gone, named.metadata.as_ref())
+            merge_metadata(&old, named.metadata.as_ref())
                 .text()
                 .starts_with(r#"{"path":"/w","name":"other","summary":{"text":"newer""#)
         );

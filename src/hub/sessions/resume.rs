@@ -1,5 +1,5 @@
-//! Bringing a session back: a machine is asked to start its agent again, and the session's history goes on, also when
-//! the CLI came back under another id ([`merge`](crate::hub::sessions::merge)).
+//! Resuming a session: a machine starts its agent again, which continues the conversation. If the CLI comes back under
+//! another session id, the two sessions are [merged](crate::hub::sessions::merge).
 
 use std::sync::Arc;
 
@@ -28,30 +28,31 @@ struct ResumeParams {
 }
 
 impl Hub {
-    /// Brings a session back; answers the id under which it is active. Of two who resume at once the second waits for what
-    /// the first one started.
+    /// Resumes a session. Returns the id under which it is active. A concurrent resume of the same session waits for the
+    /// first one.
     pub async fn resume(self: &Arc<Self>, id: &str) -> Result<String, Error> {
         let plan = loop {
-            // During a merge, too: whoever asks then hears what the session became.
             self.load_session_during_merge(id).await?;
             if self.is_active(id) {
                 return Ok(id.to_owned());
             }
             self.load_machines().await?;
-            // While the machines were read, memory may have let go of the session, or somebody else brought it back.
-            let active = self.state().cache.entry(id).map(|entry| entry.session.active);
-            if active == Some(false) {
-                break self.plan_resume(id)?;
+            // The session may have been evicted or resumed during the read.
+            let is_active = self.state().cache.entry(id).map(|entry| entry.session.active);
+            if is_active == Some(false) {
+                break self.begin_resume(id)?;
             }
         };
         let active = match plan {
-            None => self.watch(vec![id.to_owned()], None).await?,
+            None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
-                let resumed = self.start_again(id, &machine, &params).await;
-                self.state().in_flight.end_resume(id);
+                let resumed = self.spawn_agent(id, &machine, &params).await;
+                let mut state = self.state();
+                state.in_flight.end_resume(id);
                 if let Err(error) = &resumed {
-                    self.state().activation_waiters.complete(id, &Err(error.clone()));
+                    state.activation_waiters.complete(id, &Err(error.clone()));
                 }
+                drop(state);
                 resumed?
             }
         };
@@ -59,20 +60,21 @@ impl Hub {
         Ok(active)
     }
 
-    /// Which machine is asked for what; `None` when somebody has asked already.
-    fn plan_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
+    /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
+    fn begin_resume(&self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
         let mut state = self.state();
-        let s = &state.cache.session(id)?.session;
-        let params = resume_params(s, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&state, s, self.rt.now()).ok_or(Error::NoMachineOnline)?;
+        let session = &state.cache.session(id)?.session;
+        let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
+        let machine = choose_machine(&state, session, self.rt.now()).ok_or(Error::NoMachineOnline)?;
         Ok(state.in_flight.begin_resume(id).then_some((machine, params)))
     }
 
-    async fn start_again(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
+    /// Has a machine start the agent, and waits until its session is active. Returns the session's id.
+    async fn spawn_agent(self: &Arc<Self>, id: &str, machine: &str, params: &ResumeParams) -> Result<String, Error> {
         let text = serde_json::to_string(params).unwrap_or_default();
         let answer = self.call(&Owner::Machine(machine.to_owned()), Method::SpawnSession, &text).await;
         let answer = answer.map_err(|error| match error {
-            // Its runner was on its way back, and did not come.
+            // The runner was expected to reconnect, and did not.
             RpcError::NoHandler(_) => Error::NoMachineOnline,
             error => error.into(),
         })?;
@@ -81,22 +83,22 @@ impl Hub {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }
         self.state().in_flight.expect_reactivation(id, self.rt.now() + REOPEN_MS);
-        let other = spawned.session_id.filter(|spawned| spawned != id);
-        let ids = other.into_iter().chain([id.to_owned()]).collect();
-        let active = self.watch(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
+        let new_id = spawned.session_id.filter(|spawned| spawned != id);
+        let ids = new_id.into_iter().chain([id.to_owned()]).collect();
+        let active = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
         if active != id {
             self.merge(id, &active).await?;
         }
         let mut state = self.state();
         state.in_flight.clear_reactivation(id);
         state.activation_waiters.complete(id, &Ok(active.clone()));
-        drop(state);
         Ok(active)
     }
 
-    /// Waits until one of the sessions is active, and answers which. Without a deadline somebody else's resume decides.
-    async fn watch(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
-        let watched = {
+    /// Waits until one of the sessions is active, and returns its id. Without a deadline the resume that is already running
+    /// decides.
+    async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
+        let activated = {
             let mut state = self.state();
             let is_active = |id: &&String| state.cache.entry(id).is_some_and(|entry| entry.session.active);
             if let Some(id) = ids.iter().find(is_active) {
@@ -105,40 +107,40 @@ impl Hub {
             self.request_alarm(&mut state, deadline);
             state.activation_waiters.wait(ids, deadline)
         };
-        watched.await.unwrap_or(Err(Error::ResumeFailed))
+        activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
-    /// Gives up on sessions that did not come back in time.
-    pub(in crate::hub) fn expire_watches(&self, now: u64) {
+    /// Fails resumes whose session did not become active in time.
+    pub(in crate::hub) fn expire_resumes(&self, now: u64) {
         let mut state = self.state();
         state.in_flight.expire(now);
         state.activation_waiters.expire(now);
     }
 }
 
-/// The machine that the session ran on, else one of the same host; either way one whose runner is there, or else is on
-/// its way back.
+/// Chooses the machine that the session ran on, else the most recently active one of the same host. One whose runner is
+/// connected is preferred to one that is expected to reconnect.
 fn choose_machine(state: &State, session: &Session, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
     };
-    let own = text(session.metadata.as_ref(), "machineId");
+    let machine_id = text(session.metadata.as_ref(), "machineId");
     let host = text(session.metadata.as_ref(), "host");
     let (method, rpc) = (Method::SpawnSession.as_str(), &state.rpc);
-    let serves = |owner: &Owner| rpc.has_handler(owner.clone(), method);
-    let misses = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
-    let runners: [&dyn Fn(&Owner) -> bool; 2] = [&serves, &misses];
-    runners.into_iter().find_map(|there| {
-        let all = state.cache.machines().into_iter().flat_map(|m| m.values());
-        let online = || all.clone().filter(|m| m.active && there(&Owner::Machine(m.id.clone())));
-        let same = online().find(|m| Some(&m.id) == own.as_ref());
-        let of_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
-        same.or_else(|| of_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
+    let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
+    let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
+    let conditions: [&dyn Fn(&Owner) -> bool; 2] = [&is_connected, &is_expected];
+    conditions.into_iter().find_map(|has_runner| {
+        let machines = state.cache.machines().into_iter().flat_map(|machines| machines.values());
+        let online = || machines.clone().filter(|m| m.active && has_runner(&Owner::Machine(m.id.clone())));
+        let same_machine = online().find(|m| Some(&m.id) == machine_id.as_ref());
+        let same_host = || online().filter(|m| host.is_some() && text(m.metadata.as_ref(), "host") == host);
+        same_machine.or_else(|| same_host().max_by_key(|m| m.active_at)).map(|m| m.id.clone())
     })
 }
 
-/// What the machine needs; `None` when the session does not know the agent's own id of its conversation.
+/// Returns the params of a resume; `None` when the metadata lacks the agent's own id of the conversation.
 fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let facts = session.metadata_fields();
     let kind = match vocabulary.flavor(facts.flavor().as_deref()) {
