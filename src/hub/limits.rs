@@ -195,6 +195,9 @@ pub const MAX_TODOS_BYTES: usize = 250_000;
 
 // Push notifications
 
+/// How long a push service may take to respond, in milliseconds. No more requests run at a time than the platform opens
+/// connections, so none waits for one.
+pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// How long a permission request is held back, so that further ones of its session are sent with it, in milliseconds
 /// (PROTOCOL.md "Push notifications").
 pub const PUSH_DEBOUNCE_MS: u64 = 500;

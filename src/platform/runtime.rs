@@ -18,7 +18,8 @@ use worker::{Delay, SqlStorage, State, Storage};
 use super::convert;
 use super::glue::{self, ObjectSocket};
 use super::guard::{BackgroundTask, was_interrupted};
-use crate::hub::ports::{ConnId, PUSH_LIMIT_MS, PushAnswer, RandomSourceError, Runtime};
+use crate::hub::limits::PUSH_TIMEOUT_MS;
+use crate::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
@@ -160,7 +161,7 @@ impl Runtime for ObjectRuntime {
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
         Box::pin(SendFuture::new(async move {
             let (url, headers) = (request.uri().to_string(), convert::header_lines(request.headers()));
-            let response = glue::post(&url, &headers, request.body(), PUSH_LIMIT_MS);
+            let response = glue::post(&url, &headers, request.body(), PUSH_TIMEOUT_MS);
             let response = JsFuture::from(response).await.map_err(|error| format!("{error:?}"))?;
             let response = response.as_string().unwrap_or_default();
             let (status, retry_after) = response.split_once('\n').ok_or_else(|| response.clone())?;

@@ -24,7 +24,7 @@ impl JsUpload {
 
 impl UploadBody for JsUpload {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A length in bytes, or -1.
-    fn declared(&self) -> Option<u64> {
+    fn declared_length(&self) -> Option<u64> {
         Some(self.upload.declared()).filter(|length| *length >= 0.0).map(|length| length as u64)
     }
 

@@ -99,7 +99,7 @@ async fn a_body_that_does_not_arrive_is_told_by_what_became_of_it() {
     let (world, session, mut cli) = live().await;
     let table = [
         (UploadFault::TooLarge, 413, "too_large"),
-        (UploadFault::RestTooLarge, 413, "too_large"),
+        (UploadFault::FieldsTooLarge, 413, "too_large"),
         (UploadFault::BadBase64, 400, "invalid_field"),
         (UploadFault::NotUtf8, 400, "invalid_body"),
         (UploadFault::Broken, 400, "invalid_body"),

@@ -149,10 +149,10 @@ impl Hub {
     /// Stores the number of the last published event in the attachment of a web client's socket. If the hub loses its memory
     /// but not its sockets, it knows which events the connected clients have received.
     pub(in crate::hub) fn persist_last_published(&self, state: &mut State) {
-        let told = state.event_numbers.last_published();
+        let last_published = state.event_numbers.last_published();
         let first = state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
-        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != told) {
-            self.set_peer(state, conn, Peer::Web(Subscription { last_published: told, ..first }));
+        if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {
+            self.set_peer(state, conn, Peer::Web(Subscription { last_published, ..first }));
         }
     }
 

@@ -72,7 +72,7 @@ impl Drop for UploadSlot<'_> {
 impl Hub {
     /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let mut slot = self.acquire_upload_slot(id, body.declared().unwrap_or(MAX_UPLOAD_BYTES)).await?;
+        let mut slot = self.acquire_upload_slot(id, body.declared_length().unwrap_or(MAX_UPLOAD_BYTES)).await?;
         let rest = body.read().await?;
         slot.shrink_to(body.length());
         let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
@@ -158,7 +158,7 @@ impl From<UploadFault> for Error {
     fn from(fault: UploadFault) -> Self {
         match fault {
             UploadFault::TooLarge => Self::TooLarge { what: "file", limit: MAX_FILE_BYTES },
-            UploadFault::RestTooLarge => {
+            UploadFault::FieldsTooLarge => {
                 Self::TooLarge { what: "body beside its `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
             }
             UploadFault::BadBase64 => {

@@ -10,7 +10,8 @@ use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use http::Request;
 use serde_json::{Value, json};
-use session_gateway_hub::hub::ports::{PUSH_LIMIT_MS, PushAnswer};
+use session_gateway_hub::hub::limits::PUSH_TIMEOUT_MS;
+use session_gateway_hub::hub::ports::PushAnswer;
 
 use super::responses::Purpose;
 use super::scheduler::{Incarnation, lock};
@@ -291,7 +292,7 @@ impl World {
         if self.rng.chance(50) {
             let _ = request.response.send(Err("The connection was lost.".into()));
         } else {
-            request.times_out_at = Some(self.now() + u64::from(PUSH_LIMIT_MS));
+            request.times_out_at = Some(self.now() + u64::from(PUSH_TIMEOUT_MS));
             self.objects[ns].rt.outbox.put(request);
         }
     }

@@ -281,7 +281,7 @@ pub const ROUTES: &[Route] = &[
             invalid("content", &[Given::UploadFails(UploadFault::BadBase64)]),
             refusal(400, "invalid_body", &[UPLOAD_BREAKS, Given::UploadFails(UploadFault::NotUtf8)]),
             refusal(408, "upload_stalled", &[Given::UploadFails(UploadFault::Stalled)]),
-            refusal(413, "too_large", &[FILE_TOO_LARGE, Given::UploadFails(UploadFault::RestTooLarge)]),
+            refusal(413, "too_large", &[FILE_TOO_LARGE, Given::UploadFails(UploadFault::FieldsTooLarge)]),
             UPLOAD_FAILED,
             refusal(503, "overloaded", &[Given::ManyUploads]),
         ],

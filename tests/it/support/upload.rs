@@ -27,7 +27,7 @@ struct Body {
 }
 
 impl UploadBody for Body {
-    fn declared(&self) -> Option<u64> {
+    fn declared_length(&self) -> Option<u64> {
         self.declared
     }
 
