@@ -2,13 +2,15 @@
 
 use futures::future::BoxFuture;
 use http::Request;
+use strum::EnumString;
 use thiserror::Error;
 
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
-/// Why the body of an upload was rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "kebab-case")]
 pub enum UploadFault {
     /// The file is larger than [`MAX_FILE_BYTES`](super::limits::MAX_FILE_BYTES).
     TooLarge,

@@ -247,7 +247,7 @@ export class Upload {
     let from = 0;
     for (const [start, end] of [...found, [bytes.length, bytes.length]]) {
       fields += start - from;
-      if (fields > maxFields) throw new Fault('rest-too-large');
+      if (fields > maxFields) throw new Fault('fields-too-large');
       pieces.push(decodeUtf8(bytes.subarray(from, start)));
       from = end;
     }

@@ -180,6 +180,6 @@ describe('a slow upload', () => {
     body.end();
     await advance(0);
     // The body was read completely; it has no content.
-    assert.equal(read.outcome, 'rest-too-large');
+    assert.equal(read.outcome, 'fields-too-large');
   });
 });
