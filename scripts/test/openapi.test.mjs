@@ -51,7 +51,7 @@ test('its paths and methods are those of the hub', () => {
 
 test('its error codes are those of the hub, and each is in the description of a response', () => {
   const source = readdirSync(inProject('src', 'http')).map((name) => readFileSync(inProject('src', 'http', name), 'utf8'));
-  const word = /(?:\bStatusCode::[A-Z_]+,\s*|\bcode:\s*|\bbad\(\s*)"([a-z]+(?:_[a-z]+)*)"/g;
+  const word = /(?:\bStatusCode::[A-Z_]+,\s*|\bcode:\s*|\bunsupported\(\s*)"([a-z]+(?:_[a-z]+)*)"/g;
   const codes = new Set(source.flatMap((text) => [...text.matchAll(word)].map(([, code]) => code)));
   const described = api.components.schemas.Error.properties.code.enum;
   assert.deepEqual([...described, ...SOCKET_CODES].sort(), [...codes].sort());
