@@ -1,15 +1,15 @@
 //! Backpressure on CLI sockets: how many bytes the hub sends to a CLI that does not acknowledge them with pongs.
 
 use crate::support::cli::Cli;
-use crate::support::live::live;
+use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
-use crate::support::{RECONNECT_GRACE_MS, quiet};
+use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::limits::MAX_UNACKED_BYTES_WITH_REPLIES;
 
 /// Sends a message of one megabyte.
 async fn send_megabyte(cli: &mut Cli, session: &str) {
-    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
+    assert_eq!(cli.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
 }
 
 /// Counts the pings and the updates among frames.
@@ -21,20 +21,20 @@ fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut silent = world.cli(&session).await;
     silent.register("gitStatus").await;
-    silent.socket.rest().await;
+    silent.socket.drain().await;
     for _ in 0..15 {
         send_megabyte(&mut cli, &session).await;
     }
     assert!(silent.socket.is_open());
     send_megabyte(&mut cli, &session).await;
-    assert_eq!(silent.socket.closed().await, 4408);
-    let (pings, updates) = count_pings_and_updates(&silent.socket.rest().await);
+    assert_eq!(silent.socket.wait_for_close().await, 4408);
+    let (pings, updates) = count_pings_and_updates(&silent.socket.drain().await);
     assert_eq!((pings, updates), (7, 15), "a ping after every 2 MiB");
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    world.pass(RECONNECT_GRACE_MS).await;
+    world.advance(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok()["error"], "No handler registered for gitStatus");
     send_megabyte(&mut cli, &session).await;
     assert!(cli.socket.is_open(), "the sender");
@@ -42,12 +42,12 @@ async fn a_cli_that_answers_no_ping_is_closed_after_16_mib_of_updates() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut reader = world.cli(&session).await;
     let mut received = 0;
     for _ in 0..20 {
         send_megabyte(&mut cli, &session).await;
-        let (pings, updates) = count_pings_and_updates(&reader.socket.rest().await);
+        let (pings, updates) = count_pings_and_updates(&reader.socket.drain().await);
         (0..pings).for_each(|_| reader.socket.send("3"));
         received += updates;
     }
@@ -57,14 +57,14 @@ async fn a_cli_that_answers_pings_may_receive_any_number_of_updates() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_other_than_pongs_acknowledge_nothing() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut sender = world.cli(&session).await;
     for _ in 0..16 {
         send_megabyte(&mut cli, &session).await;
         sender.socket.send(r#"42/cli,["ping"]"#);
-        quiet().await;
+        run_until_idle().await;
     }
-    assert_eq!(sender.socket.closed().await, 4408);
+    assert_eq!(sender.socket.wait_for_close().await, 4408);
 }
 
 /// Sends frames until the hub closes the socket. Returns the number of frames that the hub sent, and their bytes.
@@ -72,7 +72,7 @@ async fn send_until_closed(cli: &mut Cli, send: impl Fn(&mut Cli)) -> (usize, us
     let mut received = (0, 0);
     for _ in 0..100_000 {
         send(cli);
-        for frame in cli.socket.rest().await {
+        for frame in cli.socket.drain().await {
             match frame {
                 Frame::Text(text) => received = (received.0 + 1, received.1 + text.len()),
                 Frame::Closed { code, .. } => {
@@ -87,13 +87,13 @@ async fn send_until_closed(cli: &mut Cli, send: impl Fn(&mut Cli)) -> (usize, us
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_reads_no_replies_is_closed() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut other = world.cli(&session).await;
     let (replies, bytes) = send_until_closed(&mut other, |cli| {
-        cli.emit_asking("update-state", &stale);
+        cli.emit_for_ack("update-state", &stale);
     })
     .await;
     assert!(bytes > 16 << 20 && bytes < 49 << 20, "{replies} frames of {bytes} bytes");
@@ -111,34 +111,34 @@ async fn a_cli_that_reads_no_replies_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_binary_frame_beyond_the_limit_of_unread_replies_closes_the_socket() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
     let mut other = world.cli(&session).await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut unread = 0;
     while unread <= MAX_UNACKED_BYTES_WITH_REPLIES {
         other.socket.send_binary();
-        other.emit_asking("update-state", &stale);
-        for frame in other.socket.rest().await {
+        other.emit_for_ack("update-state", &stale);
+        for frame in other.socket.drain().await {
             let Frame::Text(text) = frame else { panic!("closed with {unread} unread bytes") };
             unread += text.len();
         }
     }
     other.socket.send_binary();
-    assert_eq!(other.socket.closed().await, 4408);
+    assert_eq!(other.socket.wait_for_close().await, 4408);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_answers_pings_may_send_any_number_of_requests() {
-    let (_world, session, mut cli) = live().await;
+    let (_world, session, mut cli) = live_session().await;
     let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-    cli.socket.rest().await;
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    cli.socket.drain().await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     for _ in 0..100 {
-        cli.emit_asking("update-state", &stale);
-        let (pings, _) = count_pings_and_updates(&cli.socket.rest().await);
+        cli.emit_for_ack("update-state", &stale);
+        let (pings, _) = count_pings_and_updates(&cli.socket.drain().await);
         (0..pings).for_each(|_| cli.socket.send("3"));
     }
     assert!(cli.socket.is_open());

@@ -1,31 +1,31 @@
 //! A CLI's socket: CONNECT, events with and without acknowledgement, updates, messages, disconnects.
 
-use crate::support::cli::{Cli, Heard, read};
-use crate::support::live::live;
+use crate::support::cli::{Cli, Received, parse_frame};
+use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
 use crate::support::socket::Socket;
-use crate::support::sqlite::On;
-use crate::support::{World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
 /// Opens a socket and receives the open packet.
 async fn open(world: &World, authenticated: bool) -> Socket {
     let mut socket = world.open_cli(authenticated);
-    assert!(matches!(read(&socket.text().await), Heard::Open(_)));
+    assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
     socket
 }
 
 /// Sends a CONNECT packet on a new socket, and returns the reply.
-async fn connect(world: &World, authenticated: bool, packet: &str) -> Heard {
+async fn connect(world: &World, authenticated: bool, packet: &str) -> Received {
     let mut socket = open(world, authenticated).await;
     socket.send(packet);
-    read(&socket.text().await)
+    parse_frame(&socket.next_text().await)
 }
 
-fn refusal(reply: &Heard) -> &str {
+fn refusal(reply: &Received) -> &str {
     match reply {
-        Heard::Refused(data) => data["message"].as_str().unwrap(),
+        Received::ConnectError(data) => data["message"].as_str().unwrap(),
         other => panic!("expected a CONNECT_ERROR, but received {other:?}"),
     }
 }
@@ -33,7 +33,7 @@ fn refusal(reply: &Heard) -> &str {
 #[tokio::test(start_paused = true)]
 async fn the_open_packet_is_valid_for_the_official_client() {
     let world = World::new();
-    let Heard::Open(handshake) = read(&world.open_cli(false).text().await) else { panic!() };
+    let Received::Open(handshake) = parse_frame(&world.open_cli(false).next_text().await) else { panic!() };
     assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
     let (interval, timeout) = (handshake["pingInterval"].as_u64().unwrap(), handshake["pingTimeout"].as_u64().unwrap());
     assert!(interval >= 25_000 && interval + timeout < 1 << 31, "{handshake}");
@@ -43,7 +43,7 @@ async fn the_open_packet_is_valid_for_the_official_client() {
 #[tokio::test(start_paused = true)]
 async fn a_valid_token_connects_in_connect_or_in_the_upgrade_request() {
     let world = World::new();
-    let connected = |heard| matches!(heard, Heard::Connected(data) if data["sid"].is_string());
+    let connected = |heard| matches!(heard, Received::Connected(data) if data["sid"].is_string());
     let auth = |auth: Value| format!("40/cli,{auth}");
     assert!(connected(connect(&world, false, &auth(json!({"token": "secret:team"}))).await));
     let everything = json!({"token": "secret:team", "namespace": "team", "clientType": "session", "other": [1]});
@@ -84,31 +84,31 @@ async fn a_refused_client_may_retry_on_the_same_socket() {
     let world = World::new();
     let mut socket = open(&world, false).await;
     socket.send(r#"40/cli,{"token":"wrong"}"#);
-    assert_eq!(refusal(&read(&socket.text().await)), "Invalid token");
+    assert_eq!(refusal(&parse_frame(&socket.next_text().await)), "Invalid token");
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
-    assert!(matches!(read(&socket.text().await), Heard::Connected(_)));
+    assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)));
     socket.send(r#"40/cli,{"token":"secret:team"}"#);
-    socket.heard_nothing().await;
+    socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_packet_before_connect_is_refused_without_effect() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut socket = open(&world, true).await;
     socket.send(format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#));
-    assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
+    assert!(refusal(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
     socket.send("43/cli,0[]");
-    assert!(refusal(&read(&socket.text().await)).contains("CONNECT"));
-    assert_eq!(world.shown(&session).await["seq"], 0);
+    assert!(refusal(&parse_frame(&socket.next_text().await)).contains("CONNECT"));
+    assert_eq!(world.get_session(&session).await["seq"], 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates() {
     let world = World::new();
     let neighbour = world.neighbour();
-    let foreign = neighbour.session("/theirs").await;
-    neighbour.machine("their-box").await;
+    let foreign = neighbour.create_session("/theirs").await;
+    neighbour.register_machine("their-box").await;
     let cases = [
         (json!({"sessionId": foreign}), "access-denied", "session", foreign.clone()),
         (json!({"sessionId": "none"}), "not-found", "session", "none".into()),
@@ -117,25 +117,25 @@ async fn a_cli_that_names_a_foreign_or_missing_id_gets_an_error_and_no_updates()
     ];
     for (auth, code, scope, id) in cases {
         let mut cli = Cli::connect(&world, auth).await;
-        let error = cli.event("error").await;
+        let error = cli.next_event("error").await;
         assert_eq!((&error["code"], &error["scope"], &error["id"]), (&json!(code), &json!(scope), &json!(id)));
         assert!(error["message"].is_string());
-        let refused = cli.ask("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
+        let refused = cli.emit_with_ack("rpc-register", &json!({"method": format!("{id}:readFile")})).await;
         assert_eq!(refused["code"], "access-denied");
-        assert_eq!(cli.ask("ping", &json!({})).await, json!({"ok": true}), "the socket stays open");
+        assert_eq!(cli.emit_with_ack("ping", &json!({})).await, json!({"ok": true}), "the socket stays open");
     }
     let owner = neighbour.live_cli(&foreign).await;
     let mut other_cli = Cli::connect(&world, json!({"sessionId": foreign})).await;
-    other_cli.event("error").await;
+    other_cli.next_event("error").await;
     neighbour.post(&format!("/api/sessions/{foreign}/messages"), &json!({"text": "secret"})).await.ok();
-    other_cli.socket.heard_nothing().await;
+    other_cli.socket.assert_no_frames().await;
     drop(owner);
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
     let metadata = json!({"path": "/code", "host": "box", "name": "new"});
     cli.emit("message", &json!({"sid": session, "message": {"n": 1}}));
     cli.emit("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata}));
@@ -145,49 +145,49 @@ async fn events_that_request_no_acknowledgement_take_effect_without_reply() {
     cli.emit("machine-update-state", &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"pid": 1}}));
     cli.emit("rpc-register", &json!({"method": "readFile"}));
     cli.emit("ping", &Value::Null);
-    cli.socket.heard_nothing().await;
-    let shown = world.shown(&session).await;
+    cli.socket.assert_no_frames().await;
+    let shown = world.get_session(&session).await;
     assert_eq!((&shown["seq"], &shown["thinking"], &shown["metadata"]), (&json!(1), &json!(true), &metadata));
     assert_eq!((&shown["metadataVersion"], &shown["agentStateVersion"]), (&json!(2), &json!(2)));
     let machine = world.get("/api/machines").await.ok()["machines"][0].clone();
     assert_eq!((&machine["runnerState"], &machine["runnerStateVersion"]), (&json!({"pid": 1}), &json!(2)));
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    cli.socket.heard_nothing().await;
-    assert_eq!(world.shown(&session).await["active"], false);
+    cli.socket.assert_no_frames().await;
+    assert_eq!(world.get_session(&session).await["active"], false);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_mismatch_returns_the_current_version_and_value() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let update = |version: u64, n: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"n": n}});
-    let won = cli.ask("update-state", &update(1, 1)).await;
+    let won = cli.emit_with_ack("update-state", &update(1, 1)).await;
     assert_eq!(won, json!({"result": "success", "version": 2, "agentState": {"n": 1}}));
-    let lost = second.ask("update-state", &update(1, 2)).await;
+    let lost = second.emit_with_ack("update-state", &update(1, 2)).await;
     assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "agentState": {"n": 1}}));
     let cleared = json!({"sid": session, "expectedVersion": 2, "agentState": null});
     assert_eq!(
-        second.ask("update-state", &cleared).await,
+        second.emit_with_ack("update-state", &cleared).await,
         json!({"result": "success", "version": 3, "agentState": null})
     );
-    world.machine("m").await;
+    world.register_machine("m").await;
     let machine = |version: u64| json!({"machineId": "m", "expectedVersion": version, "metadata": {"host": "new"}});
-    assert_eq!(cli.ask("machine-update-metadata", &machine(1)).await["version"], 2);
-    let lost = second.ask("machine-update-metadata", &machine(1)).await;
+    assert_eq!(cli.emit_with_ack("machine-update-metadata", &machine(1)).await["version"], 2);
+    let lost = second.emit_with_ack("machine-update-metadata", &machine(1)).await;
     assert_eq!(lost, json!({"result": "version-mismatch", "version": 2, "metadata": {"host": "new"}}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn updates_are_sent_to_the_other_sockets_of_the_session_only() {
-    let (world, session, mut cli) = live().await;
-    let other = world.session("/other").await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    world.register_machine("m").await;
     let mut second = world.cli(&session).await;
     let mut unrelated = world.cli(&other).await;
     let mut runner = world.runner("m").await;
 
-    let seq = cli.message(&session, "hello").await["seq"].clone();
-    let update = second.event("update").await;
+    let seq = cli.send_message(&session, "hello").await["seq"].clone();
+    let update = second.next_event("update").await;
     let expected = json!({"t": "new-message", "sid": session, "message": {
         "id": update["body"]["message"]["id"], "seq": seq, "localId": null, "createdAt": world.now(),
         "content": {"role": "agent", "content": "hello"},
@@ -196,32 +196,36 @@ async fn updates_are_sent_to_the_other_sockets_of_the_session_only() {
     assert!(update["id"].is_string() && update["seq"].is_u64() && update["createdAt"] == world.now(), "{update}");
 
     let metadata = json!({"path": "/code", "host": "box", "x": 1});
-    cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
-    let later = second.event("update").await;
+    cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
+    let later = second.next_event("update").await;
     assert_eq!(
         later["body"],
         json!({"t": "update-session", "sid": session, "metadata": {"version": 2, "value": metadata}, "agentState": null})
     );
     assert!(later["seq"].as_u64() > update["seq"].as_u64());
-    cli.ask("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {"a": 1}})).await;
+    cli.emit_with_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {"a": 1}})).await;
     assert_eq!(
-        second.event("update").await["body"],
+        second.next_event("update").await["body"],
         json!({"t": "update-session", "sid": session, "metadata": null, "agentState": {"version": 2, "value": {"a": 1}}})
     );
-    cli.ask("machine-update-state", &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"b": 1}})).await;
+    cli.emit_with_ack(
+        "machine-update-state",
+        &json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"b": 1}}),
+    )
+    .await;
     assert_eq!(
-        runner.event("update").await["body"],
+        runner.next_event("update").await["body"],
         json!({"t": "update-machine", "machineId": "m", "metadata": null, "runnerState": {"version": 2, "value": {"b": 1}}})
     );
     for silent in [&mut cli, &mut unrelated, &mut second, &mut runner] {
-        silent.socket.heard_nothing().await;
+        silent.socket.assert_no_frames().await;
     }
     // A change by a web client is sent to every socket of the session.
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
     for receiver in [&mut cli, &mut second] {
-        assert_eq!(receiver.event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
+        assert_eq!(receiver.next_event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
     }
-    unrelated.socket.heard_nothing().await;
+    unrelated.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,44 +242,44 @@ async fn ten_concurrent_requests_for_a_tag_get_one_session() {
     assert_eq!(ids.len(), 1, "{ids:?}");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     assert_eq!(web.types().await, ["session-added"]);
-    let neighbours = world.neighbour().session("/code").await;
+    let neighbours = world.neighbour().create_session("/code").await;
     assert_ne!(ids[0], neighbours.as_str(), "the same tag in another namespace");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_with_a_local_id_is_stored_once() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l1"});
-    let concurrent = [cli.emit_asking("message", &message), cli.emit_asking("message", &message)];
-    let from_second = second.emit_asking("message", &message);
-    let first = cli.acknowledged(concurrent[0]).await;
+    let concurrent = [cli.emit_for_ack("message", &message), cli.emit_for_ack("message", &message)];
+    let from_second = second.emit_for_ack("message", &message);
+    let first = cli.wait_for_ack(concurrent[0]).await;
     assert_eq!((&first["ok"], &first["seq"]), (&json!(true), &json!(1)));
-    assert_eq!(cli.acknowledged(concurrent[1]).await, first);
-    assert_eq!(second.acknowledged(from_second).await, first);
+    assert_eq!(cli.wait_for_ack(concurrent[1]).await, first);
+    assert_eq!(second.wait_for_ack(from_second).await, first);
     let from_web =
         world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "x", "localId": "l1"})).await;
     assert_eq!(from_web.ok()["message"]["id"], first["id"]);
     assert_eq!(web.types().await.iter().filter(|t| *t == "message-received").count(), 1);
     // The same local id in another session is another message.
-    let other = world.session("/other").await;
-    assert_eq!(cli.ask("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
+    let other = world.create_session("/other").await;
+    assert_eq!(cli.emit_with_ack("message", &json!({"sid": other, "message": {}, "localId": "l1"})).await["seq"], 1);
     // The local id is found in the database.
-    world.sleep_and_wake().await;
-    assert_eq!(cli.ask("message", &message).await, first);
-    assert_eq!(world.shown(&session).await["seq"], 1);
+    world.hibernate_and_wake().await;
+    assert_eq!(cli.emit_with_ack("message", &message).await, first);
+    assert_eq!(world.get_session(&session).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapped() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let content = r#"{"z":12345678901234567890,"a":1.50,"__proto__":{"é":"\ud83e\udd80"}}"#;
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
-    cli.acknowledged(ack).await;
+    cli.wait_for_ack(ack).await;
     let wrapped = json!({"sid": session, "message": content});
-    cli.ask("message", &wrapped).await;
-    cli.ask("message", &json!({"sid": session, "message": "just words"})).await;
+    cli.emit_with_ack("message", &wrapped).await;
+    cli.emit_with_ack("message", &json!({"sid": session, "message": "just words"})).await;
     let page = world.get(&format!("/api/sessions/{session}/messages")).await;
     assert_eq!(page.text.matches(content).count(), 2, "{}", page.text);
     assert_eq!(page.json()["messages"][0]["content"], "just words");
@@ -283,28 +287,28 @@ async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapp
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_too_large_is_refused_and_the_socket_stays_open() {
-    let (world, session, mut cli) = live().await;
-    let refused = cli.message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
+    let (world, session, mut cli) = live_session().await;
+    let refused = cli.send_message(&session, &"x".repeat(MAX_CONTENT_BYTES)).await;
     assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("too-large")));
-    assert_eq!(cli.message(&session, "small").await["seq"], 1);
-    assert_eq!(world.shown(&session).await["seq"], 1);
+    assert_eq!(cli.send_message(&session, "small").await["seq"], 1);
+    assert_eq!(world.get_session(&session).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn five_thousand_messages_at_once_are_stored_in_order() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let before = world.db.writes();
+    let before = world.db.write_count();
     let text = "x".repeat(1_000);
     let acks: Vec<u64> = (1..=5_000)
-        .map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n, "text": text}})))
+        .map(|n| cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": n, "text": text}})))
         .collect();
-    let frames = cli.socket.rest().await;
+    let frames = cli.socket.drain().await;
     let acked: Vec<(u64, u64)> = frames
         .iter()
         .map(|frame| match frame {
-            Frame::Text(text) => match read(text) {
-                Heard::Ack { id, arg } => (id, arg["seq"].as_u64().unwrap()),
+            Frame::Text(text) => match parse_frame(text) {
+                Received::Ack { id, arg } => (id, arg["seq"].as_u64().unwrap()),
                 other => panic!("{other:?}"),
             },
             closed => panic!("{closed:?}"),
@@ -323,18 +327,18 @@ async fn five_thousand_messages_at_once_are_stored_in_order() {
             assert_eq!((&message["seq"], &message["content"]["n"]), (&json!(after), &json!(after)));
         }
     }
-    assert!(world.db.writes() - before < 200, "{} batches for 5,000 messages", world.db.writes() - before);
+    assert!(world.db.write_count() - before < 200, "{} batches for 5,000 messages", world.db.write_count() - before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_disconnect_packet_closes_the_socket() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     for packet in ["41/cli,", "1"] {
         let mut cli = world.cli(&session).await;
         cli.register("readFile").await;
         cli.socket.send(packet);
-        assert_eq!(cli.socket.closed().await, 1000);
+        assert_eq!(cli.socket.wait_for_close().await, 1000);
         let read = world.get(&format!("/api/sessions/{session}/file?path=a")).await.ok();
         assert_eq!(read["error"], "No handler registered for readFile");
     }
@@ -343,13 +347,13 @@ async fn a_disconnect_packet_closes_the_socket() {
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_during_connect_needs_no_alarm() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.sleep_and_wake().await;
-    world.db.hold(On::Reads);
-    let cli = Cli::connecting(&world, &json!({"token": "secret:team", "sessionId": session}));
-    quiet().await;
+    let session = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
+    let cli = Cli::start_connect(&world, &json!({"token": "secret:team", "sessionId": session}));
+    run_until_idle().await;
     cli.socket.close();
     world.db.release();
-    world.pass(30_000).await;
+    world.advance(30_000).await;
     assert_eq!(world.rt.alarm(), None);
 }

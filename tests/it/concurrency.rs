@@ -2,7 +2,7 @@
 
 use crate::support::World;
 use crate::support::cli::Cli;
-use crate::support::race::{Order, Race, in_every_order};
+use crate::support::race::{Race, Schedule, in_every_order};
 use crate::support::rest::Reply;
 use serde_json::{Value, json};
 
@@ -16,13 +16,13 @@ fn subscribe_to(session: &str) -> String {
 /// An active session with two CLIs and the pending permission request `r1`. The first CLI has registered the methods.
 async fn two_clis(methods: &[&str]) -> (World, String, Vec<Cli>) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut clis = vec![world.live_cli(&session).await, world.live_cli(&session).await];
     for method in methods {
         clis[0].register(method).await;
     }
     let state = json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}});
-    assert_eq!(clis[0].state(&session, 1, &state).await["version"], 2);
+    assert_eq!(clis[0].update_state(&session, 1, &state).await["version"], 2);
     (world, session, clis)
 }
 
@@ -36,17 +36,17 @@ fn winner_and_refusal(replies: [Reply; 2]) -> (usize, Reply) {
 #[tokio::test(start_paused = true)]
 async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
             let path = format!("/api/sessions/{session}/permissions/r1");
-            let steps = ["approve", "deny"].map(|verb| race.ask("POST", &format!("{path}/{verb}"), &json!({})));
+            let steps = ["approve", "deny"].map(|verb| race.request("POST", &format!("{path}/{verb}"), &json!({})));
             race.run(order).await;
             let replies = [race.reply(steps[0]).await, race.reply(steps[1]).await];
             let (winner, refusal) = winner_and_refusal(replies);
-            refusal.refuses(404, "request_not_found");
+            refusal.assert_error(404, "request_not_found");
             assert_eq!(race.called, [(0, "permission".to_owned())], "the CLI got one answer");
-            let shown = race.agreed(&session).await;
+            let shown = race.check_agreement(&session).await;
             assert_eq!(shown["agentStateVersion"], 3);
             assert_eq!(shown["agentState"]["requests"], json!({}));
             let completed = &shown["agentState"]["completedRequests"]["r1"];
@@ -60,16 +60,16 @@ async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
-            let approve = race.ask("POST", &format!("/api/sessions/{session}/permissions/r1/approve"), &json!({}));
+            let approve = race.request("POST", &format!("/api/sessions/{session}/permissions/r1/approve"), &json!({}));
             let state = json!({"requests": {}, "completedRequests": {"r1": {"status": "approved", "by": "cli"}}});
             let update = json!({"sid": session, "expectedVersion": 2, "agentState": state});
-            let update = race.say(0, "update-state", update);
+            let update = race.emit(0, "update-state", update);
             race.run(order).await;
             let (reply, ack) = (race.reply(approve).await, race.ack(update).await);
-            let shown = race.agreed(&session).await;
+            let shown = race.check_agreement(&session).await;
             assert_eq!((&shown["agentStateVersion"], &shown["agentState"]["requests"]), (&json!(3), &json!({})));
             let by = &shown["agentState"]["completedRequests"]["r1"]["by"];
             match ack["result"].as_str().unwrap() {
@@ -79,7 +79,7 @@ async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
             }
             // The update came first, or the approval succeeded.
             match race.called.is_empty() {
-                true => drop(reply.refuses(404, "request_not_found")),
+                true => drop(reply.assert_error(404, "request_not_found")),
                 false => drop(reply.ok()),
             }
         })
@@ -91,17 +91,17 @@ async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
 #[tokio::test(start_paused = true)]
 async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
-            let rename = race.ask("PATCH", &format!("/api/sessions/{session}"), &json!({"name": "mine"}));
+            let rename = race.request("PATCH", &format!("/api/sessions/{session}"), &json!({"name": "mine"}));
             let metadata = json!({"path": "/code", "host": "box", "by": "cli"});
             let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-            let update = race.say(0, "update-metadata", update);
+            let update = race.emit(0, "update-metadata", update);
             race.run(order).await;
             race.reply(rename).await.ok();
             let ack = race.ack(update).await;
-            let shown = race.agreed(&session).await;
+            let shown = race.check_agreement(&session).await;
             assert_eq!(shown["metadata"]["name"], "mine");
             match ack["result"].as_str().unwrap() {
                 // The rename came second.
@@ -124,17 +124,17 @@ async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_message_to_a_session_that_is_being_deleted_is_published_before_or_refused() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let world = World::new();
-            let session = world.session("/code").await;
+            let session = world.create_session("/code").await;
             let clis = vec![world.cli(&session).await];
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
-            let delete = race.ask("DELETE", &format!("/api/sessions/{session}"), &Value::Null);
-            let message = race.say(0, "message", json!({"sid": session, "message": {"n": 1}, "localId": "l1"}));
+            let delete = race.request("DELETE", &format!("/api/sessions/{session}"), &Value::Null);
+            let message = race.emit(0, "message", json!({"sid": session, "message": {"n": 1}, "localId": "l1"}));
             race.run(order).await;
             race.reply(delete).await.ok();
             let ack = race.ack(message).await;
-            let events: Vec<Value> = race.heard().await.iter().map(|event| event["type"].clone()).collect();
+            let events: Vec<Value> = race.events().await.iter().map(|event| event["type"].clone()).collect();
             match ack["ok"].as_bool().unwrap() {
                 true => assert_eq!(events, ["message-received", "session-removed"]),
                 false => assert_eq!((&ack["code"], events), (&json!("not-found"), vec![json!("session-removed")])),
@@ -142,7 +142,7 @@ async fn a_message_to_a_session_that_is_being_deleted_is_published_before_or_ref
             for table in ["sessions", "messages"] {
                 assert_eq!(race.world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
             }
-            race.world.get(&format!("/api/sessions/{session}")).await.refuses(404, "session_not_found");
+            race.world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
         })
         .await;
         assert!(orders > 3, "{orders}");
@@ -152,11 +152,11 @@ async fn a_message_to_a_session_that_is_being_deleted_is_published_before_or_ref
 #[tokio::test(start_paused = true)]
 async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
             let message = |cli| json!({"sid": session, "message": {"by": cli}});
-            let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.say(cli, "message", message(by)));
+            let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.emit(cli, "message", message(by)));
             race.run(order).await;
             let mut by = [None; 3];
             for (step, cli) in sent.into_iter().zip([0, 1, 0]) {
@@ -167,14 +167,14 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
             for cli in [0, 1] {
                 let others = (1..=3).filter(|seq| by[seq - 1] != Some(cli));
                 for seq in others {
-                    assert_eq!(race.clis[cli].event("update").await["body"]["message"]["seq"], seq);
+                    assert_eq!(race.clis[cli].next_event("update").await["body"]["message"]["seq"], seq);
                 }
-                assert_eq!(race.clis[cli].heard_event("update").await, None);
+                assert_eq!(race.clis[cli].try_event("update").await, None);
             }
-            let events = race.heard().await;
+            let events = race.events().await;
             let seqs: Vec<_> = events.iter().filter_map(|event| event["message"]["seq"].as_u64()).collect();
             assert_eq!(seqs, [1, 2, 3]);
-            assert_eq!(race.agreed(&session).await["seq"], 3);
+            assert_eq!(race.check_agreement(&session).await["seq"], 3);
         })
         .await;
         assert!(orders > 20, "{orders}");
@@ -184,22 +184,22 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
 #[tokio::test(start_paused = true)]
 async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_value() {
     for hibernated in HIBERNATED {
-        let orders = in_every_order(async |order: &mut Order| {
+        let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
             let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
             let state = |cli| json!({"sid": session, "expectedVersion": 2, "agentState": {"by": cli}});
-            let states = [0, 1].map(|cli| race.say(cli, "update-state", state(cli)));
+            let states = [0, 1].map(|cli| race.emit(cli, "update-state", state(cli)));
             race.run(order).await;
             let acks = [race.ack(states[0]).await, race.ack(states[1]).await];
-            let shown = race.agreed(&session).await;
+            let shown = race.check_agreement(&session).await;
             let winner = shown["agentState"]["by"].as_u64().unwrap() as usize;
             assert_eq!((&acks[winner]["result"], &acks[winner]["version"]), (&json!("success"), &json!(3)));
             let loser = &acks[1 - winner];
             assert_eq!((&loser["result"], &loser["version"]), (&json!("version-mismatch"), &json!(3)));
             assert_eq!(loser["agentState"], shown["agentState"]);
-            let update = race.clis[1 - winner].event("update").await;
+            let update = race.clis[1 - winner].next_event("update").await;
             assert_eq!(update["body"]["agentState"], json!({"version": 3, "value": shown["agentState"]}));
-            assert_eq!(race.clis[winner].heard_event("update").await, None);
+            assert_eq!(race.clis[winner].try_event("update").await, None);
         })
         .await;
         assert!(orders > 3, "{orders}");
@@ -208,13 +208,13 @@ async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_for_a_tag_get_one_session() {
-    let orders = in_every_order(async |order: &mut Order| {
+    let orders = in_every_order(async |order: &mut Schedule| {
         let world = World::new();
         let mut race = Race::of(world, "all=true", Vec::new(), false).await;
         let requests: Vec<_> = (0..3)
             .map(|n| {
                 let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "box", "by": n}});
-                race.ask("POST", "/cli/sessions", &body)
+                race.request("POST", "/cli/sessions", &body)
             })
             .collect();
         race.run(order).await;
@@ -224,9 +224,9 @@ async fn concurrent_requests_for_a_tag_get_one_session() {
         }
         assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
         assert_eq!(race.world.db.number("SELECT count(*) FROM sessions"), 1);
-        let events: Vec<Value> = race.heard().await.iter().map(|event| event["type"].clone()).collect();
+        let events: Vec<Value> = race.events().await.iter().map(|event| event["type"].clone()).collect();
         assert_eq!(events, ["session-added"]);
-        let shown = race.world.shown(sessions[0]["id"].as_str().unwrap()).await;
+        let shown = race.world.get_session(sessions[0]["id"].as_str().unwrap()).await;
         assert_eq!((&shown["metadata"], &shown["metadataVersion"]), (&sessions[0]["metadata"], &json!(1)));
     })
     .await;
@@ -235,25 +235,25 @@ async fn concurrent_requests_for_a_tag_get_one_session() {
 
 #[tokio::test(start_paused = true)]
 async fn two_resumes_call_the_machine_once_and_get_the_same_answer() {
-    let orders = in_every_order(async |order: &mut Order| {
+    let orders = in_every_order(async |order: &mut Schedule| {
         let world = World::new();
         let runner = world.spawner("m", "box").await;
-        let resumable = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
-        let session = world.session_with("/code", resumable).await;
+        let resumable_metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
+        let session = world.create_session_with("/code", resumable_metadata).await;
         let clis = vec![runner, world.cli(&session).await];
         let mut race = Race::of(world, &subscribe_to(&session), clis, true).await;
         // The session is cached, the machines are not.
-        race.world.shown(&session).await;
+        race.world.get_session(&session).await;
         let path = format!("/api/sessions/{session}/resume");
-        let steps = [0, 1].map(|_| race.ask("POST", &path, &json!({})));
+        let steps = [0, 1].map(|_| race.request("POST", &path, &json!({})));
         let now = race.world.now();
-        race.say(1, "session-alive", json!({"sid": session, "time": now}));
+        race.emit(1, "session-alive", json!({"sid": session, "time": now}));
         race.run(order).await;
         for step in steps {
             assert_eq!(race.reply(step).await.ok(), json!({"success": true, "sessionId": session}));
         }
         assert!(race.called.len() <= 1, "{:?}", race.called);
-        assert_eq!(race.agreed(&session).await["active"], true);
+        assert_eq!(race.check_agreement(&session).await["active"], true);
     })
     .await;
     assert!(orders > 20, "{orders}");
@@ -261,12 +261,12 @@ async fn two_resumes_call_the_machine_once_and_get_the_same_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() {
-    let orders = in_every_order(async |order: &mut Order| {
+    let orders = in_every_order(async |order: &mut Schedule| {
         let (world, session, clis) = two_clis(&["gitStatus"]).await;
         let mut race = Race::of(world, &subscribe_to(&session), clis, false).await;
         let path = format!("/api/sessions/{session}/git-status");
-        let call = race.ask("GET", &path, &Value::Null);
-        race.say(1, "rpc-register", json!({"method": "gitStatus"}));
+        let call = race.request("GET", &path, &Value::Null);
+        race.emit(1, "rpc-register", json!({"method": "gitStatus"}));
         race.close(0);
         race.run(order).await;
         let reply = race.reply(call).await.ok();

@@ -1,8 +1,8 @@
 //! An accepted user message reaches the CLI of its session once and in order, whatever fails in between.
 
 use crate::support::cli::Cli;
-use crate::support::sqlite::On;
-use crate::support::{World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
 /// What happens while a user sends a message.
@@ -53,7 +53,7 @@ impl Reader {
     /// Handles the received updates.
     async fn handle_updates(&mut self) {
         let mut last = 0;
-        while let Some(update) = self.cli.heard_event("update").await {
+        while let Some(update) = self.cli.try_event("update").await {
             let message = &update["body"]["message"];
             let seq = message["seq"].as_u64().unwrap();
             assert!(seq > last, "a socket received {seq} after {last}");
@@ -83,10 +83,10 @@ async fn send(world: &World, reader: &mut Reader, text: &str, fault: Fault) {
             reader.reconnect(world).await;
         }
         Fault::Reconnected => {
-            world.db.hold(On::Writes);
+            world.db.hold(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
-            quiet().await;
-            assert_eq!(world.db.held(), 1, "the message is being written");
+            run_until_idle().await;
+            assert_eq!(world.db.held_count(), 1, "the message is being written");
             reader.cli.socket.close();
             reader.reconnect(world).await;
             world.db.release();
@@ -98,18 +98,18 @@ async fn send(world: &World, reader: &mut Reader, text: &str, fault: Fault) {
             reader.reconnect(world).await;
         }
         Fault::RestartInCommit => {
-            world.db.hold(On::Writes);
+            world.db.hold(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
-            quiet().await;
-            assert_eq!(world.db.held(), 1, "the message is being written");
+            run_until_idle().await;
+            assert_eq!(world.db.held_count(), 1, "the message is being written");
             world.restart();
             world.db.release();
-            sent.cut_off();
+            sent.abort();
             world.post(&path, &body).await.ok();
             reader.reconnect(world).await;
         }
         Fault::Hibernation => {
-            world.sleep_and_wake().await;
+            world.hibernate_and_wake().await;
             world.post(&path, &body).await.ok();
         }
     }
@@ -132,7 +132,7 @@ async fn an_accepted_message_reaches_its_cli_once_and_in_order() {
     // All pairs: a fault may affect the next one.
     let pairs: Vec<Fault> = faults.iter().flat_map(|first| faults.iter().flat_map(|next| [*first, *next])).collect();
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut reader = Reader::connect(&world, &session).await;
     let mut expected = Vec::new();
     for (seq, fault) in (1..).zip(pairs) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::rest::Reply;
 use crate::support::runtime::START;
-use crate::support::sqlite::{On, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
 use session_gateway_hub::auth::token::AccessTokens;
@@ -67,7 +67,7 @@ async fn health_needs_no_token() {
     let health = reply(&edge, &head("GET", "/health")).await.ok();
     assert_eq!(health, json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION")}));
     let wrong = reply(&edge, &head("POST", "/health")).await;
-    wrong.refuses(405, "method_not_allowed");
+    wrong.assert_error(405, "method_not_allowed");
     assert!(wrong.headers["allow"].to_str().unwrap().contains("GET"));
 }
 
@@ -84,7 +84,7 @@ async fn without_a_good_token_every_protected_path_is_a_401() {
         heads.push(RequestHead { authorization: Some(SECRET.into()), ..head("GET", path) });
         for head in heads {
             let reply = reply(&edge, &head).await;
-            reply.refuses(401, "unauthorized");
+            reply.assert_error(401, "unauthorized");
             assert_eq!(reply.headers["www-authenticate"], "Bearer", "{head:?}");
         }
     }
@@ -112,10 +112,10 @@ async fn a_log_in_gives_a_jwt_that_is_good_for_fifteen_minutes_and_for_the_web_o
     assert_eq!(expires, START + 15 * 60 * 1000);
     let token = answer["token"].as_str().unwrap();
     assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", token)).await, "team");
-    reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.refuses(401, "unauthorized");
+    reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
     let late = edge.route(&bearing("GET", "/api/sessions", token), expires, || None).await;
     let Action::Respond(late) = late else { panic!("{late:?}") };
-    Reply::of(late).await.refuses(401, "unauthorized");
+    Reply::of(late).await.assert_error(401, "unauthorized");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn without_a_random_source_no_secret_is_made_and_the_next_one_makes_it() {
     let db = Arc::new(Sqlite::with_schema());
     let edge = edge_on(&db, "token", "");
     let refused = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
-    Reply::of(refused).await.refuses(503, "hub_unavailable");
+    Reply::of(refused).await.assert_error(503, "hub_unavailable");
     let answer = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
     let head = bearing("GET", "/api/sessions", answer["token"].as_str().unwrap());
     assert_eq!(object_of(&edge_on(&db, "token", ""), &head).await, "default");
@@ -147,23 +147,23 @@ async fn a_bad_log_in_says_what_is_wrong() {
     let edge = edge("token", "");
     for token in ["wrong", "", "wrong:team", "secret:no such"] {
         let refused = log_in(&edge, &json!({"accessToken": token}).to_string()).await;
-        refused.refuses(401, "invalid_access_token");
+        refused.assert_error(401, "invalid_access_token");
         assert_eq!(refused.headers["www-authenticate"], "Bearer");
     }
     for body in ["{}", "", r#"{"accessToken":5}"#, r#"{"accessToken":null}"#] {
-        assert_eq!(log_in(&edge, body).await.refuses(400, "invalid_field")["field"], "accessToken", "{body}");
+        assert_eq!(log_in(&edge, body).await.assert_error(400, "invalid_field")["field"], "accessToken", "{body}");
     }
     for body in ["x", "[]", "null", "{"] {
-        log_in(&edge, body).await.refuses(400, "invalid_body");
+        log_in(&edge, body).await.assert_error(400, "invalid_body");
     }
     assert!(matches!(route(&edge, &head("POST", "/api/auth")).await, Action::Authenticate));
-    reply(&edge, &head("GET", "/api/auth")).await.refuses(405, "method_not_allowed");
+    reply(&edge, &head("GET", "/api/auth")).await.assert_error(405, "method_not_allowed");
 }
 
 #[tokio::test]
 async fn a_log_in_on_a_database_without_schema_says_what_to_run() {
     let edge = edge_on(&Arc::new(Sqlite::without_schema()), "token", "");
-    let refused = log_in(&edge, r#"{"accessToken":"secret"}"#).await.refuses(503, "hub_unavailable");
+    let refused = log_in(&edge, r#"{"accessToken":"secret"}"#).await.assert_error(503, "hub_unavailable");
     assert!(refused["error"].as_str().unwrap().contains("d1 migrations apply"), "{refused}");
 }
 
@@ -185,12 +185,12 @@ async fn a_token_in_the_query_counts_for_events_only() {
     let upgrade = RequestHead { is_upgrade: true, ..asked };
     assert_eq!(object_of(&edge, &upgrade).await, "team");
     let wrong = head("GET", "/api/events?token=wrong");
-    reply(&edge, &wrong).await.refuses(401, "unauthorized");
+    reply(&edge, &wrong).await.assert_error(401, "unauthorized");
     for path in ["/api/sessions", "/cli/sessions/s", "/api/sessions/s/messages"] {
-        reply(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.refuses(401, "unauthorized");
+        reply(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.assert_error(401, "unauthorized");
     }
     let posted = reply(&edge, &bearing("POST", "/api/events", "secret")).await;
-    posted.refuses(405, "method_not_allowed");
+    posted.assert_error(405, "method_not_allowed");
     assert_eq!(posted.headers["allow"], "GET");
 }
 
@@ -214,16 +214,16 @@ async fn events_are_heard_for_as_long_as_the_token_is_good() {
 async fn unknown_places_are_a_404() {
     let edge = edge("token", "");
     for path in ["/", "/favicon.ico", "/apis", "/cliff", "/healthz", "/api2/sessions", "//api/sessions"] {
-        reply(&edge, &head("GET", path)).await.refuses(404, "not_found");
+        reply(&edge, &head("GET", path)).await.assert_error(404, "not_found");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn history_is_answered_at_the_edge_without_the_object() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.message(&session, "hello").await;
-    let foreign = world.neighbour().session("/theirs").await;
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_message(&session, "hello").await;
+    let foreign = world.neighbour().create_session("/theirs").await;
     let edge = edge_on(&world.db, "token", "");
     let ask = async |url: String| reply(&edge, &bearing("GET", &url, "secret:team")).await;
     let page = ask(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
@@ -232,15 +232,16 @@ async fn history_is_answered_at_the_edge_without_the_object() {
     let page = ask(format!("/cli/sessions/{session}/messages")).await.ok();
     assert_eq!(page["messages"][0]["seq"], 1);
     for root in ["/api", "/cli"] {
-        ask(format!("{root}/sessions/none/messages")).await.refuses(404, "session_not_found");
-        ask(format!("{root}/sessions/{foreign}/messages")).await.refuses(403, "forbidden");
-        ask(format!("{root}/sessions/none/messages?limit=x")).await.refuses(404, "session_not_found");
-        ask(format!("{root}/sessions/{foreign}/messages?limit=x")).await.refuses(403, "forbidden");
-        let refused = ask(format!("{root}/sessions/{session}/messages?limit=x")).await.refuses(400, "invalid_field");
+        ask(format!("{root}/sessions/none/messages")).await.assert_error(404, "session_not_found");
+        ask(format!("{root}/sessions/{foreign}/messages")).await.assert_error(403, "forbidden");
+        ask(format!("{root}/sessions/none/messages?limit=x")).await.assert_error(404, "session_not_found");
+        ask(format!("{root}/sessions/{foreign}/messages?limit=x")).await.assert_error(403, "forbidden");
+        let refused =
+            ask(format!("{root}/sessions/{session}/messages?limit=x")).await.assert_error(400, "invalid_field");
         assert_eq!(refused["field"], "limit");
     }
-    world.db.fail(On::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
-    ask(format!("/api/sessions/{session}/messages")).await.refuses(503, "hub_unavailable");
+    world.db.fail(BatchKind::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
+    ask(format!("/api/sessions/{session}/messages")).await.assert_error(503, "hub_unavailable");
     // Sending is the object's.
     let send = bearing("POST", &format!("/api/sessions/{session}/messages"), "secret:team");
     assert_eq!(object_of(&edge, &send).await, "team");
@@ -271,7 +272,7 @@ async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
         let from =
             |origin: Option<&str>| RequestHead { is_upgrade: true, origin: origin.map(Into::into), ..head("GET", url) };
         for foreign in ["https://evil.example", "null", "https://hub.example.evil.example"] {
-            reply(&edge, &from(Some(foreign))).await.refuses(403, "origin_not_allowed");
+            reply(&edge, &from(Some(foreign))).await.assert_error(403, "origin_not_allowed");
         }
         for good in [None, Some("https://hub.example"), Some("https://console.example")] {
             let action = route(&edge, &from(good)).await;
@@ -340,13 +341,13 @@ fn a_routing_that_is_none_is_refused_with_the_ones_there_are() {
 async fn only_the_websocket_transport_of_protocol_4_is_served() {
     let edge = edge("token", "");
     let polling = reply(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
-    let refusal = polling.refuses(400, "transport_unsupported");
+    let refusal = polling.assert_error(400, "transport_unsupported");
     assert!(refusal["error"].as_str().unwrap().contains("websocket"), "it says what to do: {refusal}");
-    reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.refuses(400, "transport_unsupported");
+    reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.assert_error(400, "transport_unsupported");
     let old = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
-    reply(&edge, &old).await.refuses(400, "protocol_unsupported");
+    reply(&edge, &old).await.assert_error(400, "protocol_unsupported");
     let twice = RequestHead { is_upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
-    reply(&edge, &twice).await.refuses(400, "invalid_field");
+    reply(&edge, &twice).await.assert_error(400, "invalid_field");
 }
 
 #[test]

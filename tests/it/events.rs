@@ -2,7 +2,7 @@
 
 use crate::support::World;
 use crate::support::cli::Cli;
-use crate::support::live::live;
+use crate::support::live_session::live_session;
 use crate::support::runtime::START;
 use crate::support::web::{Web, number};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 /// Connects a web client with the id of its last event. Returns its first event, and the client.
 async fn reconnect(world: &World, query: &str, last: Option<&str>) -> (Value, Web) {
     let mut web = Web(world.try_subscribe(query, last, Format::Json).await.unwrap());
-    (web.event().await, web)
+    (web.next_event().await, web)
 }
 
 fn ids(events: &[Value]) -> Vec<&str> {
@@ -21,7 +21,7 @@ fn ids(events: &[Value]) -> Vec<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_event_has_the_subscription_id() {
-    let (world, _, _cli) = live().await;
+    let (world, _, _cli) = live_session().await;
     let (first, mut web) = reconnect(&world, "", None).await;
     let subscription = first["data"]["subscriptionId"].as_str().unwrap();
     assert!(subscription.len() > 8);
@@ -33,17 +33,17 @@ async fn the_first_event_has_the_subscription_id() {
             "eventId": first["eventId"],
         })
     );
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
     let (second, _web) = reconnect(&world, "", None).await;
     assert_ne!(second["data"]["subscriptionId"], subscription);
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_client_receives_the_events_it_subscribed_to() {
-    let (world, session, mut cli) = live().await;
-    let other = world.session("/other").await;
-    world.machine("m").await;
-    world.machine("n").await;
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    world.register_machine("m").await;
+    world.register_machine("n").await;
     let mut webs = Vec::new();
     for query in [
         "",
@@ -58,10 +58,10 @@ async fn each_client_receives_the_events_it_subscribed_to() {
     ] {
         webs.push(world.web(query).await);
     }
-    cli.message(&session, "hello").await;
+    cli.send_message(&session, "hello").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
-    cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     let of_all = ["session-updated", "machine-updated", "session-updated", "session-removed"];
     let of_session = ["message-received", "session-updated", "session-updated", "session-removed"];
@@ -77,8 +77,8 @@ async fn each_client_receives_the_events_it_subscribed_to() {
 async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
     let world = World::new();
     let neighbour = world.neighbour();
-    let foreign = neighbour.session("/theirs").await;
-    neighbour.machine("their-box").await;
+    let foreign = neighbour.create_session("/theirs").await;
+    neighbour.register_machine("their-box").await;
     let table = [
         ("sessionId=none".to_owned(), 404, "session_not_found"),
         (format!("sessionId={foreign}"), 403, "forbidden"),
@@ -98,33 +98,33 @@ async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn no_event_reaches_another_namespace() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let neighbour = world.neighbour();
     let mut spy = neighbour.web("all=true").await;
-    cli.message(&session, "secret").await;
-    world.session("/new").await;
-    spy.0.heard_nothing().await;
+    cli.send_message(&session, "secret").await;
+    world.create_session("/new").await;
+    spy.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_carry_their_data_and_growing_ids() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("all=true&sessionId={session}")).await;
-    let made = world.session("/new").await;
-    let added = web.event().await;
+    let made = world.create_session("/new").await;
+    let added = web.next_event().await;
     assert_eq!((&added["type"], &added["sessionId"]), (&json!("session-added"), &json!(made)));
-    assert_eq!(added["data"], world.shown(&made).await, "the whole session");
+    assert_eq!(added["data"], world.get_session(&made).await, "the whole session");
 
     let state = json!({"requests": {"r": {"tool": "shell", "arguments": {}}}});
-    cli.ask("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": state})).await;
-    let updated = web.event().await;
+    cli.emit_with_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": state})).await;
+    let updated = web.next_event().await;
     assert_eq!((&updated["type"], &updated["sessionId"]), (&json!("session-updated"), &json!(session)));
     assert_eq!((&updated["data"]["agentState"], &updated["data"]["agentStateVersion"]), (&state, &json!(2)));
 
     let content = r#"{"z":12345678901234567890,"a":1.50}"#;
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content},"localId":"l"}}"#));
-    cli.acknowledged(ack).await;
-    let text = web.0.text().await;
+    cli.wait_for_ack(ack).await;
+    let text = web.0.next_text().await;
     assert!(text.contains(content), "the content is unchanged: {text}");
     let received: Value = serde_json::from_str(&text).unwrap();
     let message = &received["message"];
@@ -135,7 +135,7 @@ async fn events_carry_their_data_and_growing_ids() {
 
     let machine = json!({"id": "m", "metadata": {"host": "box"}});
     world.post("/cli/machines", &machine).await.ok();
-    let machine = web.event().await;
+    let machine = web.next_event().await;
     assert_eq!((&machine["type"], &machine["machineId"]), (&json!("machine-updated"), &json!("m")));
     assert_eq!(machine["data"]["metadata"], json!({"host": "box"}));
 
@@ -148,40 +148,40 @@ async fn events_carry_their_data_and_growing_ids() {
 
 #[tokio::test(start_paused = true)]
 async fn a_todo_list_of_an_agent_is_published() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let todos = json!([{"id": "1", "content": "c", "status": "completed", "priority": "high"}]);
     let block = json!({"type": "tool_use", "name": "TodoWrite", "input": {"todos": todos}});
     let data = json!({"type": "assistant", "message": {"content": [block]}});
     let record = json!({"role": "agent", "content": {"type": "output", "data": data}});
-    cli.ask("message", &json!({"sid": session, "message": record})).await;
-    assert_eq!(web.event_of("session-updated").await["data"]["todos"], todos);
-    assert_eq!(world.shown(&session).await["todos"], todos);
+    cli.emit_with_ack("message", &json!({"sid": session, "message": record})).await;
+    assert_eq!(web.next_event_of("session-updated").await["data"]["todos"], todos);
+    assert_eq!(world.get_session(&session).await["todos"], todos);
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"][0]["todoProgress"], json!({"completed": 1, "total": 1}));
     // A message from the web does not change the list.
     let words = record.to_string();
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": words})).await.ok();
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
-    let (world, session, mut cli) = live().await;
-    let other = world.session("/other").await;
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = web.event().await["eventId"].as_str().unwrap().to_owned();
+    cli.send_message(&session, "received").await;
+    let received = web.next_event().await["eventId"].as_str().unwrap().to_owned();
     web.0.close();
-    cli.message(&session, "missed 1").await;
-    cli.message(&other, "of another session").await;
+    cli.send_message(&session, "missed 1").await;
+    cli.send_message(&other, "of another session").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
-    cli.message(&session, "missed 2").await;
+    cli.send_message(&session, "missed 2").await;
 
     let (first, mut web) = reconnect(&world, &query, Some(&received)).await;
     assert_eq!(first["data"]["resume"], "ok");
-    cli.message(&session, "live").await;
+    cli.send_message(&session, "live").await;
     let events = web.events().await;
     let texts: Vec<&str> = events
         .iter()
@@ -199,17 +199,17 @@ async fn a_reconnecting_client_receives_missed_events_before_later_ones() {
     // A client that has received all events misses none.
     let (first, mut web) = reconnect(&world, &query, Some(ids(&events)[3])).await;
     assert_eq!(first["data"]["resume"], "ok");
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_resumes_with_the_id_of_a_heartbeat() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    world.pass(26_000).await;
-    let heartbeat = web.event_of("heartbeat").await["eventId"].as_str().unwrap().to_owned();
-    cli.message(&session, "missed").await;
+    world.advance(26_000).await;
+    let heartbeat = web.next_event_of("heartbeat").await["eventId"].as_str().unwrap().to_owned();
+    cli.send_message(&session, "missed").await;
     let (first, mut web) = reconnect(&world, &query, Some(&heartbeat)).await;
     assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.types().await, ["message-received"]);
@@ -217,17 +217,17 @@ async fn a_client_resumes_with_the_id_of_a_heartbeat() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_or_trimmed_event_id_is_a_gap() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = web.event().await["eventId"].as_str().unwrap().to_owned();
+    cli.send_message(&session, "received").await;
+    let received = web.next_event().await["eventId"].as_str().unwrap().to_owned();
     let neighbour = world.neighbour();
     let (of_neighbour, _web) = reconnect(&neighbour, "", None).await;
     for invalid in [of_neighbour["eventId"].as_str().unwrap(), "", "x", "1", &format!("{received}9"), "'; --"] {
         let (first, mut web) = reconnect(&world, &query, Some(invalid)).await;
         assert_eq!(first["data"]["resume"], "gap", "{invalid:?}");
-        web.0.heard_nothing().await;
+        web.0.assert_no_frames().await;
     }
     for n in 0..1_300 {
         cli.emit("message", &json!({"sid": session, "message": {"n": n}}));
@@ -235,10 +235,10 @@ async fn an_unknown_or_trimmed_event_id_is_a_gap() {
     drop(web.events().await);
     let (first, mut web) = reconnect(&world, &query, Some(&received)).await;
     assert_eq!(first["data"]["resume"], "gap");
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
     // From its first event on, the client can resume.
     let last = first["eventId"].as_str().unwrap().to_owned();
-    cli.message(&session, "next").await;
+    cli.send_message(&session, "next").await;
     let (first, mut web) = reconnect(&world, &query, Some(&last)).await;
     assert_eq!(first["data"]["resume"], "ok");
     assert_eq!(web.types().await, ["message-received"]);
@@ -246,15 +246,15 @@ async fn an_unknown_or_trimmed_event_id_is_a_gap() {
 
 #[tokio::test(start_paused = true)]
 async fn ids_grow_and_clients_resume_after_the_hub_lost_its_memory() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
-    cli.message(&session, "before").await;
-    let before = web.event().await;
-    world.pass(5_000).await;
-    world.sleep_and_wake().await;
-    cli.message(&session, "after").await;
-    let after = web.event().await;
+    cli.send_message(&session, "before").await;
+    let before = web.next_event().await;
+    world.advance(5_000).await;
+    world.hibernate_and_wake().await;
+    cli.send_message(&session, "after").await;
+    let after = web.next_event().await;
     assert!(number(&after) > number(&before));
     let (first, mut web) = reconnect(&world, &query, before["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
@@ -263,20 +263,20 @@ async fn ids_grow_and_clients_resume_after_the_hub_lost_its_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_stream_has_an_id_and_one_line_of_data() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut stream = world.try_subscribe(&format!("sessionId={session}"), None, Format::Sse).await.unwrap();
     let mut web = world.web(&format!("sessionId={session}")).await;
-    cli.message(&session, "line one\nline two\r\u{2028}").await;
-    world.pass(30_000).await;
-    let first = stream.text().await;
+    cli.send_message(&session, "line one\nline two\r\u{2028}").await;
+    world.advance(30_000).await;
+    let first = stream.next_text().await;
     assert!(first.contains("\"connection-changed\""), "{first}");
     for kind in ["message-received", "heartbeat"] {
-        let text = stream.text().await;
+        let text = stream.next_text().await;
         let lines: Vec<&str> = text.split('\n').collect();
         let [id, data, "", ""] = lines[..] else { panic!("{lines:?}") };
         let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(event["type"], kind);
-        let of_json = web.event_of(kind).await;
+        let of_json = web.next_event_of(kind).await;
         assert_eq!(id.strip_prefix("id: "), of_json["eventId"].as_str(), "both formats have the same id");
         assert!(!data.contains('\r'));
     }
@@ -290,13 +290,13 @@ async fn frames_of_a_web_client_are_not_parsed_as_packets_of_a_cli() {
         ["ping", "", "2", "hello", r#"{"type":"ping"}"#, r#"42/cli,0["ping",{}]"#, r#"40/cli,{"token":"secret:team"}"#]
     {
         web.0.send(text);
-        let received = web.0.rest().await;
+        let received = web.0.drain().await;
         assert!(received.is_empty(), "{text:?} was answered with {received:?}");
     }
     web.0.send_binary();
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
     assert!(web.0.is_open());
-    world.session("/code").await;
+    world.create_session("/code").await;
     assert_eq!(web.types().await, ["session-added"]);
 }
 
@@ -306,20 +306,20 @@ async fn without_web_clients_no_heartbeat_is_scheduled() {
     let web = world.web("all=true").await;
     assert!(world.rt.alarm().is_some());
     web.0.close();
-    world.pass(30_000).await;
+    world.advance(30_000).await;
     assert_eq!(world.rt.alarm(), Some(START + 600_000), "the end of the log");
-    world.pass(600_000).await;
+    world.advance(600_000).await;
     assert_eq!(world.rt.alarm(), None);
 }
 
 /// Sends a message of 1 MiB.
 async fn send_mebibyte(cli: &mut Cli, session: &str) {
-    assert_eq!(cli.message(session, &"x".repeat(1 << 20)).await["ok"], true);
+    assert_eq!(cli.send_message(session, &"x".repeat(1 << 20)).await["ok"], true);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut silent = world.web(&query).await;
     let mut stream = world.try_subscribe(&query, None, Format::Sse).await.unwrap();
@@ -329,25 +329,25 @@ async fn a_websocket_client_with_16_mib_unacknowledged_is_disconnected() {
     let received = silent.events().await;
     assert_eq!(received.len(), 15);
     send_mebibyte(&mut cli, &session).await;
-    assert_eq!(silent.0.closed().await, 4408);
-    silent.0.heard_nothing().await;
-    assert_eq!(stream.rest().await.len(), 1 + 16, "the worker limits the backlog of a stream");
+    assert_eq!(silent.0.wait_for_close().await, 4408);
+    silent.0.assert_no_frames().await;
+    assert_eq!(stream.drain().await.len(), 1 + 16, "the worker limits the backlog of a stream");
     // The client reconnects and has missed nothing.
     let (first, mut back) = reconnect(&world, &query, received[14]["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
-    assert_eq!(back.event().await["message"]["seq"], 16);
+    assert_eq!(back.next_event().await["message"]["seq"], 16);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..8 {
         for _ in 0..6 {
             send_mebibyte(&mut cli, &session).await;
         }
-        cli.socket.rest().await;
-        world.pass(30_000).await;
+        cli.socket.drain().await;
+        world.advance(30_000).await;
         assert!(web.types().await.contains(&"heartbeat".to_owned()));
         web.0.send("");
         cli.socket.send("3");
@@ -357,37 +357,37 @@ async fn a_websocket_client_that_acknowledges_heartbeats_stays_connected() {
 
 #[tokio::test(start_paused = true)]
 async fn sockets_with_an_expired_token_are_closed_after_the_next_heartbeat() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let expires = world.now() + 60_000;
     let mut closed = Vec::new();
     for format in [Format::Json, Format::Sse] {
-        closed.push(world.try_subscribe_until(&query, None, format, Some(expires)).await.unwrap());
+        closed.push(world.try_subscribe_with_expiry(&query, None, format, Some(expires)).await.unwrap());
     }
-    let mut lasting = world.web(&query).await;
-    world.pass(expires - 1 - world.now()).await;
-    world.sleep_and_wake().await;
-    cli.message(&session, "hello").await;
+    let mut permanent = world.web(&query).await;
+    world.advance(expires - 1 - world.now()).await;
+    world.hibernate_and_wake().await;
+    cli.send_message(&session, "hello").await;
     for socket in &mut closed {
         assert!(socket.is_open());
         assert_eq!(
-            socket.rest().await.len(),
+            socket.drain().await.len(),
             5,
             "connection-changed, two heartbeats, session-updated, message-received"
         );
     }
-    lasting.events().await;
-    world.sleep_and_wake().await;
-    world.pass(30_000).await;
+    permanent.events().await;
+    world.hibernate_and_wake().await;
+    world.advance(30_000).await;
     for socket in &mut closed {
-        assert_eq!(socket.closed().await, 4401);
-        assert_eq!(socket.rest().await.len(), 1, "the last heartbeat");
+        assert_eq!(socket.wait_for_close().await, 4401);
+        assert_eq!(socket.drain().await.len(), 1, "the last heartbeat");
     }
-    let last = lasting.event_of("heartbeat").await;
-    assert!(lasting.0.is_open(), "an access token does not expire");
+    let last = permanent.next_event_of("heartbeat").await;
+    assert!(permanent.0.is_open(), "an access token does not expire");
     // With a new token, a client resumes, although the hub slept.
-    cli.message(&session, "more").await;
+    cli.send_message(&session, "more").await;
     let (first, mut back) = reconnect(&world, &query, last["eventId"].as_str()).await;
     assert_eq!(first["data"]["resume"], "ok");
-    assert_eq!(back.event().await["message"]["seq"], 2);
+    assert_eq!(back.next_event().await["message"]["seq"], 2);
 }

@@ -2,11 +2,11 @@
 //! permanent ones are reported and reverted, and sockets stay open.
 
 use crate::support::cli::Cli;
-use crate::support::door::Asked;
-use crate::support::rest::{Awaited, Reply};
-use crate::support::sqlite::On;
+use crate::support::edge::Asked;
+use crate::support::rest::{PendingReply, Reply};
+use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -75,7 +75,7 @@ struct Fixture {
 /// An outstanding answer.
 enum Pending {
     Ack(u64),
-    Reply(Awaited),
+    Reply(PendingReply),
 }
 
 /// The answer to the event of a CLI or to a request.
@@ -108,16 +108,16 @@ impl Answer {
 impl Fixture {
     async fn new() -> Self {
         let world = World::new();
-        let session = world.session("/code").await;
-        let idle = world.session("/idle").await;
-        world.machine("m").await;
-        world.machine("idle").await;
+        let session = world.create_session("/code").await;
+        let idle = world.create_session("/idle").await;
+        world.register_machine("m").await;
+        world.register_machine("idle").await;
         let mut cli = Self::connect(&world, &session).await;
-        cli.alive(&world, &session).await;
+        cli.send_heartbeat(&world, &session).await;
         cli.register("killSession").await;
         let mut web = world.web("all=true").await;
         let listener = world.web(&format!("sessionId={session}")).await;
-        quiet().await;
+        run_until_idle().await;
         web.events().await;
         Self { world, session, idle, cli, web, listener }
     }
@@ -133,7 +133,7 @@ impl Fixture {
         let post = |method: &str, path: String, body: &str| Pending::Reply(world.start(method, &path, body.to_owned()));
         match use_case {
             UseCase::Message => {
-                Pending::Ack(cli.emit_asking("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})))
+                Pending::Ack(cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})))
             }
             UseCase::WebMessage => {
                 post("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
@@ -141,15 +141,15 @@ impl Fixture {
             UseCase::UpdateMetadata => {
                 let metadata = json!({"path": "/code", "host": "new"});
                 let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-                Pending::Ack(cli.emit_asking("update-metadata", &update))
+                Pending::Ack(cli.emit_for_ack("update-metadata", &update))
             }
             UseCase::UpdateState => {
                 let state = json!({"requests": {"r": {"tool": "T"}}, "completedRequests": {"c": {"tool": "C"}}});
                 let update = json!({"sid": session, "expectedVersion": 1, "agentState": state});
-                Pending::Ack(cli.emit_asking("update-state", &update))
+                Pending::Ack(cli.emit_for_ack("update-state", &update))
             }
-            UseCase::KeepAlive => Pending::Ack(cli.emit_asking("session-alive", &json!({"sid": idle, "time": now}))),
-            UseCase::SessionEnd => Pending::Ack(cli.emit_asking("session-end", &json!({"sid": session, "time": now}))),
+            UseCase::KeepAlive => Pending::Ack(cli.emit_for_ack("session-alive", &json!({"sid": idle, "time": now}))),
+            UseCase::SessionEnd => Pending::Ack(cli.emit_for_ack("session-end", &json!({"sid": session, "time": now}))),
             UseCase::CreateSession => {
                 post("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
             }
@@ -159,17 +159,17 @@ impl Fixture {
             UseCase::RegisterMachine => post("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#),
             UseCase::UpdateMachineState => {
                 let update = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"n": 1}});
-                Pending::Ack(cli.emit_asking("machine-update-state", &update))
+                Pending::Ack(cli.emit_for_ack("machine-update-state", &update))
             }
             UseCase::MachineKeepAlive => {
-                Pending::Ack(cli.emit_asking("machine-alive", &json!({"machineId": "idle", "time": now})))
+                Pending::Ack(cli.emit_for_ack("machine-alive", &json!({"machineId": "idle", "time": now})))
             }
         }
     }
 
     async fn answer(&mut self, pending: Pending) -> Answer {
         match pending {
-            Pending::Ack(id) => Answer::Ack(self.cli.acknowledged(id).await),
+            Pending::Ack(id) => Answer::Ack(self.cli.wait_for_ack(id).await),
             Pending::Reply(reply) => Answer::Reply(reply.reply().await),
         }
     }
@@ -231,10 +231,10 @@ impl Fixture {
     /// Lets the time of all attempts pass.
     async fn pass_attempts(&self) {
         for _ in 0..6 {
-            quiet().await;
+            run_until_idle().await;
             self.world.rt.set_now(self.world.now() + 500);
         }
-        quiet().await;
+        run_until_idle().await;
     }
 
     fn inject(&self, fault: Fault) {
@@ -242,19 +242,19 @@ impl Fixture {
         let transient = || DbError::Retryable("Network connection lost".into());
         let timed_out = || DbError::from_message("D1 did not answer in time".into());
         match fault {
-            Fault::Transient => (0..2).for_each(|_| db.fail(On::Writes, transient())),
-            Fault::AnswerLost => db.lose_answer(transient()),
-            Fault::Slow => db.hold(On::Writes),
-            Fault::Permanent => db.fail(On::Writes, DbError::Refused("disk I/O error".into())),
-            Fault::TimedOut => db.fail(On::Writes, timed_out()),
-            Fault::TimedOutCommitted => db.lose_answer(timed_out()),
+            Fault::Transient => (0..2).for_each(|_| db.fail(BatchKind::Writes, transient())),
+            Fault::AnswerLost => db.lose_response(transient()),
+            Fault::Slow => db.hold(BatchKind::Writes),
+            Fault::Permanent => db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into())),
+            Fault::TimedOut => db.fail(BatchKind::Writes, timed_out()),
+            Fault::TimedOutCommitted => db.lose_response(timed_out()),
         }
     }
 
     /// A CLI that may have missed a committed change is disconnected, and reconnects.
     async fn reconnect(&mut self, use_case: UseCase) {
         if matches!(use_case, UseCase::WebMessage | UseCase::Rename) {
-            assert_eq!(self.cli.socket.closed().await, 1013, "{use_case:?}");
+            assert_eq!(self.cli.socket.wait_for_close().await, 1013, "{use_case:?}");
             self.cli = Self::connect(&self.world, &self.session).await;
         }
     }
@@ -262,8 +262,8 @@ impl Fixture {
     /// The sockets are open, and further requests succeed.
     async fn check_healthy(&mut self, about: &str) {
         assert!(self.cli.socket.is_open() && self.web.0.is_open() && self.listener.0.is_open(), "{about}");
-        let session = self.world.session("/next").await;
-        assert_eq!(self.cli.message(&session, "next").await["ok"], true, "{about}");
+        let session = self.world.create_session("/next").await;
+        assert_eq!(self.cli.send_message(&session, "next").await["ok"], true, "{about}");
         let listed = self.world.get("/api/sessions").await.ok();
         assert!(listed["sessions"].as_array().unwrap().iter().any(|line| line["id"] == session.as_str()), "{about}");
     }
@@ -315,12 +315,12 @@ async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
     for use_case in USE_CASES {
         let about = format!("{use_case:?}");
         let mut fixture = Fixture::new().await;
-        let before = fixture.world.db.writes();
+        let before = fixture.world.db.write_count();
         fixture.inject(Fault::TimedOutCommitted);
         let pending = fixture.start(use_case).await;
         fixture.pass_attempts().await;
         assert_eq!(
-            fixture.world.db.writes() - before,
+            fixture.world.db.write_count() - before,
             1,
             "{about}: a batch that may still be committed is not repeated"
         );
@@ -340,11 +340,11 @@ async fn a_change_committed_despite_a_timeout_is_found_by_the_next_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
     let mut fixture = Fixture::new().await;
-    fixture.world.db.hold(On::Writes);
+    fixture.world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..30 {
         fixture.cli.emit("message", &json!({"sid": fixture.idle, "message": large}));
-        quiet().await;
+        run_until_idle().await;
     }
     for use_case in [
         UseCase::Message,
@@ -358,7 +358,7 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
         match fixture.answer(pending).await {
             Answer::Ack(ack) => assert_eq!(ack["code"], "overloaded", "{use_case:?}"),
             Answer::Reply(reply) => {
-                reply.refuses(503, "overloaded");
+                reply.assert_error(503, "overloaded");
                 assert!(reply.headers.contains_key("retry-after"), "{use_case:?}");
             }
         }
@@ -371,7 +371,7 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
 /// A request through the edge, which answers pages of messages itself. The time of all attempts passes.
 async fn get(fixture: &Fixture, path: &str) -> Reply {
     let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(fixture.world.token()));
-    let reply = fixture.world.knock(Asked { method, url, token, ..Asked::default() });
+    let reply = fixture.world.send_to_edge(Asked { method, url, token, ..Asked::default() });
     fixture.pass_attempts().await;
     reply.reply().await
 }
@@ -391,18 +391,18 @@ async fn reads_are_retried_after_transient_faults() {
         "/cli/machines/m".to_owned(),
     ];
     for path in paths {
-        world.sleep_and_wake().await;
+        world.hibernate_and_wake().await;
         for _ in 0..2 {
-            world.db.fail(On::Reads, transient());
+            world.db.fail(BatchKind::Reads, transient());
         }
         get(&fixture, &path).await.ok();
-        world.sleep_and_wake().await;
+        world.hibernate_and_wake().await;
         for fault in [transient(), DbError::Refused("disk I/O error".into()), DbError::TimedOut("late".into())] {
-            let (reads, attempts) = (world.db.reads(), if fault == transient() { 6 } else { 1 });
-            world.db.break_down(On::Reads, fault);
+            let (reads, attempts) = (world.db.read_count(), if fault == transient() { 6 } else { 1 });
+            world.db.fail_all(BatchKind::Reads, fault);
             let refused = get(&fixture, &path).await;
-            assert_eq!(world.db.reads() - reads, attempts, "{path}");
-            refused.refuses(503, "hub_unavailable");
+            assert_eq!(world.db.read_count() - reads, attempts, "{path}");
+            refused.assert_error(503, "hub_unavailable");
             assert!(refused.headers.contains_key("retry-after"), "{path}");
             world.db.repair();
         }

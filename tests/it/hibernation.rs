@@ -1,19 +1,19 @@
 //! Hibernation: what the hub restores from attachments, storage and database when its object wakes.
 
-use crate::support::cli::{Cli, Heard, read};
-use crate::support::live::live;
+use crate::support::cli::{Cli, Received, parse_frame};
+use crate::support::live_session::live_session;
 use crate::support::runtime::{Frame, START};
-use crate::support::{RECONNECT_GRACE_MS, World, quiet};
+use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
 /// Calls `gitStatus` of a session. Returns the name of the CLI that was called, or the error.
 async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    quiet().await;
+    run_until_idle().await;
     for (name, cli) in clis {
-        for frame in cli.socket.rest().await {
+        for frame in cli.socket.drain().await {
             let Frame::Text(text) = frame else { continue };
-            if let Heard::Event { name: event, ack: Some(ack), .. } = read(&text)
+            if let Received::Event { name: event, ack: Some(ack), .. } = parse_frame(&text)
                 && event == "rpc-request"
             {
                 cli.socket.send(format!("43/cli,{ack}[{}]", json!(json!({"success": true, "by": name}).to_string())));
@@ -26,46 +26,46 @@ async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, 
 
 #[tokio::test(start_paused = true)]
 async fn registered_methods_are_restored() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
     cli.register(&format!("{session}:readFile")).await;
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(
         handler_of_git_status(&world, &session, &mut [("first", &mut cli), ("second", &mut second)]).await,
         "first"
     );
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
-    let request = cli.request().await;
+    let request = cli.next_call().await;
     assert_eq!(request.method, format!("{session}:readFile"), "the name that the CLI registered");
-    cli.answer(&request, &json!({"success": true}));
+    cli.respond(&request, &json!({"success": true}));
     call.reply().await.ok();
-    cli.ask("rpc-unregister", &json!({"method": "gitStatus"})).await;
-    world.sleep_and_wake().await;
+    cli.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
+    world.hibernate_and_wake().await;
     let answer = handler_of_git_status(&world, &session, &mut [("first", &mut cli)]).await;
     assert_eq!(answer, "No handler registered for gitStatus");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_registration_of_a_method_stays_the_last() {
-    let (world, session, mut first) = live().await;
+    let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
-    world.pass(1_000).await;
+    world.advance(1_000).await;
     second.register("gitStatus").await;
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(
         handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
         "second"
     );
     // A registration of another method does not change that.
-    world.pass(1_000).await;
+    world.advance(1_000).await;
     first.register("readFile").await;
     assert_eq!(
         handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
         "second"
     );
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(
         handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
         "second"
@@ -74,11 +74,11 @@ async fn the_last_registration_of_a_method_stays_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_of_two_registrations_in_one_millisecond_stays_the_last() {
-    let (world, session, mut first) = live().await;
+    let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register("gitStatus").await;
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(
         handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
         "second"
@@ -87,57 +87,57 @@ async fn the_last_of_two_registrations_in_one_millisecond_stays_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_registration_does_not_return_when_the_last_one_disconnects() {
-    let (world, session, mut first) = live().await;
+    let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
-    world.pass(1_000).await;
+    world.advance(1_000).await;
     second.register("gitStatus").await;
     second.socket.close();
-    world.pass(RECONNECT_GRACE_MS).await;
+    world.advance(RECONNECT_GRACE_MS).await;
     let before = handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await;
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_sessions_and_machines_of_sockets_are_restored() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
     let mut runner = world.runner("m").await;
     let mut bare = world.bare_cli().await;
-    let other = world.session("/other").await;
-    world.sleep_and_wake().await;
-    assert_eq!(cli.message(&session, "hello").await["seq"], 1);
+    let other = world.create_session("/other").await;
+    world.hibernate_and_wake().await;
+    assert_eq!(cli.send_message(&session, "hello").await["seq"], 1);
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
-    assert_eq!(cli.event("update").await["body"]["message"]["seq"], 2);
+    assert_eq!(cli.next_event("update").await["body"]["message"]["seq"], 2);
     let state = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {}});
-    bare.ask("machine-update-state", &state).await;
-    assert_eq!(runner.event("update").await["body"]["t"], "update-machine");
-    let refused = cli.ask("rpc-register", &json!({"method": format!("{other}:readFile")})).await;
+    bare.emit_with_ack("machine-update-state", &state).await;
+    assert_eq!(runner.next_event("update").await["body"]["t"], "update-machine");
+    let refused = cli.emit_with_ack("rpc-register", &json!({"method": format!("{other}:readFile")})).await;
     assert_eq!(refused["code"], "access-denied");
-    bare.socket.heard_nothing().await;
+    bare.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn seqs_and_versions_continue() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     for n in 1..=3 {
-        assert_eq!(cli.message(&session, "m").await["seq"], n);
+        assert_eq!(cli.send_message(&session, "m").await["seq"], n);
         let update = json!({"sid": session, "expectedVersion": n, "agentState": {"n": n}});
-        assert_eq!(cli.ask("update-state", &update).await["version"], n + 1);
-        world.sleep_and_wake().await;
+        assert_eq!(cli.emit_with_ack("update-state", &update).await["version"], n + 1);
+        world.hibernate_and_wake().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_are_restored() {
-    let (world, session, mut cli) = live().await;
-    let other = world.session("/other").await;
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
     let mut of_session = world.web(&format!("sessionId={session}")).await;
     let mut of_other = world.web(&format!("sessionId={other}")).await;
     let mut of_all = world.web("all=true").await;
-    world.sleep_and_wake().await;
-    cli.message(&session, "hello").await;
+    world.hibernate_and_wake().await;
+    cli.send_message(&session, "hello").await;
     assert_eq!(of_session.types().await, ["message-received"]);
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
     assert_eq!(of_session.types().await, ["session-updated"]);
@@ -147,60 +147,60 @@ async fn subscriptions_are_restored() {
 
 #[tokio::test(start_paused = true)]
 async fn active_at_is_restored() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
     let mut runner = world.runner("m").await;
     let all = async || {
         let list = world.get("/api/sessions").await.ok()["sessions"][0]["activeAt"].clone();
         let machine = world.get("/api/machines").await.ok()["machines"][0]["activeAt"].clone();
-        [list, world.shown(&session).await["activeAt"].clone(), machine]
+        [list, world.get_session(&session).await["activeAt"].clone(), machine]
     };
     for wait in [0, 20_000, 5_000] {
-        world.pass(wait).await;
-        cli.alive(&world, &session).await;
-        runner.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+        world.advance(wait).await;
+        cli.send_heartbeat(&world, &session).await;
+        runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     }
     assert_eq!(all().await, [START + 25_000; 3]);
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(all().await, [START + 25_000; 3]);
     // Closing a socket sets `activeAt`, too.
-    world.pass(3_000).await;
+    world.advance(3_000).await;
     cli.socket.close();
     runner.socket.close();
     assert_eq!(all().await, [START + 28_000; 3]);
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(all().await, [START + 28_000; 3]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
     for disconnects in [false, true] {
-        let (world, session, mut cli) = live().await;
-        world.pass(20_000).await;
-        cli.alive(&world, &session).await;
+        let (world, session, mut cli) = live_session().await;
+        world.advance(20_000).await;
+        cli.send_heartbeat(&world, &session).await;
         if disconnects {
             cli.socket.close();
         }
-        world.sleep_and_wake().await;
-        world.pass(30_000).await;
-        let shown = world.shown(&session).await;
+        world.hibernate_and_wake().await;
+        world.advance(30_000).await;
+        let shown = world.get_session(&session).await;
         assert_eq!((&shown["active"], &shown["activeAt"]), (&json!(false), &json!(START + 20_000)));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_does_not_change_active_at() {
-    let (world, session, _cli) = live().await;
-    world.pass(5_000).await;
+    let (world, session, _cli) = live_session().await;
+    world.advance(5_000).await;
     world.restart();
-    assert_eq!(world.shown(&session).await["activeAt"], START);
+    assert_eq!(world.get_session(&session).await["activeAt"], START);
 }
 
 #[tokio::test(start_paused = true)]
 async fn visibility_is_restored() {
     let world = World::new();
     let mut socket = world.try_subscribe("visibility=hidden", None, Default::default()).await.unwrap();
-    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     let body = json!({"subscriptionId": greeting["data"]["subscriptionId"], "visibility": "visible"});
     let visible = || {
         let attachment: Value = serde_json::from_str(&world.rt.attachment(socket.key)).unwrap();
@@ -209,50 +209,50 @@ async fn visibility_is_restored() {
     assert_eq!(visible(), false);
     world.post("/api/visibility", &body).await.ok();
     assert_eq!(visible(), true);
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(visible(), true);
     world.post("/api/visibility", &body).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_result_from_before_a_restart_completes_no_later_call() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     let lost = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    let before = cli.request().await;
+    let before = cli.next_call().await;
     world.restart();
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    let request = cli.request().await;
+    let request = cli.next_call().await;
     assert_ne!(before.ack, request.ack);
-    cli.answer(&before, &json!({"success": true, "late": true}));
-    quiet().await;
-    assert!(!call.is_here());
-    cli.answer(&request, &json!({"success": true}));
+    cli.respond(&before, &json!({"success": true, "late": true}));
+    run_until_idle().await;
+    assert!(!call.is_ready());
+    cli.respond(&request, &json!({"success": true}));
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
     drop(lost);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_with_an_unreadable_attachment_is_closed_with_1012() {
-    let (world, _, mut cli) = live().await;
+    let (world, _, mut cli) = live_session().await;
     let mut other = world.bare_cli().await;
     world.rt.set_attachment(cli.socket.key, r#"{"of another version":{}}"#);
-    world.sleep_and_wake().await;
-    assert_eq!(cli.socket.closed().await, 1012);
-    assert_eq!(other.ask("ping", &Value::Null).await, json!({"ok": true}));
+    world.hibernate_and_wake().await;
+    assert_eq!(cli.socket.wait_for_close().await, 1012);
+    assert_eq!(other.emit_with_ack("ping", &Value::Null).await, json!({"ok": true}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_of_a_session_and_a_machine_has_two_timers() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.machine("m").await;
+    let session = world.create_session("/code").await;
+    world.register_machine("m").await;
     let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-    cli.alive(&world, &session).await;
+    cli.send_heartbeat(&world, &session).await;
     for _ in 0..4 {
-        world.pass(10_000).await;
-        cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-        world.sleep_and_wake().await;
+        world.advance(10_000).await;
+        cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+        world.hibernate_and_wake().await;
     }
-    assert_eq!(world.shown(&session).await["active"], false, "only the machine sent keep-alives");
+    assert_eq!(world.get_session(&session).await["active"], false, "only the machine sent keep-alives");
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::support::cli::{Cli, Heard, read};
-use crate::support::live::live;
+use crate::support::cli::{Cli, Received, parse_frame};
+use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::{On, Sqlite};
-use crate::support::{World, quiet};
+use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -31,50 +31,50 @@ async fn history(world: &World, session: &str) -> Vec<(u64, u64)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.hold(On::Writes);
-    let ack = cli.emit_asking("message", &message(&session, 1));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the batch is in flight");
+    world.db.hold(BatchKind::Writes);
+    let ack = cli.emit_for_ack("message", &message(&session, 1));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the batch is in flight");
     let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
     let listed = world.start("GET", "/api/sessions", "");
-    cli.socket.heard_nothing().await;
-    second.socket.heard_nothing().await;
-    web.0.heard_nothing().await;
-    assert!(!shown.is_here() && !listed.is_here(), "reads that would show the message wait");
+    cli.socket.assert_no_frames().await;
+    second.socket.assert_no_frames().await;
+    web.0.assert_no_frames().await;
+    assert!(!shown.is_ready() && !listed.is_ready(), "reads that would show the message wait");
 
     world.db.release();
-    assert_eq!(cli.acknowledged(ack).await["seq"], 1);
-    assert_eq!(second.event("update").await["body"]["message"]["seq"], 1);
-    assert_eq!(web.event_of("message-received").await["message"]["seq"], 1);
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
+    assert_eq!(second.next_event("update").await["body"]["message"]["seq"], 1);
+    assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
     assert_eq!(shown.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(listed.reply().await.ok()["sessions"][0]["id"], session.as_str());
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_write_are_answered_once_their_changes_are_durable() {
-    let (world, session, mut cli) = live().await;
-    let doomed = world.session("/doomed").await;
+    let (world, session, mut cli) = live_session().await;
+    let doomed = world.create_session("/doomed").await;
     let mut web = world.web("all=true").await;
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#);
     let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     let deleted = world.start("DELETE", &format!("/api/sessions/{doomed}"), "");
     let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
-    quiet().await;
-    assert!(!(sent.is_here() || renamed.is_here() || deleted.is_here() || made.is_here()));
-    cli.socket.heard_nothing().await;
-    web.0.heard_nothing().await;
+    run_until_idle().await;
+    assert!(!(sent.is_ready() || renamed.is_ready() || deleted.is_ready() || made.is_ready()));
+    cli.socket.assert_no_frames().await;
+    web.0.assert_no_frames().await;
     // The next batch is not held.
     world.db.release();
     sent.reply().await.ok();
     renamed.reply().await.ok();
     deleted.reply().await.ok();
     made.reply().await.ok();
-    assert_eq!(cli.event("update").await["body"]["t"], "new-message");
-    assert_eq!(cli.event("update").await["body"]["t"], "update-session");
+    assert_eq!(cli.next_event("update").await["body"]["t"], "new-message");
+    assert_eq!(cli.next_event("update").await["body"]["t"], "update-session");
     let mut types = web.types().await;
     types.sort();
     assert_eq!(types, ["machine-updated", "session-removed", "session-updated"]);
@@ -82,8 +82,8 @@ async fn requests_that_write_are_answered_once_their_changes_are_durable() {
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_with_a_change_is_acknowledged_once_durable_and_any_other_at_once() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
     let now = world.now();
     let keep_alive = json!({"sid": session, "time": now});
     let keep_alives = [
@@ -93,75 +93,75 @@ async fn a_keep_alive_with_a_change_is_acknowledged_once_durable_and_any_other_a
         ("machine-alive", json!({"machineId": "m", "time": now})),
     ];
     for (name, payload) in &keep_alives {
-        world.db.hold(On::Writes);
-        let ack = cli.emit_asking(name, payload);
-        cli.socket.heard_nothing().await;
-        assert_eq!(world.db.held(), 1, "{name}");
-        let outdated = cli.ask("session-alive", &json!({"sid": session, "time": 0})).await;
+        world.db.hold(BatchKind::Writes);
+        let ack = cli.emit_for_ack(name, payload);
+        cli.socket.assert_no_frames().await;
+        assert_eq!(world.db.held_count(), 1, "{name}");
+        let outdated = cli.emit_with_ack("session-alive", &json!({"sid": session, "time": 0})).await;
         assert_eq!(outdated, json!({"ok": true}));
         world.db.release();
-        assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
+        assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
     }
-    world.db.hold(On::Writes);
-    let writes = world.db.writes();
+    world.db.hold(BatchKind::Writes);
+    let writes = world.db.write_count();
     for (name, payload) in &keep_alives[2..] {
-        assert_eq!(cli.ask(name, payload).await, json!({"ok": true}), "{name} changes nothing");
+        assert_eq!(cli.emit_with_ack(name, payload).await, json!({"ok": true}), "{name} changes nothing");
     }
-    assert_eq!(world.db.writes(), writes);
+    assert_eq!(world.db.write_count(), writes);
     world.db.release();
     for (name, payload) in &keep_alives[..3] {
-        world.db.fail(On::Writes, permanent());
-        let refused = cli.ask(name, payload).await;
+        world.db.fail(BatchKind::Writes, permanent());
+        let refused = cli.emit_with_ack(name, payload).await;
         assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{name}: {refused}");
         // Read from the database again, the same keep-alive is a change.
-        cli.ask(name, payload).await;
+        cli.emit_with_ack(name, payload).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_with_it() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
     let thinking = json!({"sid": session, "time": world.now(), "thinking": true});
     let machine = json!({"machineId": "m", "time": world.now()});
     for (name, payload) in [("session-alive", &thinking), ("machine-alive", &machine)] {
-        world.db.hold(On::Writes);
-        let acks = [cli.emit_asking(name, payload), cli.emit_asking(name, payload)];
-        cli.socket.heard_nothing().await;
-        let writes = world.db.writes();
+        world.db.hold(BatchKind::Writes);
+        let acks = [cli.emit_for_ack(name, payload), cli.emit_for_ack(name, payload)];
+        cli.socket.assert_no_frames().await;
+        let writes = world.db.write_count();
         world.db.release();
         for ack in acks {
-            assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{name}");
+            assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{name}");
         }
-        assert_eq!(world.db.writes(), writes, "written once");
+        assert_eq!(world.db.write_count(), writes, "written once");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn acknowledgements_arrive_in_the_order_of_the_events() {
-    let (_world, session, mut cli) = live().await;
+    let (_world, session, mut cli) = live_session().await;
     let mut sent = Vec::new();
     for n in 0..30 {
         sent.push(match n % 3 {
-            0 => cli.emit_asking("message", &message(&session, n)),
+            0 => cli.emit_for_ack("message", &message(&session, n)),
             1 => {
                 let update = json!({"sid": session, "expectedVersion": 1 + n / 3, "agentState": {"n": n}});
-                cli.emit_asking("update-state", &update)
+                cli.emit_for_ack("update-state", &update)
             }
             _ => {
                 let message = json!({"sid": session, "message": {"n": n}, "localId": format!("l{n}")});
-                cli.emit_asking("message", &message)
+                cli.emit_for_ack("message", &message)
             }
         });
     }
-    let acks: Vec<u64> = cli.socket.rest().await.iter().filter_map(ack_of).collect();
+    let acks: Vec<u64> = cli.socket.drain().await.iter().filter_map(ack_of).collect();
     assert_eq!(acks, sent);
 }
 
 fn ack_of(frame: &Frame) -> Option<u64> {
     match frame {
-        Frame::Text(text) => match read(text) {
-            Heard::Ack { id, .. } => Some(id),
+        Frame::Text(text) => match parse_frame(text) {
+            Received::Ack { id, .. } => Some(id),
             _ => None,
         },
         Frame::Closed { .. } => None,
@@ -170,189 +170,189 @@ fn ack_of(frame: &Frame) -> Option<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn changes_during_a_commit_share_the_next_batch() {
-    let (world, session, mut cli) = live().await;
-    let before = world.db.writes();
-    world.db.hold(On::Writes);
-    let first = cli.emit_asking("message", &message(&session, 0));
-    quiet().await;
-    let rest: Vec<u64> = (1..200).map(|n| cli.emit_asking("message", &message(&session, n))).collect();
-    quiet().await;
+    let (world, session, mut cli) = live_session().await;
+    let before = world.db.write_count();
+    world.db.hold(BatchKind::Writes);
+    let first = cli.emit_for_ack("message", &message(&session, 0));
+    run_until_idle().await;
+    let rest: Vec<u64> = (1..200).map(|n| cli.emit_for_ack("message", &message(&session, n))).collect();
+    run_until_idle().await;
     world.db.release();
     for ack in std::iter::once(first).chain(rest) {
-        assert_eq!(cli.acknowledged(ack).await["ok"], true);
+        assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     }
-    assert_eq!(world.db.writes() - before, 2);
+    assert_eq!(world.db.write_count() - before, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_retried_after_a_transient_fault_and_nothing_is_duplicated() {
-    let (world, session, mut cli) = live().await;
-    world.db.fail(On::Writes, transient());
-    world.db.fail(On::Writes, transient());
-    let ack = cli.emit_asking("message", &message(&session, 1));
-    cli.socket.heard_nothing().await;
+    let (world, session, mut cli) = live_session().await;
+    world.db.fail(BatchKind::Writes, transient());
+    world.db.fail(BatchKind::Writes, transient());
+    let ack = cli.emit_for_ack("message", &message(&session, 1));
+    cli.socket.assert_no_frames().await;
     for _ in 0..2 {
-        assert_eq!(world.rt.sleeping(), 1, "a pause before the next attempt");
+        assert_eq!(world.rt.sleeping_tasks(), 1, "a pause before the next attempt");
         world.rt.set_now(world.now() + 1_000);
-        quiet().await;
+        run_until_idle().await;
     }
-    assert_eq!(cli.acknowledged(ack).await["seq"], 1);
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(history(&world, &session).await, [(1, 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_after_a_lost_answer_duplicates_nothing() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.lose_answer(transient());
+    world.db.lose_response(transient());
     let with_id = json!({"sid": session, "message": {"n": 1}, "localId": "one"});
-    let first = cli.emit_asking("message", &with_id);
-    let second = cli.emit_asking("message", &message(&session, 2));
+    let first = cli.emit_for_ack("message", &with_id);
+    let second = cli.emit_for_ack("message", &message(&session, 2));
     let state = json!({"sid": session, "expectedVersion": 1, "agentState": {"n": 3}});
-    let third = cli.emit_asking("update-state", &state);
-    quiet().await;
+    let third = cli.emit_for_ack("update-state", &state);
+    run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
-    assert_eq!(cli.acknowledged(first).await["seq"], 1);
-    assert_eq!(cli.acknowledged(second).await["seq"], 2);
-    assert_eq!(cli.acknowledged(third).await["version"], 2);
+    assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
+    assert_eq!(cli.wait_for_ack(second).await["seq"], 2);
+    assert_eq!(cli.wait_for_ack(third).await["version"], 2);
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
     let types = web.types().await;
     assert_eq!(types.iter().filter(|t| *t == "message-received").count(), 2, "{types:?}");
     // The local id still identifies the first message.
-    assert_eq!(cli.ask("message", &with_id).await["seq"], 1);
+    assert_eq!(cli.emit_with_ack("message", &with_id).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_session_is_created_once_despite_a_lost_answer() {
     let world = World::new();
-    world.db.lose_answer(transient());
+    world.db.lose_response(transient());
     let made = world.start("POST", "/cli/sessions", r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#);
-    quiet().await;
+    run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
     let id = made.reply().await.ok()["session"]["id"].clone();
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
-    assert_eq!(world.session("/w").await, id.as_str().unwrap());
+    assert_eq!(world.create_session("/w").await, id.as_str().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lasting_outage_fails_waiting_clients_after_a_few_attempts() {
-    let (world, session, mut cli) = live().await;
-    let before = world.db.writes();
-    world.db.break_down(On::Writes, transient());
-    let ack = cli.emit_asking("message", &message(&session, 1));
+    let (world, session, mut cli) = live_session().await;
+    let before = world.db.write_count();
+    world.db.fail_all(BatchKind::Writes, transient());
+    let ack = cli.emit_for_ack("message", &message(&session, 1));
     let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     for _ in 0..20 {
-        quiet().await;
+        run_until_idle().await;
         world.rt.set_now(world.now() + 5_000);
     }
-    let refused = cli.acknowledged(ack).await;
+    let refused = cli.wait_for_ack(ack).await;
     assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{refused}");
     let refused = renamed.reply().await;
-    refused.refuses(503, "hub_unavailable");
+    refused.assert_error(503, "hub_unavailable");
     assert!(refused.headers.contains_key("retry-after"));
-    let attempts = world.db.writes() - before;
+    let attempts = world.db.write_count() - before;
     assert!((3..=20).contains(&attempts), "{attempts} attempts");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permanent_fault_reverts_the_change_and_leaves_no_gap_in_the_seqs() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(cli.ask("message", &message(&session, 1)).await["seq"], 1);
-    assert_eq!(web.event_of("message-received").await["message"]["seq"], 1);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
+    assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
 
-    world.db.fail(On::Writes, permanent());
-    let lost = cli.ask("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
+    world.db.fail(BatchKind::Writes, permanent());
+    let lost = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
     assert_eq!((&lost["ok"], &lost["code"]), (&json!(false), &json!("unavailable")), "{lost}");
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
 
-    assert_eq!(world.shown(&session).await["seq"], 1, "read from the database again");
-    let again = cli.ask("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
+    assert_eq!(world.get_session(&session).await["seq"], 1, "read from the database again");
+    let again = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
     assert_eq!(again["seq"], 2, "local id and seq of the failed message are free");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permanent_fault_reverts_versions() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let update = |version: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"v": version}});
-    world.db.fail(On::Writes, permanent());
-    assert_eq!(cli.ask("update-state", &update(1)).await["result"], "error");
-    let shown = world.shown(&session).await;
+    world.db.fail(BatchKind::Writes, permanent());
+    assert_eq!(cli.emit_with_ack("update-state", &update(1)).await["result"], "error");
+    let shown = world.get_session(&session).await;
     assert_eq!((&shown["agentState"], &shown["agentStateVersion"]), (&Value::Null, &json!(1)));
-    let second = cli.ask("update-state", &update(1)).await;
+    let second = cli.emit_with_ack("update-state", &update(1)).await;
     assert_eq!((&second["result"], &second["version"]), (&json!("success"), &json!(2)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_built_on_a_failed_change_fail_with_it() {
-    let (world, session, mut cli) = live().await;
-    world.db.hold(On::Writes);
-    world.db.fail(On::Writes, permanent());
-    let first = cli.emit_asking("message", &message(&session, 1));
-    quiet().await;
-    let dependent = cli.emit_asking("message", &message(&session, 2));
-    quiet().await;
+    let (world, session, mut cli) = live_session().await;
+    world.db.hold(BatchKind::Writes);
+    world.db.fail(BatchKind::Writes, permanent());
+    let first = cli.emit_for_ack("message", &message(&session, 1));
+    run_until_idle().await;
+    let dependent = cli.emit_for_ack("message", &message(&session, 2));
+    run_until_idle().await;
     world.db.release();
-    assert_eq!(cli.acknowledged(first).await["ok"], false);
-    assert_eq!(cli.acknowledged(dependent).await["ok"], false);
-    assert_eq!(cli.ask("message", &message(&session, 3)).await["seq"], 1);
+    assert_eq!(cli.wait_for_ack(first).await["ok"], false);
+    assert_eq!(cli.wait_for_ack(dependent).await["ok"], false);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, 3)).await["seq"], 1);
     assert_eq!(history(&world, &session).await, [(1, 3)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_exists_after_its_deletion_failed() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.db.fail(On::Writes, permanent());
-    world.request("DELETE", &format!("/api/sessions/{session}"), "").await.refuses(503, "hub_unavailable");
-    assert_eq!(world.shown(&session).await["tag"], "/code");
-    assert_eq!(world.session("/code").await, session);
+    let session = world.create_session("/code").await;
+    world.db.fail(BatchKind::Writes, permanent());
+    world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
+    assert_eq!(world.get_session(&session).await["tag"], "/code");
+    assert_eq!(world.create_session("/code").await, session);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tag_requested_while_its_session_is_deleted_creates_a_new_session() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.db.hold(On::Writes);
+    let session = world.create_session("/code").await;
+    world.db.hold(BatchKind::Writes);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    run_until_idle().await;
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let made = world.start("POST", "/cli/sessions", body.to_string());
     let asked = world.start("GET", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     deleted.reply().await.ok();
     assert_ne!(made.reply().await.ok()["session"]["id"], session.as_str());
-    asked.reply().await.refuses(404, "session_not_found");
+    asked.reply().await.assert_error(404, "session_not_found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
-    let (world, session, cli) = live().await;
-    world.db.fail(On::Writes, permanent());
+    let (world, session, cli) = live_session().await;
+    world.db.fail(BatchKind::Writes, permanent());
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    quiet().await;
-    assert_eq!(world.shown(&session).await["active"], true, "the end was not written");
-    world.pass(35_000).await;
-    assert_eq!(world.shown(&session).await["active"], false);
+    run_until_idle().await;
+    assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
+    world.advance(35_000).await;
+    assert_eq!(world.get_session(&session).await["active"], false);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_read_is_a_503_and_the_next_request_succeeds() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.sleep_and_wake().await;
+    let session = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(On::Reads, permanent());
-        world.get(&path).await.refuses(503, "hub_unavailable");
+        world.db.fail(BatchKind::Reads, permanent());
+        world.get(&path).await.assert_error(503, "hub_unavailable");
         world.get(&path).await.ok();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_schema_is_reported_with_the_command_to_run() {
-    let world = World::of("team", Arc::new(Sqlite::without_schema()));
+    let world = World::in_namespace("team", Arc::new(Sqlite::without_schema()));
     let session = r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#;
     let machine = r#"{"id":"m","metadata":{"host":"h"}}"#;
     let requests = [
@@ -364,7 +364,7 @@ async fn a_missing_schema_is_reported_with_the_command_to_run() {
         ("POST", "/cli/machines", machine),
     ];
     for (method, path, body) in requests {
-        let refusal = world.request(method, path, body).await.refuses(503, "hub_unavailable");
+        let refusal = world.request(method, path, body).await.assert_error(503, "hub_unavailable");
         let message = refusal["error"].as_str().unwrap();
         assert!(message.contains("d1 migrations apply"), "{method} {path}: {message}");
     }
@@ -375,30 +375,30 @@ async fn a_missing_schema_is_reported_with_the_command_to_run() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_during_an_outage_is_asked_to_reconnect() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
+    let session = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
+    world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
     let auth = json!({"token": world.token(), "sessionId": session});
-    let mut cli = Cli::connecting(&world, &auth);
-    assert!(matches!(cli.hear().await, Heard::Open(_)));
+    let mut cli = Cli::start_connect(&world, &auth);
+    assert!(matches!(cli.receive().await, Received::Open(_)));
     // Not CONNECT_ERROR, after which the official client does not reconnect.
-    assert_eq!(cli.socket.closed().await, 1013);
+    assert_eq!(cli.socket.wait_for_close().await, 1013);
     world.db.repair();
     world.cli(&session).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
-    let (world, session, mut cli) = live().await;
-    assert_eq!(cli.ask("message", &message(&session, 1)).await["seq"], 1);
-    world.db.hold(On::Writes);
-    cli.emit_asking("message", &message(&session, 2));
-    quiet().await;
+    let (world, session, mut cli) = live_session().await;
+    assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
+    world.db.hold(BatchKind::Writes);
+    cli.emit_for_ack("message", &message(&session, 2));
+    run_until_idle().await;
     world.restart();
     world.db.release();
-    cli.socket.heard_nothing().await;
+    cli.socket.assert_no_frames().await;
     // The CLI repeats the unacknowledged message. Whether or not the first one was committed, the seqs have no gap.
-    let seq = cli.ask("message", &message(&session, 2)).await["seq"].as_u64().unwrap();
+    let seq = cli.emit_with_ack("message", &message(&session, 2)).await["seq"].as_u64().unwrap();
     let history = history(&world, &session).await;
     assert_eq!(history.first(), Some(&(1, 1)));
     assert_eq!(history.last().map(|(last, _)| *last), Some(seq));
@@ -407,34 +407,37 @@ async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_during_a_commit_receives_the_message() {
-    let (world, session, mut cli) = live().await;
-    world.db.hold(On::Writes);
-    let ack = cli.emit_asking("message", &message(&session, 1));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the batch is in flight");
+    let (world, session, mut cli) = live_session().await;
+    world.db.hold(BatchKind::Writes);
+    let ack = cli.emit_for_ack("message", &message(&session, 1));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the batch is in flight");
     let mut second = world.cli(&session).await;
-    second.socket.heard_nothing().await;
+    second.socket.assert_no_frames().await;
     world.db.release();
-    assert_eq!(cli.acknowledged(ack).await["ok"], true);
-    let update = second.event("update").await;
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
+    let update = second.next_event("update").await;
     assert_eq!(update["body"]["message"]["content"], json!({"n": 1}));
-    assert_eq!(cli.heard_event("update").await, None, "the sender does not receive its own message");
+    assert_eq!(cli.try_event("update").await, None, "the sender does not receive its own message");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_with_a_local_id_is_stored_during_a_stream_of_others() {
-    let (world, session, mut cli) = live().await;
-    assert_eq!(cli.ask("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"], 1);
-    world.sleep_and_wake().await;
-    world.shown(&session).await;
-    world.db.hold(On::Reads);
+    let (world, session, mut cli) = live_session().await;
+    assert_eq!(
+        cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"],
+        1
+    );
+    world.hibernate_and_wake().await;
+    world.get_session(&session).await;
+    world.db.hold(BatchKind::Reads);
     let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the local ids are being read");
-    assert_eq!(cli.ask("message", &message(&session, 2)).await["seq"], 2);
-    let reads = world.db.reads();
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the local ids are being read");
+    assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
+    let reads = world.db.read_count();
     world.db.release();
     sent.reply().await.ok();
-    assert_eq!(world.db.reads(), reads, "the local ids are read once");
+    assert_eq!(world.db.read_count(), reads, "the local ids are read once");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }

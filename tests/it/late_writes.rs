@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use crate::support::cli::Cli;
-use crate::support::sqlite::{On, Sqlite};
-use crate::support::{World, quiet};
+use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::{World, run_until_idle};
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -24,9 +24,9 @@ fn transient() -> DbError {
 
 /// A CLI sends a message whose batch times out, and is still in flight. Returns the batch.
 async fn message_in_flight(world: &World, cli: &mut Cli, session: &str, text: &str) -> Vec<Statement> {
-    world.db.fail(On::Writes, timed_out());
-    assert_eq!(cli.ask("message", &message(session, text)).await["code"], "unavailable");
-    world.db.written().pop().unwrap()
+    world.db.fail(BatchKind::Writes, timed_out());
+    assert_eq!(cli.emit_with_ack("message", &message(session, text)).await["code"], "unavailable");
+    world.db.write_batches().pop().unwrap()
 }
 
 fn message(session: &str, text: &str) -> Value {
@@ -43,28 +43,28 @@ async fn texts(world: &World, session: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_does_not_overwrite_newer_changes() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
-    world.db.fail(On::Writes, timed_out());
-    world.request("PATCH", &path, r#"{"name":"early"}"#).await.refuses(503, "hub_unavailable");
-    let late = world.db.written().pop().unwrap();
+    world.db.fail(BatchKind::Writes, timed_out());
+    world.request("PATCH", &path, r#"{"name":"early"}"#).await.assert_error(503, "hub_unavailable");
+    let late = world.db.write_batches().pop().unwrap();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
-    world.db.arrives_late(&late).unwrap_err();
-    world.sleep_and_wake().await;
-    assert_eq!(world.shown(&session).await["metadata"]["name"], "newer");
+    world.db.deliver_late(&late).unwrap_err();
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&session).await["metadata"]["name"], "newer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_message_is_rejected_and_the_seqs_continue() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     // Another change of the session, with the seq from before the message.
-    cli.ask("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
-    world.db.arrives_late(&late).unwrap_err();
+    cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
+    world.db.deliver_late(&late).unwrap_err();
     for text in ["second", "third"] {
-        assert_eq!(cli.ask("message", &message(&session, text)).await["ok"], true);
+        assert_eq!(cli.emit_with_ack("message", &message(&session, text)).await["ok"], true);
     }
     assert_eq!(texts(&world, &session).await, ["second", "third"]);
 }
@@ -72,93 +72,97 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_does_not_change_what_was_read_after_its_timeout() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
-    assert_eq!(world.shown(&session).await["seq"], 0);
-    world.db.arrives_late(&late).unwrap_err();
+    assert_eq!(world.get_session(&session).await["seq"], 0);
+    world.db.deliver_late(&late).unwrap_err();
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_that_arrives_before_the_next_read_is_found() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.db.break_down(On::Reads, transient());
+    world.db.fail_all(BatchKind::Reads, transient());
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
-    world.db.arrives_late(&late).unwrap();
+    world.db.deliver_late(&late).unwrap();
     world.db.repair();
-    assert_eq!(world.shown(&session).await["seq"], 1);
-    assert_eq!(cli.ask("message", &message(&session, "next")).await["seq"], 2);
+    assert_eq!(world.get_session(&session).await["seq"], 1);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "next")).await["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
-    world.db.fail(On::Writes, transient());
+    world.db.fail(BatchKind::Writes, transient());
     let renamed = world.start("PATCH", &path, r#"{"name":"early"}"#.to_owned());
-    quiet().await;
-    let first = world.db.written().pop().unwrap();
+    run_until_idle().await;
+    let first = world.db.write_batches().pop().unwrap();
     world.rt.set_now(world.now() + 1_000);
     renamed.reply().await.ok();
     world.request("PATCH", &path, r#"{"name":"newer"}"#).await.ok();
-    world.db.arrives_late(&first).unwrap_err();
-    world.sleep_and_wake().await;
-    assert_eq!(world.shown(&session).await["metadata"]["name"], "newer");
+    world.db.deliver_late(&first).unwrap_err();
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&session).await["metadata"]["name"], "newer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_before_the_epoch_was_stored_keeps_the_fence() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.db.break_down(On::Reads, transient());
+    world.db.fail_all(BatchKind::Reads, transient());
     let late = message_in_flight(&world, &mut cli, &session, "late").await;
     world.redeploy();
     world.db.repair();
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.ask("message", &message(&session, "newer")).await["ok"], true);
-    world.db.arrives_late(&late).unwrap_err();
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "newer")).await["ok"], true);
+    world.db.deliver_late(&late).unwrap_err();
     assert_eq!(texts(&world, &session).await, ["newer"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     for keeps_storage in [true, false] {
         let mut cli = world.live_cli(&session).await;
         message_in_flight(&world, &mut cli, &session, "lost").await;
-        assert_eq!(cli.ask("message", &message(&session, "now")).await["ok"], true);
-        world.pass(1_000).await;
+        assert_eq!(cli.emit_with_ack("message", &message(&session, "now")).await["ok"], true);
+        world.advance(1_000).await;
         if !keeps_storage {
-            world.rt.notebook().keys().for_each(|note| world.rt.kv_delete(note));
+            world.rt.stored_entries().keys().for_each(|note| world.rt.kv_delete(note));
         }
         world.redeploy();
         let mut cli = world.live_cli(&session).await;
-        assert_eq!(cli.ask("message", &message(&session, "after")).await["ok"], true, "keeps storage: {keeps_storage}");
+        assert_eq!(
+            cli.emit_with_ack("message", &message(&session, "after")).await["ok"],
+            true,
+            "keeps storage: {keeps_storage}"
+        );
     }
 }
 
 /// Renames a session; its batch is in flight when the hub ends. Returns the batch.
 async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
-    world.db.linger(On::Writes);
+    world.db.hang_next(BatchKind::Writes);
     let path = format!("/api/sessions/{session}");
     let _lost = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
-    quiet().await;
-    world.db.written().pop().unwrap()
+    run_until_idle().await;
+    world.db.write_batches().pop().unwrap()
 }
 
 /// The late batch is rejected once the hub has read the session.
 async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) {
-    assert_eq!(world.shown(session).await["metadataVersion"], 1);
-    world.db.arrives_late(late).unwrap_err();
+    assert_eq!(world.get_session(session).await["metadataVersion"], 1);
+    world.db.deliver_late(late).unwrap_err();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
-    world.sleep_and_wake().await;
-    let shown = world.shown(session).await;
+    world.hibernate_and_wake().await;
+    let shown = world.get_session(session).await;
     assert_eq!((&shown["metadata"]["name"], &shown["metadataVersion"]), (&json!("newer"), &json!(2)));
 }
 
@@ -166,7 +170,7 @@ async fn assert_never_renamed(world: &World, session: &str, late: &[Statement]) 
 async fn a_batch_of_an_earlier_hub_is_rejected_once_the_next_hub_has_read() {
     for ends in [World::redeploy, World::restart] {
         let world = World::new();
-        let session = world.session("/code").await;
+        let session = world.create_session("/code").await;
         let _cli = world.live_cli(&session).await;
         let late = rename_in_flight(&world, &session).await;
         ends(&world);
@@ -177,68 +181,68 @@ async fn a_batch_of_an_earlier_hub_is_rejected_once_the_next_hub_has_read() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_an_earlier_hub_that_arrives_before_the_next_hub_reads_is_found() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let late = rename_in_flight(&world, &session).await;
     world.redeploy();
-    world.db.arrives_late(&late).unwrap();
-    assert_eq!(world.shown(&session).await["metadata"]["name"], "late");
+    world.db.deliver_late(&late).unwrap();
+    assert_eq!(world.get_session(&session).await["metadata"]["name"], "late");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_sleeps_before_its_first_read_still_begins_a_new_epoch() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let late = rename_in_flight(&world, &session).await;
     world.redeploy();
     let _cli = world.bare_cli().await;
-    let reads = world.db.reads();
-    world.sleep_and_wake().await;
-    assert_eq!(world.db.reads(), reads, "a CLI without session or machine causes no read");
+    let reads = world.db.read_count();
+    world.hibernate_and_wake().await;
+    assert_eq!(world.db.read_count(), reads, "a CLI without session or machine causes no read");
     assert_never_renamed(&world, &session, &late).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sleep_before_the_epoch_was_stored_keeps_the_fence() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
-    world.db.break_down(On::Reads, transient());
-    world.db.fail(On::Writes, timed_out());
+    world.db.fail_all(BatchKind::Reads, transient());
+    world.db.fail(BatchKind::Writes, timed_out());
     let path = format!("/api/sessions/{session}");
-    world.request("PATCH", &path, r#"{"name":"late"}"#).await.refuses(503, "hub_unavailable");
-    let late = world.db.written().pop().unwrap();
-    world.sleep_and_wake().await;
+    world.request("PATCH", &path, r#"{"name":"late"}"#).await.assert_error(503, "hub_unavailable");
+    let late = world.db.write_batches().pop().unwrap();
+    world.hibernate_and_wake().await;
     world.db.repair();
     assert_never_renamed(&world, &session, &late).await;
 }
 
 /// For each batch that a request for the session reads, whether it begins an epoch.
 async fn epochs_begun_by_reading(world: &World, session: &str) -> Vec<bool> {
-    let (reads, writes) = (world.db.reads(), world.db.writes());
-    world.shown(session).await;
-    assert_eq!(world.db.writes(), writes);
+    let (reads, writes) = (world.db.read_count(), world.db.write_count());
+    world.get_session(session).await;
+    assert_eq!(world.db.write_count(), writes);
     let begins = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql == BEGIN_EPOCH);
-    world.db.read().iter().skip(reads).map(begins).collect()
+    world.db.read_batches().iter().skip(reads).map(begins).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let _cli = world.live_cli(&session).await;
-    let noted = world.rt.noted();
-    world.sleep_and_wake().await;
+    let noted = world.rt.kv_writes();
+    world.hibernate_and_wake().await;
     let usual = epochs_begun_by_reading(&world, &session).await;
     assert!(usual.iter().all(|begins| !begins), "a sleep begins no epoch");
-    assert_eq!(world.rt.noted(), noted, "nor does it write to the storage");
+    assert_eq!(world.rt.kv_writes(), noted, "nor does it write to the storage");
     world.redeploy();
-    let noted = world.rt.noted();
+    let noted = world.rt.kv_writes();
     let begun = epochs_begun_by_reading(&world, &session).await;
     assert_eq!(begun.len(), usual.len(), "no batch of its own");
     assert!(begun[0] && begun[1..].iter().all(|begins| !begins));
-    assert_eq!(world.rt.noted(), noted + 1, "that the epoch is stored is persisted");
+    assert_eq!(world.rt.kv_writes(), noted + 1, "that the epoch is stored is persisted");
     let _cli = world.live_cli(&session).await;
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(epochs_begun_by_reading(&world, &session).await, usual);
 }
 
@@ -277,7 +281,7 @@ async fn a_batch_rejected_for_a_later_epoch_may_be_repeated() {
     assert!(overtaken.as_mut().now_or_never().is_none(), "it is in flight");
     let mut lost = Box::pin(fenced.batch(&mut second));
     assert!(lost.as_mut().now_or_never().is_none());
-    gate.db.fail(On::Writes, transient());
+    gate.db.fail(BatchKind::Writes, transient());
     enter(1);
     assert_eq!(lost.await, Err(transient()));
     let mut newer = Box::pin(fenced.batch(&mut third));

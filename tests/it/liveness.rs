@@ -1,11 +1,11 @@
 //! Liveness: what keep-alives change, persist and publish, and when sessions and machines expire.
 
 use crate::support::cli::Cli;
-use crate::support::live::live;
+use crate::support::live_session::live_session;
 use crate::support::runtime::START;
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
@@ -13,12 +13,12 @@ use session_gateway_hub::store::sessions::UPDATE_COUNTERS;
 async fn send_alive(world: &World, cli: &mut Cli, session: &str, fields: Value) {
     let mut alive = json!({"sid": session, "time": world.now()});
     alive.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    assert_eq!(cli.ask("session-alive", &alive).await, json!({"ok": true}));
-    quiet().await;
+    assert_eq!(cli.emit_with_ack("session-alive", &alive).await, json!({"ok": true}));
+    run_until_idle().await;
 }
 
 async fn is_active(world: &World, session: &str) -> bool {
-    world.shown(session).await["active"].as_bool().unwrap()
+    world.get_session(session).await["active"].as_bool().unwrap()
 }
 
 async fn is_online(world: &World) -> bool {
@@ -27,13 +27,13 @@ async fn is_online(world: &World) -> bool {
 
 /// Receives the next `session-updated`, and returns its `data`.
 async fn update(web: &mut Web) -> Value {
-    web.event_of("session-updated").await["data"].clone()
+    web.next_event_of("session-updated").await["data"].clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_activates_a_session_for_all_clients() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut web = world.web("all=true").await;
     assert!(!is_active(&world, &session).await);
     let mut cli = world.cli(&session).await;
@@ -52,60 +52,60 @@ async fn a_keep_alive_activates_a_session_for_all_clients() {
         ("modelMode", json!("model_fast")),
     ] {
         assert_eq!(data[field], value, "{field}");
-        assert_eq!(world.shown(&session).await[field], value, "{field}");
+        assert_eq!(world.get_session(&session).await[field], value, "{field}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_writes_nothing_and_a_change_writes_once() {
-    let (world, session, mut cli) = live().await;
-    let writes = world.db.writes();
+    let (world, session, mut cli) = live_session().await;
+    let writes = world.db.write_count();
     for _ in 0..10 {
-        world.pass(5_000).await;
+        world.advance(5_000).await;
         send_alive(&world, &mut cli, &session, json!({"thinking": false})).await;
     }
-    assert_eq!(world.db.writes(), writes, "keep-alives");
+    assert_eq!(world.db.write_count(), writes, "keep-alives");
     for change in [json!({"thinking": true}), json!({"mode": "remote"}), json!({"permissionMode": "plan"})] {
-        let writes = world.db.writes();
+        let writes = world.db.write_count();
         send_alive(&world, &mut cli, &session, change.clone()).await;
         send_alive(&world, &mut cli, &session, change.clone()).await;
-        assert_eq!(world.db.writes(), writes + 1, "{change}");
+        assert_eq!(world.db.write_count(), writes + 1, "{change}");
     }
-    let written: Vec<&str> = world.db.written().pop().unwrap().iter().map(|statement| statement.sql).collect();
+    let written: Vec<&str> = world.db.write_batches().pop().unwrap().iter().map(|statement| statement.sql).collect();
     assert_eq!(written, [UPDATE_COUNTERS, CHECK_EPOCH], "only the small columns");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_of_a_machine_writes_nothing() {
     let world = World::new();
-    world.machine("m").await;
+    world.register_machine("m").await;
     let mut runner = world.runner("m").await;
     let alive = async |runner: &mut Cli| {
         let alive = json!({"machineId": "m", "time": world.now()});
-        assert_eq!(runner.ask("machine-alive", &alive).await, json!({"ok": true}));
-        quiet().await;
+        assert_eq!(runner.emit_with_ack("machine-alive", &alive).await, json!({"ok": true}));
+        run_until_idle().await;
     };
     alive(&mut runner).await;
     assert!(is_online(&world).await);
-    let writes = world.db.writes();
+    let writes = world.db.write_count();
     for _ in 0..5 {
-        world.pass(20_000).await;
+        world.advance(20_000).await;
         alive(&mut runner).await;
     }
-    assert_eq!(world.db.writes(), writes);
+    assert_eq!(world.db.write_count(), writes);
     assert_eq!(world.get("/api/machines").await.ok()["machines"][0]["activeAt"], world.now());
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_are_published_at_once_and_unchanged_presence_every_ten_seconds() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for _ in 0..9 {
-        world.pass(1_000).await;
+        world.advance(1_000).await;
         send_alive(&world, &mut cli, &session, json!({})).await;
     }
-    web.0.heard_nothing().await;
-    world.pass(1_000).await;
+    web.0.assert_no_frames().await;
+    world.advance(1_000).await;
     send_alive(&world, &mut cli, &session, json!({})).await;
     let data = update(&mut web).await;
     assert_eq!((&data["active"], &data["activeAt"]), (&json!(true), &json!(world.now())));
@@ -114,37 +114,37 @@ async fn changes_are_published_at_once_and_unchanged_presence_every_ten_seconds(
     send_alive(&world, &mut cli, &session, json!({"thinking": false})).await;
     assert_eq!(update(&mut web).await["thinking"], false);
     send_alive(&world, &mut cli, &session, json!({})).await;
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn unchanged_presence_has_the_id_of_the_previous_event_and_is_not_replayed() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let query = format!("sessionId={session}");
     let mut web = world.web(&query).await;
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
-    let changed = web.event().await;
-    world.pass(10_000).await;
+    let changed = web.next_event().await;
+    world.advance(10_000).await;
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
-    let repeated = web.event().await;
+    let repeated = web.next_event().await;
     assert_eq!((&repeated["type"], &repeated["eventId"]), (&json!("session-updated"), &changed["eventId"]));
     let mut resumed = world.web(&format!("{query}&lastEventId={}", changed["eventId"].as_str().unwrap())).await;
-    resumed.0.heard_nothing().await;
+    resumed.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_expires_30_seconds_after_its_last_keep_alive() {
-    let (world, session, mut cli) = live().await;
-    world.pass(20_000).await;
+    let (world, session, mut cli) = live_session().await;
+    world.advance(20_000).await;
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
     let mut web = world.web("all=true").await;
-    world.pass(29_999).await;
+    world.advance(29_999).await;
     assert!(is_active(&world, &session).await);
     drop(web.events().await);
-    world.pass(1).await;
+    world.advance(1).await;
     let data = update(&mut web).await;
     assert_eq!((&data["active"], &data["thinking"]), (&json!(false), &json!(false)));
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!(
         (&shown["active"], &shown["thinking"], &shown["thinkingAt"]),
         (&json!(false), &json!(false), &json!(world.now()))
@@ -158,134 +158,137 @@ async fn a_session_expires_30_seconds_after_its_last_keep_alive() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_expires_45_seconds_after_its_last_keep_alive() {
     let world = World::new();
-    world.machine("m").await;
+    world.register_machine("m").await;
     assert!(!is_online(&world).await, "registered, without a keep-alive");
     let mut runner = world.runner("m").await;
-    runner.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     let mut web = world.web("machineId=m").await;
-    world.pass(44_999).await;
+    world.advance(44_999).await;
     assert!(is_online(&world).await);
-    world.pass(1).await;
+    world.advance(1).await;
     assert!(!is_online(&world).await);
-    let updated = web.event_of("machine-updated").await;
+    let updated = web.next_event_of("machine-updated").await;
     assert_eq!((&updated["machineId"], &updated["data"]["active"]), (&json!("m"), &json!(false)));
     assert_eq!(world.db.number("SELECT active FROM machines"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn session_end_deactivates_a_session_at_once_and_once() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let end = json!({"sid": session, "time": world.now()});
-    assert_eq!(cli.ask("session-end", &end).await, json!({"ok": true}));
-    quiet().await;
+    assert_eq!(cli.emit_with_ack("session-end", &end).await, json!({"ok": true}));
+    run_until_idle().await;
     assert_eq!(update(&mut web).await["active"], false);
-    let writes = world.db.writes();
-    cli.ask("session-end", &end).await;
-    world.pass(10_000).await;
-    assert_eq!(world.db.writes(), writes);
-    web.0.heard_nothing().await;
+    let writes = world.db.write_count();
+    cli.emit_with_ack("session-end", &end).await;
+    world.advance(10_000).await;
+    assert_eq!(world.db.write_count(), writes);
+    web.0.assert_no_frames().await;
     assert!(!is_active(&world, &session).await);
-    assert!(world.rt.notebook().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.notebook());
+    assert!(world.rt.stored_entries().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.stored_entries());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_end_that_is_too_old_is_ignored() {
-    let (world, session, mut cli) = live().await;
-    let mut end = async |time: f64| cli.ask("session-end", &json!({"sid": session, "time": time})).await;
+    let (world, session, mut cli) = live_session().await;
+    let mut end = async |time: f64| cli.emit_with_ack("session-end", &json!({"sid": session, "time": time})).await;
     let now = world.now() as f64;
     assert_eq!(end(now - 600_001.0).await, json!({"ok": true}));
     assert!(is_active(&world, &session).await, "older than 10 minutes");
     assert_eq!(end(now - 599_999.0).await, json!({"ok": true}));
     assert!(!is_active(&world, &session).await);
-    cli.alive(&world, &session).await;
-    assert_eq!(cli.ask("session-end", &json!({"sid": session, "time": now * 2.0})).await, json!({"ok": true}));
+    cli.send_heartbeat(&world, &session).await;
+    assert_eq!(
+        cli.emit_with_ack("session-end", &json!({"sid": session, "time": now * 2.0})).await,
+        json!({"ok": true})
+    );
     assert!(!is_active(&world, &session).await, "a time in the future counts as now");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_closed_socket_restarts_the_timer() {
-    let (world, session, cli) = live().await;
-    world.pass(20_000).await;
+    let (world, session, cli) = live_session().await;
+    world.advance(20_000).await;
     cli.socket.close();
-    world.pass(29_999).await;
+    world.advance(29_999).await;
     assert!(is_active(&world, &session).await, "it may reconnect");
-    world.pass(1).await;
+    world.advance(1).await;
     assert!(!is_active(&world, &session).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_last_socket_of_a_session_or_machine_writes_to_storage_when_it_closes() {
-    let (world, session, mut first) = live().await;
-    world.machine("m").await;
+    let (world, session, mut first) = live_session().await;
+    world.register_machine("m").await;
     let both = json!({"sessionId": session, "machineId": "m"});
     let second = Cli::connect(&world, both.clone()).await;
     let mut third = Cli::connect(&world, both).await;
     let alive = json!({"machineId": "m", "time": world.now()});
-    assert_eq!(third.ask("machine-alive", &alive).await, json!({"ok": true}));
-    world.pass(10_000).await;
-    let writes = world.rt.noted();
-    first.socket.rest().await;
+    assert_eq!(third.emit_with_ack("machine-alive", &alive).await, json!({"ok": true}));
+    world.advance(10_000).await;
+    let writes = world.rt.kv_writes();
+    first.socket.drain().await;
     first.socket.close();
     third.socket.close();
-    assert_eq!(world.rt.noted(), writes, "the second socket has both");
+    assert_eq!(world.rt.kv_writes(), writes, "the second socket has both");
     // The disconnect counts as a keep-alive, hibernation included.
     let closed_at = world.now();
-    world.sleep_and_wake().await;
-    assert_eq!(world.rt.noted(), writes);
-    world.pass(closed_at + 29_999 - world.now()).await;
+    world.hibernate_and_wake().await;
+    assert_eq!(world.rt.kv_writes(), writes);
+    world.advance(closed_at + 29_999 - world.now()).await;
     assert!(is_active(&world, &session).await);
-    world.pass(1).await;
+    world.advance(1).await;
     assert!(!is_active(&world, &session).await);
     assert!(is_online(&world).await);
-    let writes = world.rt.noted();
+    let writes = world.rt.kv_writes();
     second.socket.close();
-    assert_eq!(world.rt.noted(), writes + 1, "the machine: the session has expired");
+    assert_eq!(world.rt.kv_writes(), writes + 1, "the machine: the session has expired");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_after_session_end_does_not_reactivate_the_session() {
-    let (world, session, mut cli) = live().await;
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    let (world, session, mut cli) = live_session().await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
-    quiet().await;
+    run_until_idle().await;
     assert!(!is_active(&world, &session).await);
-    world.pass(60_000).await;
+    world.advance(60_000).await;
     assert_eq!(world.rt.alarm(), None, "no timer");
 }
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_from_the_future_count_as_now_and_old_ones_are_ignored() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let alive = |time: Value| json!({"sid": session, "time": time});
-    cli.ask("session-alive", &alive(json!(world.now() + 3_600_000))).await;
-    world.pass(30_000).await;
+    cli.emit_with_ack("session-alive", &alive(json!(world.now() + 3_600_000))).await;
+    world.advance(30_000).await;
     assert!(!is_active(&world, &session).await, "the timer started at arrival");
     for old in [json!(world.now() - 600_001), json!(0), json!(-1), json!(-1e300)] {
-        assert_eq!(cli.ask("session-alive", &alive(old)).await["ok"], true);
+        assert_eq!(cli.emit_with_ack("session-alive", &alive(old)).await["ok"], true);
         assert!(!is_active(&world, &session).await);
     }
-    cli.ask("session-alive", &alive(json!(1e300))).await;
+    cli.emit_with_ack("session-alive", &alive(json!(1e300))).await;
     assert!(is_active(&world, &session).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_whose_clock_is_a_minute_behind_stays_active() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     for _ in 0..12 {
         let alive = json!({"sid": session, "time": world.now() - 60_000});
-        cli.ask("session-alive", &alive).await;
-        world.pass(5_000).await;
+        cli.emit_with_ack("session-alive", &alive).await;
+        world.advance(5_000).await;
         assert!(is_active(&world, &session).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn presence_is_published_while_messages_are_being_written() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     for _ in 0..5 {
-        world.pass(10_000).await;
+        world.advance(10_000).await;
         // A message is being written at each keep-alive.
         cli.emit("message", &json!({"sid": session, "message": {}}));
         send_alive(&world, &mut cli, &session, json!({})).await;
@@ -296,58 +299,58 @@ async fn presence_is_published_while_messages_are_being_written() {
 
 #[tokio::test(start_paused = true)]
 async fn timers_continue_after_hibernation() {
-    let (world, session, mut cli) = live().await;
-    world.machine("m").await;
-    cli.ask("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-    world.pass(20_000).await;
-    world.sleep_and_wake().await;
+    let (world, session, mut cli) = live_session().await;
+    world.register_machine("m").await;
+    cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
+    world.advance(20_000).await;
+    world.hibernate_and_wake().await;
     assert!(is_active(&world, &session).await);
-    world.pass(9_000).await;
+    world.advance(9_000).await;
     assert!(is_active(&world, &session).await, "not expired");
-    world.pass(6_000).await;
+    world.advance(6_000).await;
     assert!(!is_active(&world, &session).await, "expired after 30 s in all");
-    world.pass(9_000).await;
+    world.advance(9_000).await;
     assert!(is_online(&world).await);
-    world.pass(6_000).await;
+    world.advance(6_000).await;
     assert!(!is_online(&world).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_active_session_without_a_stored_timer_gets_a_full_timeout_after_a_restart() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     world.db.execute("UPDATE sessions SET active = 1, thinking = 1");
     world.restart();
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!((&shown["active"], &shown["thinking"]), (&json!(true), &json!(true)));
-    world.pass(29_999).await;
+    world.advance(29_999).await;
     assert!(is_active(&world, &session).await);
-    world.pass(6_000).await;
+    world.advance(6_000).await;
     assert!(!is_active(&world, &session).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expiry_whose_alarm_wakes_the_hub_is_persisted_and_published() {
-    let (world, session, cli) = live().await;
+    let (world, session, cli) = live_session().await;
     let mut web = world.web("all=true").await;
     cli.socket.close();
-    world.sleep_and_wake().await;
-    world.pass(36_000).await;
+    world.hibernate_and_wake().await;
+    world.advance(36_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
     assert_eq!(update(&mut web).await["active"], false);
-    assert!(world.rt.notebook().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.notebook());
+    assert!(world.rt.stored_entries().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.stored_entries());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expiry_is_retried_until_the_database_is_reachable() {
-    let (world, session, cli) = live().await;
+    let (world, session, cli) = live_session().await;
     cli.socket.close();
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     let unreachable = session_gateway_hub::store::DbError::Retryable("Network connection lost".into());
-    world.db.break_down(On::Reads, unreachable);
-    world.pass(60_000).await;
+    world.db.fail_all(BatchKind::Reads, unreachable);
+    world.advance(60_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 1);
     world.db.repair();
-    world.pass(60_000).await;
+    world.advance(60_000).await;
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0, "{session}");
 }

@@ -1,9 +1,9 @@
 //! What the web asks of a machine: to spawn a session, and whether paths exist.
 
 use crate::support::cli::Cli;
-use crate::support::rest::{Awaited, Reply};
-use crate::support::sqlite::On;
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::rest::{PendingReply, Reply};
+use crate::support::sqlite::BatchKind;
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -15,15 +15,15 @@ async fn online() -> (World, Cli) {
     (world, runner)
 }
 
-fn ask(world: &World, what: &str, body: &Value) -> Awaited {
+fn ask(world: &World, what: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/machines/m/{what}"), body.to_string())
 }
 
 /// A call that the runner answers; what it was asked, and what the web gets.
 async fn asked(world: &World, runner: &mut Cli, what: &str, body: &Value, result: &Value) -> (Value, Reply) {
     let reply = ask(world, what, body);
-    let request = runner.request().await;
-    runner.answer(&request, result);
+    let request = runner.next_call().await;
+    runner.respond(&request, result);
     (request.params, reply.reply().await)
 }
 
@@ -105,12 +105,12 @@ async fn a_spawn_with_a_bad_field_never_reaches_the_machine() {
     ];
     for (body, field) in table {
         let refused = ask(&world, "spawn", &body).reply().await;
-        assert_eq!(refused.refuses(400, "invalid_field")["field"], field, "{body}");
+        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field, "{body}");
     }
     for body in ["[]", "{", "null"] {
-        world.request("POST", "/api/machines/m/spawn", body).await.refuses(400, "invalid_body");
+        world.request("POST", "/api/machines/m/spawn", body).await.assert_error(400, "invalid_body");
     }
-    runner.socket.heard_nothing().await;
+    runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,20 +118,20 @@ async fn a_machine_that_can_not_be_reached_is_an_error_of_its_own() {
     let (world, mut runner) = online().await;
     let body = json!({"directory": "/w"});
     let reply = ask(&world, "spawn", &body);
-    runner.request().await;
-    world.pass(RPC_TIMEOUT_MS).await;
-    reply.reply().await.refuses(504, "rpc_timeout");
+    runner.next_call().await;
+    world.advance(RPC_TIMEOUT_MS).await;
+    reply.reply().await.assert_error(504, "rpc_timeout");
     let reply = ask(&world, "spawn", &body);
-    let request = runner.request().await;
-    runner.answer_raw(&request, "\"spawned\"");
+    let request = runner.next_call().await;
+    runner.respond_raw(&request, "\"spawned\"");
     let reply = reply.reply().await;
     assert!(reply.status == 503 || reply.json()["success"] == false, "no object is no success: {reply:?}");
     let reply = ask(&world, "spawn", &body);
-    runner.request().await;
+    runner.next_call().await;
     runner.socket.close();
-    reply.reply().await.refuses(503, "cli_unreachable");
-    world.pass(RECONNECT_GRACE_MS).await;
-    ask(&world, "spawn", &body).reply().await.refuses(503, "cli_unreachable");
+    reply.reply().await.assert_error(503, "cli_unreachable");
+    world.advance(RECONNECT_GRACE_MS).await;
+    ask(&world, "spawn", &body).reply().await.assert_error(503, "cli_unreachable");
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,9 +169,9 @@ async fn a_check_of_no_path_of_too_many_or_of_something_else_is_refused() {
     ];
     for (body, field) in table {
         let refused = ask(&world, "paths/exists", &body).reply().await;
-        assert_eq!(refused.refuses(400, "invalid_field")["field"], field);
+        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field);
     }
-    runner.socket.heard_nothing().await;
+    runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,25 +187,25 @@ async fn a_check_that_fails_in_whatever_way_is_a_500() {
     ];
     for result in failures {
         let (_, reply) = asked(&world, &mut runner, "paths/exists", &paths, &result).await;
-        reply.refuses(500, "check_failed");
+        reply.assert_error(500, "check_failed");
         if result.to_string().contains("success") {
             assert!(reply.text.contains("no permission"), "{reply:?}");
         }
     }
     let reply = ask(&world, "paths/exists", &paths);
-    let request = runner.request().await;
-    runner.answer_raw(&request, "\"true\"");
-    reply.reply().await.refuses(500, "check_failed");
+    let request = runner.next_call().await;
+    runner.respond_raw(&request, "\"true\"");
+    reply.reply().await.assert_error(500, "check_failed");
     let reply = ask(&world, "paths/exists", &paths);
-    runner.request().await;
-    world.pass(RPC_TIMEOUT_MS).await;
-    reply.reply().await.refuses(500, "check_failed");
+    runner.next_call().await;
+    world.advance(RPC_TIMEOUT_MS).await;
+    reply.reply().await.assert_error(500, "check_failed");
     let reply = ask(&world, "paths/exists", &paths);
-    runner.request().await;
+    runner.next_call().await;
     runner.socket.close();
-    reply.reply().await.refuses(500, "check_failed");
-    world.pass(RECONNECT_GRACE_MS).await;
-    ask(&world, "paths/exists", &paths).reply().await.refuses(500, "check_failed");
+    reply.reply().await.assert_error(500, "check_failed");
+    world.advance(RECONNECT_GRACE_MS).await;
+    ask(&world, "paths/exists", &paths).reply().await.assert_error(500, "check_failed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,49 +213,49 @@ async fn a_machine_of_another_namespace_is_a_403_and_one_of_nobody_a_404() {
     let (world, mut runner) = online().await;
     let neighbour = world.neighbour();
     for (what, body) in [("spawn", json!({"directory": "/w"})), ("paths/exists", json!({"paths": ["/a"]}))] {
-        ask(&neighbour, what, &body).reply().await.refuses(403, "forbidden");
+        ask(&neighbour, what, &body).reply().await.assert_error(403, "forbidden");
         let nobody = world.start("POST", &format!("/api/machines/nobody/{what}"), body.to_string());
-        nobody.reply().await.refuses(404, "machine_not_found");
+        nobody.reply().await.assert_error(404, "machine_not_found");
     }
-    runner.socket.heard_nothing().await;
+    runner.socket.assert_no_frames().await;
     assert_eq!(neighbour.get("/api/machines").await.ok(), json!({"machines": []}));
     let taken = json!({"id": "m", "metadata": {"host": "mine"}});
-    neighbour.post("/cli/machines", &taken).await.refuses(403, "forbidden");
-    neighbour.get("/cli/machines/m").await.refuses(403, "forbidden");
+    neighbour.post("/cli/machines", &taken).await.assert_error(403, "forbidden");
+    neighbour.get("/cli/machines/m").await.assert_error(403, "forbidden");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_a_machine_spawned_can_be_talked_to_at_once() {
     let (world, mut runner) = online().await;
     let reply = ask(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
-    let request = runner.request().await;
-    let session = world.session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
+    let request = runner.next_call().await;
+    let session = world.create_session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
     let mut cli = world.live_cli(&session).await;
-    runner.answer(&request, &json!({"success": true, "sessionId": session}));
+    runner.respond(&request, &json!({"success": true, "sessionId": session}));
     assert_eq!(reply.reply().await.ok()["sessionId"], session.as_str());
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
-    assert_eq!(cli.event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
+    assert_eq!(cli.next_event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
     // What serves a machine does not serve a session, and the other way round.
-    quiet().await;
+    run_until_idle().await;
     cli.register("checkPathExists").await;
     let (_, reply) = asked(&world, &mut runner, "paths/exists", &json!({"paths": ["/a"]}), &json!({"/a": true})).await;
     assert_eq!(reply.ok(), json!({"/a": true}));
-    cli.socket.heard_nothing().await;
+    cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_made_known_whatever_memory_forgot_while_the_database_was_asked() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.machine("first").await;
-    world.db.hold(On::Reads);
+    world.register_machine("first").await;
+    world.db.hold(BatchKind::Reads);
     let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "it is asked whose machine it is");
-    world.db.pass();
-    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
-    assert_eq!(cli.message(&session, "lost").await["ok"], false);
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "it is asked whose machine it is");
+    world.db.stop_holding();
+    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    assert_eq!(cli.send_message(&session, "lost").await["ok"], false);
     world.db.release();
     made.reply().await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);

@@ -1,7 +1,7 @@
 //! The cache: its limits, and that eviction changes nothing that a client can observe.
 
-use crate::support::sqlite::On;
-use crate::support::{RECONNECT_GRACE_MS, World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::{MAX_CACHED_BYTES, MAX_CACHED_BYTES_IN_USE, MAX_CACHED_SESSIONS};
 use session_gateway_hub::hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
@@ -24,9 +24,9 @@ async fn fill_cache(world: &World) {
 
 /// Whether a session is cached: a request for it reads nothing from the database.
 async fn is_cached(world: &World, session: &str) -> bool {
-    let reads = world.db.reads();
+    let reads = world.db.read_count();
     world.get(&format!("/api/sessions/{session}/git-status")).await.ok();
-    world.db.reads() == reads
+    world.db.read_count() == reads
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,29 +34,29 @@ async fn sessions_beyond_a_number_are_evicted_and_stay_in_the_list() {
     let world = World::new();
     let mut sessions = Vec::new();
     for n in 0..MAX_CACHED_SESSIONS {
-        sessions.push(world.session(&format!("/{n}")).await);
+        sessions.push(world.create_session(&format!("/{n}")).await);
     }
     let [first, second, third] = [&sessions[0], &sessions[1], &sessions[2]];
     let list = world.get("/api/sessions").await;
     assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS);
-    let shown = world.shown(second).await;
+    let shown = world.get_session(second).await;
     assert!(is_cached(&world, first).await && is_cached(&world, second).await);
     for n in 0..3 {
-        world.session(&format!("/more/{n}")).await;
+        world.create_session(&format!("/more/{n}")).await;
     }
     let grown = world.get("/api/sessions").await.ok();
     assert_eq!(grown["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS + 3);
     assert!(is_cached(&world, first).await && is_cached(&world, second).await, "recently used");
     assert!(!is_cached(&world, third).await, "the least recently used one");
     assert!(is_cached(&world, third).await);
-    assert_eq!(world.shown(second).await, shown);
+    assert_eq!(world.get_session(second).await, shown);
     assert_eq!(world.get("/api/sessions").await.ok(), grown, "evictions do not change the list");
 }
 
 #[tokio::test(start_paused = true)]
 async fn sessions_are_evicted_by_size() {
     let world = World::new();
-    let small = world.session("/small").await;
+    let small = world.create_session("/small").await;
     fill_cache(&world).await;
     assert!(!is_cached(&world, &small).await);
     assert!(is_cached(&world, &small).await);
@@ -67,15 +67,15 @@ async fn sessions_are_evicted_by_size() {
 #[tokio::test(start_paused = true)]
 async fn completed_requests_count_towards_the_size() {
     let world = World::new();
-    let small = world.session("/small").await;
+    let small = world.create_session("/small").await;
     let mut cli = world.bare_cli().await;
     for n in 0..4 {
-        let session = world.session(&format!("/{n}")).await;
+        let session = world.create_session(&format!("/{n}")).await;
         let entry = |at: usize| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}));
         let entries: serde_json::Map<String, Value> = (0..7).map(entry).collect();
-        assert_eq!(cli.state(&session, 1, &json!({"completedRequests": entries})).await["result"], "success");
+        assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries})).await["result"], "success");
     }
-    world.session("/one-more").await;
+    world.create_session("/one-more").await;
     assert!(!is_cached(&world, &small).await);
 }
 
@@ -83,35 +83,35 @@ async fn completed_requests_count_towards_the_size() {
 async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     let world = World::new();
     let (active, connected, changed) =
-        (world.session("/a").await, world.session("/b").await, world.session("/c").await);
+        (world.create_session("/a").await, world.create_session("/b").await, world.create_session("/c").await);
     let mut bare = world.bare_cli().await;
-    bare.alive(&world, &active).await;
+    bare.send_heartbeat(&world, &active).await;
     let _cli = world.cli(&connected).await;
-    quiet().await;
+    run_until_idle().await;
     // One change waits for the database, another one is queued behind it.
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     let first = world.start("PATCH", &format!("/api/sessions/{connected}"), r#"{"name":"first"}"#);
-    quiet().await;
+    run_until_idle().await;
     let renamed = world.start("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"kept"}"#);
-    quiet().await;
+    run_until_idle().await;
     let created: Vec<_> = (0..MANY)
         .map(|n| {
             let metadata = json!({"path": "/", "host": "h", "padding": "x".repeat(LARGE)});
             world.start("POST", "/cli/sessions", json!({"tag": format!("/{n}"), "metadata": metadata}).to_string())
         })
         .collect();
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     first.reply().await.ok();
     renamed.reply().await.ok();
     drop(created);
-    quiet().await;
-    assert_eq!(world.shown(&changed).await["metadata"]["name"], "kept");
-    world.pass(RECONNECT_GRACE_MS).await;
-    world.sleep_and_wake().await;
-    assert_eq!(world.shown(&changed).await["metadata"]["name"], "kept", "written before it was evicted");
+    run_until_idle().await;
+    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "kept");
+    world.advance(RECONNECT_GRACE_MS).await;
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "kept", "written before it was evicted");
     for session in [&active, &connected] {
-        world.shown(session).await;
+        world.get_session(session).await;
     }
     fill_cache(&world).await;
     assert!(is_cached(&world, &active).await && is_cached(&world, &connected).await);
@@ -125,13 +125,13 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     let mut cli = world.bare_cli().await;
     let mut sessions = Vec::new();
     for n in 0..MAX_CACHED_BYTES_IN_USE / (LARGE + STATE) + 2 {
-        let session = world.session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
+        let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE)});
-        assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-        cli.alive(&world, &session).await;
+        assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+        cli.send_heartbeat(&world, &session).await;
         sessions.push(session);
     }
-    quiet().await;
+    run_until_idle().await;
     let (first, last) = (&sessions[0], sessions.last().unwrap());
     assert!(is_cached(&world, last).await && !is_cached(&world, first).await, "the least recently used one");
     let summary = |list: &Value, id: &str| {
@@ -147,16 +147,16 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     let mut own = world.cli(first).await;
     own.register("permission").await;
     let approved = world.start("POST", &format!("/api/sessions/{first}/permissions/r/approve"), "{}");
-    let request = own.request().await;
-    own.answer(&request, &json!({"success": true}));
+    let request = own.next_call().await;
+    own.respond(&request, &json!({"success": true}));
     approved.reply().await.ok();
-    assert_eq!(own.message(first, "on").await["seq"], 1);
-    let shown = world.shown(first).await;
+    assert_eq!(own.send_message(first, "on").await["seq"], 1);
+    let shown = world.get_session(first).await;
     assert_eq!(
         (&shown["active"], &shown["agentState"]["completedRequests"]["r"]["status"]),
         (&json!(true), &json!("approved"))
     );
-    world.pass(31_000).await;
+    world.advance(31_000).await;
     let list = world.get("/api/sessions").await.ok();
     assert!(sessions.iter().all(|session| summary(&list, session)["active"] == false), "all have expired");
 }
@@ -164,59 +164,59 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
 #[tokio::test(start_paused = true)]
 async fn an_evicted_session_is_loaded_unchanged() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let state = json!({"requests": {"r": {"tool": "Bash"}}, "completedRequests": {"q": {"status": "denied"}}});
-    cli.state(&session, 1, &state).await;
+    cli.update_state(&session, 1, &state).await;
     let sent = json!({"sid": session, "message": {"role": "agent"}, "localId": "one"});
-    assert_eq!(cli.ask("message", &sent).await["seq"], 1);
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
-    let shown = world.shown(&session).await;
+    assert_eq!(cli.emit_with_ack("message", &sent).await["seq"], 1);
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+    let shown = world.get_session(&session).await;
     cli.socket.close();
     fill_cache(&world).await;
     assert!(!is_cached(&world, &session).await);
     fill_cache(&world).await;
-    assert_eq!(world.shown(&session).await, shown);
+    assert_eq!(world.get_session(&session).await, shown);
     let mut reconnected = world.cli(&session).await;
-    assert_eq!(reconnected.ask("message", &sent).await["seq"], 1, "the local id is known");
-    assert_eq!(reconnected.message(&session, "next").await["seq"], 2);
+    assert_eq!(reconnected.emit_with_ack("message", &sent).await["seq"], 1, "the local id is known");
+    assert_eq!(reconnected.send_message(&session, "next").await["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_read_is_repeated() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.sleep_and_wake().await;
-    world.db.hold(On::Reads);
+    let session = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
     let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
     let by_tag = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
-    quiet().await;
-    assert_eq!(world.db.held(), 3, "all have read the earlier version");
-    world.db.pass();
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 3, "all have read the earlier version");
+    world.db.stop_holding();
     let mut cli = world.bare_cli().await;
-    assert_eq!(cli.message(&session, "during the reads").await["seq"], 1);
+    assert_eq!(cli.send_message(&session, "during the reads").await["seq"], 1);
     let renamed = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await;
     renamed.ok();
     fill_cache(&world).await;
-    assert!(!shown.is_here() && !by_tag.is_here() && !listed.is_here());
+    assert!(!shown.is_ready() && !by_tag.is_ready() && !listed.is_ready());
     world.db.release();
     assert_eq!(shown.reply().await.ok()["session"]["seq"], 1);
     assert_eq!(by_tag.reply().await.ok()["session"]["seq"], 1);
     let listed = listed.reply().await.ok();
     let line = listed["sessions"].as_array().unwrap().iter().find(|line| line["id"] == session.as_str());
     assert_eq!(line.unwrap()["metadata"]["name"], "new");
-    assert_eq!(cli.message(&session, "after").await["seq"], 2);
+    assert_eq!(cli.send_message(&session, "after").await["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tag_whose_session_was_created_and_evicted_during_the_read_is_read_again() {
     let world = World::new();
-    world.db.hold(On::Reads);
+    world.db.hold(BatchKind::Reads);
     let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
-    quiet().await;
-    world.db.pass();
-    let session = world.session("/code").await;
+    run_until_idle().await;
+    world.db.stop_holding();
+    let session = world.create_session("/code").await;
     fill_cache(&world).await;
     world.db.release();
     assert_eq!(created.reply().await.ok()["session"]["id"], session.as_str());
@@ -230,34 +230,34 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
         "summary": {"text": "doing\nthings", "updatedAt": 1.5}, "lifecycleState": "running",
         "worktree": {"branch": "b", "n": [1.50, 1e3, {"deep": [null, true]}], "": 12_345_678},
     });
-    let session = world.session_with("/odd", odd).await;
-    world.session_with("/plain", json!({})).await;
-    world.session_with("/other", json!({"summary": 7, "worktree": "w", "name": null, "flavor": "beta"})).await;
-    world.session_with("/large", json!({"padding": "x".repeat(LARGE)})).await;
-    let archived = world.session("/archived").await;
+    let session = world.create_session_with("/odd", odd).await;
+    world.create_session_with("/plain", json!({})).await;
+    world.create_session_with("/other", json!({"summary": 7, "worktree": "w", "name": null, "flavor": "beta"})).await;
+    world.create_session_with("/large", json!({"padding": "x".repeat(LARGE)})).await;
+    let archived = world.create_session("/archived").await;
     world.post(&format!("/api/sessions/{archived}/archive"), &json!({})).await.ok();
     let mut cli = world.live_cli(&session).await;
     let todos = json!({"role": "agent", "content": {"type": "alpha", "data": {"type": "plan", "entries": [
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}}});
-    cli.ask("message", &json!({"sid": session, "message": todos})).await;
-    cli.state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
+    cli.emit_with_ack("message", &json!({"sid": session, "message": todos})).await;
+    cli.update_state(&session, 1, &json!({"requests": {"r1": {}, "r2": {}}})).await;
     let alive = json!({"sid": session, "time": world.now(), "thinking": true, "permissionMode": "plan"});
-    cli.ask("session-alive", &alive).await;
-    quiet().await;
+    cli.emit_with_ack("session-alive", &alive).await;
+    run_until_idle().await;
     let mut reads = 0;
     for query in ["", "?archived=include", "?archived=only"] {
         let path = format!("/api/sessions{query}");
         let from_memory = world.get(&path).await;
-        world.sleep_and_wake().await;
-        reads = world.db.reads();
+        world.hibernate_and_wake().await;
+        reads = world.db.read_count();
         let from_database = world.get(&path).await;
         assert_eq!(from_database.text, from_memory.text);
-        assert_eq!(world.db.reads() - reads, 1);
+        assert_eq!(world.db.read_count() - reads, 1);
     }
     let line = &world.get("/api/sessions").await.ok()["sessions"][0];
     assert_eq!(line["todoProgress"], json!({"completed": 1, "total": 2}));
     assert_eq!((&line["pendingRequestsCount"], &line["active"]), (&json!(2), &json!(true)));
-    let read = world.db.read().split_off(reads);
+    let read = world.db.read_batches().split_off(reads);
     assert!(!read.iter().flatten().any(|read| read.sql.contains("agent_state_version")), "no session was loaded");
     assert!(!is_cached(&world, &archived).await);
 }
@@ -265,9 +265,9 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
 #[tokio::test(start_paused = true)]
 async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_the_others() {
     let world = World::new();
-    let deep = world.session("/deep").await;
-    world.session("/plain").await;
-    world.sleep_and_wake().await;
+    let deep = world.create_session("/deep").await;
+    world.create_session("/plain").await;
+    world.hibernate_and_wake().await;
     let nested = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
     world.db.execute(&format!(
         r#"UPDATE sessions SET metadata = '{{"path":"/","host":"h","deep":{nested}}}', agent_state = '{{"requests":{{}},"deep":{nested}}}' WHERE id = '{deep}'"#
@@ -275,25 +275,25 @@ async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_the_oth
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(list["sessions"].as_array().unwrap().len(), 2);
     let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/","host":"h","deep":{nested}}}}}"#);
-    let refusal = world.request("POST", "/cli/sessions", body).await.refuses(400, "invalid_field");
+    let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
     assert_eq!(refusal["field"], "metadata", "such a session cannot be created");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_active_session_found_by_the_list_expires() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let cli = world.live_cli(&session).await;
-    quiet().await;
+    run_until_idle().await;
     // The object lost its sockets and its storage.
     cli.socket.close();
     world.restart();
-    for key in world.rt.notebook().keys() {
+    for key in world.rt.stored_entries().keys() {
         session_gateway_hub::hub::ports::Runtime::kv_delete(&*world.rt, key);
     }
     world.restart();
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], true);
-    world.pass(31_000).await;
+    world.advance(31_000).await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["active"], false);
 }
 
@@ -311,14 +311,14 @@ async fn large_values_of_machines_are_stored_externally_above_a_limit() {
     for number in 0..20 {
         let id = format!("m{number}");
         register_machine(&world, &id, 500_000, 900_000).await;
-        runner.ask("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
+        runner.emit_with_ack("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
     }
     let state = json!({"filling": "y".repeat(950_000)});
     let update = json!({"machineId": "m19", "expectedVersion": 1, "runnerState": state});
-    assert_eq!(runner.ask("machine-update-state", &update).await["result"], "success");
+    assert_eq!(runner.emit_with_ack("machine-update-state", &update).await["result"], "success");
     let held = "SELECT sum(length(metadata) + length(coalesce(runner_state, ''))) FROM machines";
     assert!((1..=MAX_MACHINE_BYTES as i64).contains(&world.db.number(held)), "{}", world.db.number(held));
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     let list = world.get("/api/machines").await.ok()["machines"].clone();
     assert_eq!(list.as_array().unwrap().len(), 20);
     assert!(list.to_string().len() < MAX_MACHINE_BYTES + 100_000);
@@ -339,15 +339,15 @@ async fn a_machine_beyond_the_limit_replaces_the_one_that_was_offline_longest() 
         register_machine(&world, &format!("m{number}"), if number == 1 { 700_000 } else { 0 }, 0).await;
     }
     // The first is online by a keep-alive, the third by its socket.
-    cli.ask("machine-alive", &json!({"machineId": "m0", "time": world.now()})).await;
+    cli.emit_with_ack("machine-alive", &json!({"machineId": "m0", "time": world.now()})).await;
     let _runner = world.runner("m2").await;
     assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 1);
     for (new, replaced) in [("n0", "m1"), ("n1", "m3")] {
         register_machine(&world, new, 0, 0).await;
-        world.get(&format!("/api/machines/{replaced}")).await.refuses(404, "machine_not_found");
+        world.get(&format!("/api/machines/{replaced}")).await.assert_error(404, "machine_not_found");
     }
     assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0, "its parts are deleted");
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(world.db.number("SELECT count(*) FROM machines"), MAX_MACHINES as i64);
     for id in ["m0", "m2", "m4", "n0", "n1"] {
         world.get(&format!("/api/machines/{id}")).await.ok();
@@ -363,11 +363,11 @@ async fn a_machine_beyond_the_limit_is_refused_if_all_are_online() {
     let mut cli = world.bare_cli().await;
     for number in 0..MAX_MACHINES {
         register_machine(&world, &format!("m{number}"), 0, 0).await;
-        cli.ask("machine-alive", &json!({"machineId": format!("m{number}"), "time": world.now()})).await;
+        cli.emit_with_ack("machine-alive", &json!({"machineId": format!("m{number}"), "time": world.now()})).await;
     }
     let body = json!({"id": "another", "metadata": {"host": "box"}});
-    world.post("/cli/machines", &body).await.refuses(503, "overloaded");
+    world.post("/cli/machines", &body).await.assert_error(503, "overloaded");
     register_machine(&world, "m7", 1, 0).await;
-    world.pass(46_000).await;
+    world.advance(46_000).await;
     world.post("/cli/machines", &body).await.ok();
 }

@@ -1,10 +1,10 @@
 //! Overload: what waits for a database that hangs is limited, and nothing that was acknowledged is lost.
 
-use crate::support::cli::{Cli, Heard, read};
-use crate::support::live::live_with_machine;
+use crate::support::cli::{Cli, Received, parse_frame};
+use crate::support::live_session::live_session_with_machine;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::On;
-use crate::support::{World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::hub::limits::MAX_INBOUND_BYTES;
 use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
@@ -13,13 +13,13 @@ use session_gateway_hub::store::{DbError, Statement, Value as Param};
 /// Receives acknowledgements, with their ids.
 async fn acknowledgements(cli: &mut Cli) -> Vec<(u64, Value)> {
     let ack = |frame| match frame {
-        Frame::Text(text) => match read(&text) {
-            Heard::Ack { id, arg } => Some((id, arg)),
+        Frame::Text(text) => match parse_frame(&text) {
+            Received::Ack { id, arg } => Some((id, arg)),
             _ => None,
         },
         closed => panic!("the socket was closed: {closed:?}"),
     };
-    cli.socket.rest().await.into_iter().filter_map(ack).collect()
+    cli.socket.drain().await.into_iter().filter_map(ack).collect()
 }
 
 /// A number of updates of half a megabyte that exceeds the limit.
@@ -52,18 +52,18 @@ async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
         ]
     };
     for turn in 0..9 {
-        let (world, session, mut cli) = live_with_machine().await;
+        let (world, session, mut cli) = live_session_with_machine().await;
         // A mismatch returns the stored value, which is as large.
         for (name, update) in [1, 3, 5, 7].map(|at| updates(&session)[at].clone()) {
-            assert_eq!(cli.ask(name, &update).await["result"], "success");
+            assert_eq!(cli.emit_with_ack(name, &update).await["result"], "success");
         }
         let (name, mut update) = updates(&session)[turn].clone();
         let mut version = update["expectedVersion"].as_u64().unwrap_or(0);
         update["expectedVersion"] = json!("VERSION");
         let update = update.to_string();
-        world.db.hold(On::Writes);
+        world.db.hold(BatchKind::Writes);
         cli.emit("message", &json!({"sid": session, "message": "written when the database begins to hang"}));
-        quiet().await;
+        run_until_idle().await;
         for _ in 0..SENT {
             // Each update is based on the one before, except those of the mismatch.
             version += u64::from(version != 999);
@@ -78,26 +78,26 @@ async fn every_update_of_a_cli_is_refused_above_the_limit_of_queued_bytes() {
         }
         world.db.release();
         let is_ack = |frame: &Frame| matches!(frame, Frame::Text(text) if text.starts_with("43/cli,"));
-        let accepted = cli.socket.rest().await.iter().filter(|frame| is_ack(frame)).count();
+        let accepted = cli.socket.drain().await.iter().filter(|frame| is_ack(frame)).count();
         assert_eq!(accepted + refused.len(), SENT, "{name}: all are acknowledged");
         assert!(cli.socket.is_open());
-        assert_eq!(cli.message(&session, "after").await["ok"], true, "accepted again");
+        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "accepted again");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_in_flight_count_towards_the_limit() {
-    let (world, session, mut cli) = live_with_machine().await;
-    world.db.hold(On::Writes);
+    let (world, session, mut cli) = live_session_with_machine().await;
+    world.db.hold(BatchKind::Writes);
     let messages = MAX_QUEUED_BYTES / 2_000_000;
     let large = "x".repeat(1_000_000);
     for _ in 0..messages {
-        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+        cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
         // Each is a batch of its own.
-        quiet().await;
+        run_until_idle().await;
     }
-    assert_eq!(world.db.held(), 1);
-    let refused = cli.ask("message", &json!({"sid": session, "message": "one more"})).await;
+    assert_eq!(world.db.held_count(), 1);
+    let refused = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
     assert_eq!(refused["code"], "overloaded", "{refused}");
     world.db.release();
     let acks = acknowledgements(&mut cli).await;
@@ -106,11 +106,11 @@ async fn writes_in_flight_count_towards_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn small_messages_count_with_their_overhead() {
-    let (world, session, mut cli) = live_with_machine().await;
-    world.db.hold(On::Writes);
+    let (world, session, mut cli) = live_session_with_machine().await;
+    world.db.hold(BatchKind::Writes);
     let many = MAX_QUEUED_BYTES / 1_000 + 1_000;
     for _ in 0..many {
-        cli.emit_asking("message", &json!({"sid": session, "message": 1}));
+        cli.emit_for_ack("message", &json!({"sid": session, "message": 1}));
     }
     let refused = acknowledgements(&mut cli).await;
     assert!(refused.len() >= 1_000, "only {} of {many} messages of one byte refused", refused.len());
@@ -121,33 +121,33 @@ async fn small_messages_count_with_their_overhead() {
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_with_changes_are_refused_above_the_limit_but_prolong_the_session() {
-    let (world, session, mut cli) = live_with_machine().await;
-    world.db.hold(On::Writes);
+    let (world, session, mut cli) = live_session_with_machine().await;
+    world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
-        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+        cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
     }
-    quiet().await;
+    run_until_idle().await;
     let alive = json!({"sid": session, "time": world.now(), "thinking": true});
-    assert_eq!(cli.ask("session-alive", &alive).await["code"], "overloaded");
-    assert_eq!(cli.ask("session-end", &alive).await["code"], "overloaded");
-    world.pass(20_000).await;
+    assert_eq!(cli.emit_with_ack("session-alive", &alive).await["code"], "overloaded");
+    assert_eq!(cli.emit_with_ack("session-end", &alive).await["code"], "overloaded");
+    world.advance(20_000).await;
     cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
-    world.pass(20_000).await;
+    world.advance(20_000).await;
     world.db.release();
-    quiet().await;
-    assert_eq!(world.shown(&session).await["active"], true, "a refused keep-alive counts");
+    run_until_idle().await;
+    assert_eq!(world.get_session(&session).await["active"], true, "a refused keep-alive counts");
 }
 
 #[tokio::test(start_paused = true)]
 async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
-    let (world, session, mut cli) = live_with_machine().await;
-    world.db.hold(On::Writes);
+    let (world, session, mut cli) = live_session_with_machine().await;
+    world.db.hold(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..MAX_QUEUED_BYTES / 2_000_000 + 1 {
-        cli.emit_asking("message", &json!({"sid": session, "message": large}));
+        cli.emit_for_ack("message", &json!({"sid": session, "message": large}));
     }
-    quiet().await;
+    run_until_idle().await;
     let new = r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#;
     let requests = [
         ("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#),
@@ -156,11 +156,11 @@ async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
     ];
     for (method, path, body) in &requests {
         let refused = world.request(method, path, *body).await;
-        refused.refuses(503, "overloaded");
+        refused.assert_error(503, "overloaded");
         assert!(refused.headers.contains_key("retry-after"), "{method} {path}");
     }
     world.db.release();
-    quiet().await;
+    run_until_idle().await;
     for (method, path, body) in &requests {
         world.request(method, path, *body).await.ok();
     }
@@ -169,7 +169,7 @@ async fn rest_requests_are_refused_above_the_limit_and_accepted_afterwards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes() {
-    let (_world, session, mut cli) = live_with_machine().await;
+    let (_world, session, mut cli) = live_session_with_machine().await;
     let mut version = 1;
     for turn in 0..5 {
         let entry = |n: u64| {
@@ -177,31 +177,32 @@ async fn a_mismatch_returns_the_newest_completed_requests_up_to_a_million_bytes(
             (format!("q{at:02}"), json!({"tool": "t".repeat(100_000), "status": "approved", "completedAt": at}))
         };
         let entries: Map<String, Value> = (0..10).map(entry).collect();
-        version =
-            cli.state(&session, version, &json!({"completedRequests": entries})).await["version"].as_u64().unwrap();
+        version = cli.update_state(&session, version, &json!({"completedRequests": entries})).await["version"]
+            .as_u64()
+            .unwrap();
     }
-    let mismatch = cli.state(&session, 999, &json!({})).await;
+    let mismatch = cli.update_state(&session, 999, &json!({})).await;
     assert_eq!((&mismatch["result"], &mismatch["version"]), (&json!("version-mismatch"), &json!(version)));
     let newest: Vec<&String> = mismatch["agentState"]["completedRequests"].as_object().unwrap().keys().collect();
     assert_eq!(newest, ["q41", "q42", "q43", "q44", "q45", "q46", "q47", "q48", "q49"]);
 
     let huge = json!({"completedRequests": {"z": {"tool": "t".repeat(1_500_000), "completedAt": 99}}, "n": 1});
-    cli.state(&session, version, &huge).await;
-    let mismatch = cli.state(&session, 999, &json!({})).await;
+    cli.update_state(&session, version, &huge).await;
+    let mismatch = cli.update_state(&session, 999, &json!({})).await;
     assert_eq!(mismatch["agentState"], json!({"n": 1}), "an entry above the limit is left out");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_has_eight_million_bytes_of_completed_requests_at_most() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let entries = |n: usize| -> Map<String, Value> {
         (0..n).map(|at| (format!("q{at}"), json!({"tool": "t".repeat(1_000_000)}))).collect()
     };
-    let refused = cli.state(&session, 1, &json!({"completedRequests": entries(9)})).await;
+    let refused = cli.update_state(&session, 1, &json!({"completedRequests": entries(9)})).await;
     assert_eq!((&refused["result"], &refused["code"]), (&json!("error"), &json!("too-large")), "{refused}");
     assert!(refused["reason"].as_str().unwrap().contains("completed requests"), "{refused}");
     assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 0);
-    assert_eq!(cli.state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 1, &json!({"completedRequests": entries(7)})).await["result"], "success");
 }
 
 /// Returns the bytes of a batch's parameters.
@@ -212,12 +213,12 @@ fn size(batch: &[Statement]) -> usize {
 
 /// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
 async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &json!({"sid": session, "message": "first"}));
-    quiet().await;
+    run_until_idle().await;
     let large = "x".repeat(500_000);
-    let acks = (0..20).map(|_| cli.emit_asking("message", &json!({"sid": session, "message": large}))).collect();
-    quiet().await;
+    let acks = (0..20).map(|_| cli.emit_for_ack("message", &json!({"sid": session, "message": large}))).collect();
+    run_until_idle().await;
     acks
 }
 
@@ -234,25 +235,25 @@ fn integer(value: &Param) -> i64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_committed_in_batches_in_order() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let sent = send_burst(&world, &session, &mut cli).await;
-    let before = world.db.writes();
+    let before = world.db.write_count();
     world.db.release();
     let acks: Vec<u64> = acknowledgements(&mut cli).await.into_iter().map(|(id, _)| id).collect();
     assert_eq!(acks, sent);
     assert_eq!(seqs(&world), (1..=21).collect::<Vec<_>>());
-    let sizes: Vec<usize> = world.db.written()[before..].iter().map(|batch| size(batch)).collect();
+    let sizes: Vec<usize> = world.db.write_batches()[before..].iter().map(|batch| size(batch)).collect();
     assert!(sizes.len() > 1 && sizes.iter().all(|size| *size < 9_000_000), "{sizes:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_without_a_gap() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let sent = send_burst(&world, &session, &mut cli).await;
     world.db.release();
-    world.db.hold(On::Writes);
-    quiet().await;
-    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.hold(BatchKind::Writes);
+    run_until_idle().await;
+    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     world.db.release();
     let acks = acknowledgements(&mut cli).await;
     assert_eq!(acks.len(), sent.len());
@@ -260,8 +261,8 @@ async fn a_refused_batch_of_a_burst_fails_those_after_it_and_seqs_continue_witho
     assert!((1..sent.len()).contains(&stored), "{stored}");
     assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "later batches are based on it");
     assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
-    assert_eq!(world.shown(&session).await["seq"], 1 + stored);
-    assert_eq!(cli.message(&session, "next").await["seq"], 2 + stored);
+    assert_eq!(world.get_session(&session).await["seq"], 1 + stored);
+    assert_eq!(cli.send_message(&session, "next").await["seq"], 2 + stored);
 }
 
 /// Returns a text frame of a megabyte without effect.
@@ -272,17 +273,17 @@ fn megabyte() -> String {
 /// Connects CLIs of a session. Each has sent a message that waits for the database.
 async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cli>) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut all = Vec::new();
     for _ in 0..clis {
         all.push(world.cli(&session).await);
     }
     // The session must be loaded.
-    world.sleep_and_wake().await;
-    world.db.hold(On::Reads);
+    world.hibernate_and_wake().await;
+    world.db.hold(BatchKind::Reads);
     let message = json!({"sid": session, "message": message});
     all.iter().for_each(|cli| cli.emit("message", &message));
-    quiet().await;
+    run_until_idle().await;
     (world, all)
 }
 
@@ -293,24 +294,24 @@ async fn queued_frames_are_limited_for_all_sockets_together_and_the_largest_queu
     for (cli, share) in [(0, all / 3), (1, all / 2), (2, all - all / 3 - all / 2 - 1)] {
         (0..share).for_each(|_| clis[cli].socket.send(megabyte()));
     }
-    quiet().await;
+    run_until_idle().await;
     assert!(clis.iter().all(|cli| cli.socket.is_open()));
     clis[3].socket.send(megabyte());
-    quiet().await;
-    assert_eq!(clis[1].socket.closed().await, 1008);
+    run_until_idle().await;
+    assert_eq!(clis[1].socket.wait_for_close().await, 1008);
     let still_open = |clis: &[Cli]| clis.iter().map(|cli| cli.socket.is_open()).collect::<Vec<_>>();
     assert_eq!(still_open(&clis), [true, false, true, true]);
     // Its bytes are free for other sockets.
     (0..all / 2 - 2).for_each(|_| clis[2].socket.send(megabyte()));
-    quiet().await;
+    run_until_idle().await;
     assert_eq!(still_open(&clis), [true, false, true, true]);
     (0..2).for_each(|_| clis[2].socket.send(megabyte()));
-    assert_eq!(clis[2].socket.closed().await, 1008);
+    assert_eq!(clis[2].socket.wait_for_close().await, 1008);
     // Handled frames do not count.
     world.db.release();
     for _ in 0..3 * all {
         clis[0].socket.send(megabyte());
-        quiet().await;
+        run_until_idle().await;
     }
     assert_eq!(still_open(&clis), [true, false, false, true]);
 }

@@ -58,10 +58,10 @@ fn a_page_that_ends_by_its_bytes_says_exactly_whether_there_is_more() {
 #[test]
 fn a_page_within_its_bytes_is_one_statement() {
     let db = history(&[1_000; 60]);
-    let before = db.reads();
+    let before = db.read_count();
     assert_eq!(seqs(&db, PageRange::Before(Some(61)), 50), ((11..=60).rev().collect(), true));
-    assert_eq!(db.reads() - before, 1);
-    let statement = db.read().pop().unwrap().pop().unwrap();
+    assert_eq!(db.read_count() - before, 1);
+    let statement = db.read_batches().pop().unwrap().pop().unwrap();
     assert!(!statement.sql.contains("OVER"), "nothing is counted while reading");
 }
 

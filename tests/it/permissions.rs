@@ -3,8 +3,8 @@
 use crate::support::cli::Cli;
 use crate::support::permissions::{answer, answered, asking, completed, request, state, state_event};
 use crate::support::rest::Reply;
-use crate::support::sqlite::On;
-use crate::support::{RPC_TIMEOUT_MS, World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
@@ -25,27 +25,27 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
         "answers": {"Which?": ["this", "that"], "Why?": []}, "ignored": 1,
     });
     let reply = answer(&world, &session, "r1/approve", &body);
-    let call = cli.request().await;
+    let call = cli.next_call().await;
     assert_eq!(call.method, "permission");
     let heard = json!({
         "id": "r1", "approved": true, "mode": "acceptEdits", "allowTools": ["Bash", "Read"],
         "decision": "approved_for_session", "answers": {"Which?": ["this", "that"], "Why?": []},
     });
     assert_eq!(call.params, heard);
-    quiet().await;
-    assert!(!reply.is_here(), "the CLI has not acknowledged yet");
+    run_until_idle().await;
+    assert!(!reply.is_ready(), "the CLI has not acknowledged yet");
     assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
 
     world.rt.set_now(world.now() + 7);
-    cli.answer(&call, &json!({"success": true}));
+    cli.respond(&call, &json!({"success": true}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let entry = json!({
         "tool": "Bash", "arguments": {"command": "ls", "n": 1.5}, "createdAt": 5,
         "completedAt": world.now(), "status": "approved", "mode": "acceptEdits", "decision": "approved_for_session",
         "allowTools": ["Bash", "Read"], "answers": {"Which?": ["this", "that"], "Why?": []},
     });
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!(shown["agentState"]["completedRequests"], json!({"r1": entry}));
     assert_eq!(shown["agentState"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(shown["agentState"]["controlledByUser"], false);
@@ -53,7 +53,7 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
     assert_eq!(shown["updatedAt"], world.now());
     assert_eq!(listed(&world).await["pendingRequestsCount"], 1);
 
-    let update = cli.event("update").await["body"].clone();
+    let update = cli.next_event("update").await["body"].clone();
     assert_eq!(
         (&update["t"], &update["sid"], &update["metadata"]),
         (&json!("update-session"), &json!(session), &Value::Null)
@@ -91,7 +91,7 @@ async fn a_denial_says_how_far_it_goes() {
         assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
         assert_eq!(entry["completedAt"], world.now());
     }
-    assert_eq!(world.shown(&session).await["active"], true, "the agent's task is aborted, not the session");
+    assert_eq!(world.get_session(&session).await["active"], true, "the agent's task is aborted, not the session");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +106,7 @@ async fn an_approval_that_says_denied_or_abort_is_a_denial_and_grants_nothing() 
         assert_eq!(entry.get("allowTools"), None, "no tool was approved: {entry}");
         assert_ne!(entry["mode"], "bypassPermissions", "nor was the mode");
     }
-    assert_eq!(world.shown(&session).await.get("permissionMode"), None);
+    assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
     ];
     for answers in odd {
         let refused = answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
-        assert_eq!(refused.refuses(400, "invalid_field")["field"], "answers", "{answers}");
+        assert_eq!(refused.assert_error(400, "invalid_field")["field"], "answers", "{answers}");
     }
     let plain = json!({"q": ["yes", "no"], "p": []});
     let nested = json!({"q": {"answers": ["yes"]}, "p": {"answers": []}});
@@ -152,13 +152,13 @@ async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
     ];
     for (how, body, field) in table {
         let refused = answer(&world, &session, &format!("r1/{how}"), &body).reply().await;
-        assert_eq!(refused.refuses(400, "invalid_field")["field"], field, "{how} {body}");
+        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field, "{how} {body}");
     }
     for body in ["[]", "7", "{"] {
         let path = format!("/api/sessions/{session}/permissions/r1/approve");
-        world.request("POST", &path, body).await.refuses(400, "invalid_body");
+        world.request("POST", &path, body).await.assert_error(400, "invalid_body");
     }
-    cli.socket.heard_nothing().await;
+    cli.socket.assert_no_frames().await;
     assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
     answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
 }
@@ -184,13 +184,13 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
             let reply = answer(&world, &session, "r1/approve", &json!({"mode": mode}));
             if !valid.contains(&mode) {
                 let refused = reply.reply().await;
-                assert_eq!(refused.refuses(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
+                assert_eq!(refused.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
                 continue;
             }
             assert_eq!(cli.serve("permission", &json!({})).await["mode"], mode, "{flavor}");
             reply.reply().await.ok();
-            assert_eq!(world.shown(&session).await["permissionMode"], mode, "{flavor}");
-            cli.state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
+            assert_eq!(world.get_session(&session).await["permissionMode"], mode, "{flavor}");
+            cli.update_state(&session, version + 1, &json!({"requests": {"r1": request("Bash")}})).await;
             version += 2;
         }
     }
@@ -200,18 +200,18 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
 async fn what_is_not_there_or_not_active_takes_no_answer() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     for how in ["r3/approve", "r3/deny", "__proto__/approve", "constructor/deny", "r1%20/approve"] {
-        answer(&world, &session, how, &json!({})).reply().await.refuses(404, "request_not_found");
+        answer(&world, &session, how, &json!({})).reply().await.assert_error(404, "request_not_found");
     }
-    answer(&world, "nobody", "r1/approve", &json!({})).reply().await.refuses(404, "session_not_found");
+    answer(&world, "nobody", "r1/approve", &json!({})).reply().await.assert_error(404, "session_not_found");
     let neighbour = world.neighbour();
     for how in ["r1/approve", "r1/deny"] {
-        answer(&neighbour, &session, how, &json!({})).reply().await.refuses(403, "forbidden");
+        answer(&neighbour, &session, how, &json!({})).reply().await.assert_error(403, "forbidden");
     }
     answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
-    answer(&world, &session, "r1/deny", &json!({})).reply().await.refuses(404, "request_not_found");
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     for how in ["r1/approve", "r2/deny", "r3/deny"] {
-        answer(&world, &session, how, &json!({})).reply().await.refuses(409, "session_inactive");
+        answer(&world, &session, how, &json!({})).reply().await.assert_error(409, "session_inactive");
     }
 }
 
@@ -219,7 +219,7 @@ async fn what_is_not_there_or_not_active_takes_no_answer() {
 async fn ids_with_odd_characters_are_answered_as_they_are() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
-    cli.state(&session, 2, &state).await;
+    cli.update_state(&session, 2, &state).await;
     for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
         let heard = answered(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
         assert_eq!(heard["id"], id);
@@ -231,25 +231,25 @@ async fn ids_with_odd_characters_are_answered_as_they_are() {
 async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let first = answer(&world, &session, "r1/approve", &json!({}));
-    let call = cli.request().await;
+    let call = cli.next_call().await;
     let second = answer(&world, &session, "r1/deny", &json!({}));
     let other = answer(&world, &session, "r2/deny", &json!({}));
-    second.reply().await.refuses(404, "request_not_found");
+    second.reply().await.assert_error(404, "request_not_found");
     assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "another request is another matter");
     other.reply().await.ok();
-    cli.answer(&call, &json!({}));
+    cli.respond(&call, &json!({}));
     first.reply().await.ok();
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
-    assert_eq!(world.shown(&session).await["agentStateVersion"], 4);
-    answer(&world, &session, "r1/deny", &json!({})).reply().await.refuses(404, "request_not_found");
+    assert_eq!(world.get_session(&session).await["agentStateVersion"], 4);
+    answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let still_pending = async |reply: Reply, status, code| {
-        reply.refuses(status, code);
-        let shown = world.shown(&session).await;
+        reply.assert_error(status, code);
+        let shown = world.get_session(&session).await;
         assert_eq!((&shown["agentStateVersion"], &shown["active"]), (&json!(2), &json!(true)), "{code}");
         assert_eq!(pending(&world, &session).await, ["r1", "r2"], "{code}");
         assert_eq!(shown.get("permissionMode"), None, "{code}");
@@ -262,21 +262,21 @@ async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
     still_pending(reply, 503, "cli_refused").await;
 
     let reply = answer(&world, &session, "r1/approve", &body);
-    let late = cli.request().await;
+    let late = cli.next_call().await;
     for _ in 0..3 {
-        world.pass(RPC_TIMEOUT_MS / 3).await;
-        cli.alive(&world, &session).await;
+        world.advance(RPC_TIMEOUT_MS / 3).await;
+        cli.send_heartbeat(&world, &session).await;
     }
     still_pending(reply.reply().await, 504, "rpc_timeout").await;
-    cli.answer(&late, &json!({}));
-    quiet().await;
+    cli.respond(&late, &json!({}));
+    run_until_idle().await;
     assert_eq!(pending(&world, &session).await, ["r1", "r2"], "a late word changes nothing");
 
-    assert_eq!(cli.ask("rpc-unregister", &json!({"method": "permission"})).await, json!({"ok": true}));
+    assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "permission"})).await, json!({"ok": true}));
     still_pending(answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
     cli.register("permission").await;
     let reply = answer(&world, &session, "r1/approve", &body);
-    cli.request().await;
+    cli.next_call().await;
     cli.socket.close();
     still_pending(reply.reply().await, 503, "cli_unreachable").await;
 
@@ -290,20 +290,20 @@ async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
 async fn a_cli_that_moves_the_request_itself_has_the_last_word_and_the_mode_still_counts() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let reply = answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
-    let call = cli.request().await;
+    let call = cli.next_call().await;
     let own = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
     let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": own}});
-    assert_eq!(cli.state(&session, 2, &moved).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 2, &moved).await["result"], "success");
     let mut web = world.web("all=true").await;
-    cli.answer(&call, &json!({}));
+    cli.respond(&call, &json!({}));
     reply.reply().await.ok();
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!((&shown["agentStateVersion"], &shown["permissionMode"]), (&json!(3), &json!("plan")));
     assert_eq!(shown["agentState"]["completedRequests"]["r1"], own);
-    assert_eq!(web.event_of("session-updated").await["data"]["permissionMode"], "plan");
-    assert_eq!(cli.state(&session, 3, &moved).await["result"], "success", "the version it knows still stands");
-    world.sleep_and_wake().await;
-    assert_eq!(world.shown(&session).await["permissionMode"], "plan", "it is persisted");
+    assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
+    assert_eq!(cli.update_state(&session, 3, &moved).await["result"], "success", "the version it knows still stands");
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&session).await["permissionMode"], "plan", "it is persisted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,31 +311,31 @@ async fn a_cli_that_moves_the_request_too_late_is_told_what_stands() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     answered(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
     let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
-    let refused = cli.state(&session, 2, &moved).await;
+    let refused = cli.update_state(&session, 2, &moved).await;
     assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(3)));
     assert_eq!(refused["agentState"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(refused["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
-    assert_eq!(cli.state(&session, 3, &refused["agentState"]).await["result"], "success");
+    assert_eq!(cli.update_state(&session, 3, &refused["agentState"]).await["result"], "success");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_a_success_only_once_it_is_durable() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let mut web = world.web("all=true").await;
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     let reply = answer(&world, &session, "r1/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
-    quiet().await;
-    assert!(!reply.is_here());
-    web.0.heard_nothing().await;
-    cli.socket.heard_nothing().await;
+    run_until_idle().await;
+    assert!(!reply.is_ready());
+    web.0.assert_no_frames().await;
+    cli.socket.assert_no_frames().await;
     world.db.release();
     reply.reply().await.ok();
     state_event(&mut web).await;
-    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     let reply = answer(&world, &session, "r2/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
-    reply.reply().await.refuses(503, "hub_unavailable");
+    reply.reply().await.assert_error(503, "hub_unavailable");
     assert_eq!(pending(&world, &session).await, ["r2"], "what was not written never happened");
     answered(&world, &session, &mut cli, "r2/approve", &json!({})).await;
 }
@@ -343,11 +343,11 @@ async fn an_answer_is_a_success_only_once_it_is_durable() {
 /// How a session's time can be over.
 async fn end(world: &World, session: &str, cli: &mut Cli, how: &str) {
     match how {
-        "session-end" => drop(cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await),
-        "expiry" => world.pass(30_000).await,
+        "session-end" => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
+        "expiry" => world.advance(30_000).await,
         "closed" => {
             cli.socket.close();
-            world.pass(30_000).await;
+            world.advance(30_000).await;
         }
         "abort" => {
             cli.register("abort").await;
@@ -357,26 +357,26 @@ async fn end(world: &World, session: &str, cli: &mut Cli, how: &str) {
         }
         "archive" => drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok()),
         "archive while inactive" => {
-            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
-            let version = world.shown(session).await["agentStateVersion"].as_u64().unwrap();
+            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+            let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
             let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.state(session, version, &asked).await;
+            cli.update_state(session, version, &asked).await;
             drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok());
         }
         "session-end while inactive" => {
-            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
-            let version = world.shown(session).await["agentStateVersion"].as_u64().unwrap();
+            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+            let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
             let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.state(session, version, &asked).await;
-            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+            cli.update_state(session, version, &asked).await;
+            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
         "sleep and expiry" => {
-            world.sleep_and_wake().await;
-            world.pass(60_000).await;
+            world.hibernate_and_wake().await;
+            world.advance(60_000).await;
         }
         _ => panic!("{how}"),
     }
-    quiet().await;
+    run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -396,7 +396,7 @@ async fn what_waits_is_canceled_when_its_session_is_over() {
         let mut second = world.cli(&session).await;
         let mut web = world.web("all=true").await;
         end(&world, &session, &mut cli, how).await;
-        let shown = world.shown(&session).await;
+        let shown = world.get_session(&session).await;
         assert_eq!((&shown["agentState"]["requests"], &shown["active"]), (&json!({}), &json!(false)), "{how}");
         assert!(!shown["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{how}");
         for (id, tool) in [("r1", "Bash"), ("r2", "Edit")] {
@@ -408,7 +408,7 @@ async fn what_waits_is_canceled_when_its_session_is_over() {
         assert!(shown["agentStateVersion"].as_u64().unwrap() > 2, "{how}");
         let told = state_event(&mut web).await;
         assert_eq!(told["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{how}");
-        let update = second.event("update").await["body"]["agentState"]["value"].clone();
+        let update = second.next_event("update").await["body"]["agentState"]["value"].clone();
         assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{how}");
         let counts = world.get("/api/sessions?archived=include").await.ok();
         assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{how}");
@@ -420,9 +420,9 @@ async fn what_waits_is_canceled_when_its_session_is_over() {
 async fn an_answer_that_is_under_way_when_its_session_ends_does_not_undo_the_cancellation() {
     let (world, session, mut cli) = asking(&Value::Null).await;
     let reply = answer(&world, &session, "r1/approve", &json!({}));
-    let call = cli.request().await;
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
-    cli.answer(&call, &json!({}));
+    let call = cli.next_call().await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.respond(&call, &json!({}));
     reply.reply().await;
     assert_eq!(completed(&world, &session, "r1").await["status"], "canceled");
     assert!(pending(&world, &session).await.is_empty());

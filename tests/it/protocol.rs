@@ -23,8 +23,8 @@ fn is_shown(frame: &str, shown: &str) -> bool {
     rest.is_empty()
 }
 
-async fn hear(socket: &mut Socket, shown: &str) -> String {
-    let heard = socket.text().await;
+async fn receive(socket: &mut Socket, shown: &str) -> String {
+    let heard = socket.next_text().await;
     assert!(is_shown(&heard, shown), "the document shows {shown}, but the hub says {heard}");
     heard
 }
@@ -32,7 +32,7 @@ async fn hear(socket: &mut Socket, shown: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
     let world = World::new();
-    let session = world.session("/home/ada/project").await;
+    let session = world.create_session("/home/ada/project").await;
     let mut cli = world.open_cli(false);
     let mut call = None;
     let mut ack = String::new();
@@ -47,32 +47,32 @@ async fn the_conversation_of_a_cli_goes_as_the_document_shows_it() {
             cli.send(named.replace("…", &session).replace("5023", &ack));
         } else if shown.contains("rpc-request") {
             call = Some(world.start("GET", &format!("/api/sessions/{session}/git-status"), ""));
-            let heard = hear(&mut cli, &shown.replace("5023", "…")).await;
+            let heard = receive(&mut cli, &shown.replace("5023", "…")).await;
             ack = heard.chars().skip("42/cli,".len()).take_while(char::is_ascii_digit).collect();
         } else {
             if shown == "2" {
-                world.pass(60_000).await;
+                world.advance(60_000).await;
             }
-            hear(&mut cli, &shown).await;
+            receive(&mut cli, &shown).await;
         }
     }
     let status = call.unwrap().reply().await.ok();
     assert_eq!(status, json!({"success": true, "branch": "main", "files": []}));
-    assert_eq!(cli.closed().await, 1000);
+    assert_eq!(cli.wait_for_close().await, 1000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permission_is_asked_for_as_the_document_shows_it() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.cli(&session).await;
     let lines: Vec<&str> = section("Versioned updates").lines().filter(|line| line.starts_with('4')).collect();
     assert_eq!(lines.len(), 4);
     for line in lines {
         match line.starts_with("42") {
             true => cli.socket.send(line.replace('…', &session)),
-            false => drop(hear(&mut cli.socket, line).await),
+            false => drop(receive(&mut cli.socket, line).await),
         }
     }
-    assert_eq!(world.shown(&session).await["agentState"]["requests"]["r1"]["tool"], "shell");
+    assert_eq!(world.get_session(&session).await["agentState"]["requests"]["r1"]["tool"], "shell");
 }

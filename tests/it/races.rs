@@ -1,9 +1,9 @@
 //! Races that the simulation (`simulation`) found, one test each.
 
 use crate::support::cli::Cli;
-use crate::support::rest::Awaited;
-use crate::support::sqlite::On;
-use crate::support::{World, quiet};
+use crate::support::rest::PendingReply;
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::store::DbError;
 
@@ -13,45 +13,45 @@ fn permanent_error() -> DbError {
 
 /// Makes a write fail, which clears the cache.
 async fn fail_a_write(world: &World, cli: &mut Cli, session: &str) {
-    world.db.fail(On::Writes, permanent_error());
-    let lost = cli.ask("message", &json!({"sid": session, "message": {}})).await;
+    world.db.fail(BatchKind::Writes, permanent_error());
+    let lost = cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await;
     assert_eq!(lost["ok"], false);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_for_the_tag_of_a_session_being_deleted_creates_a_new_session() {
     let world = World::new();
-    let session = world.session("/code").await;
-    let busy = world.session("/busy").await;
+    let session = world.create_session("/code").await;
+    let busy = world.create_session("/busy").await;
     let cli = world.live_cli(&busy).await;
-    quiet().await;
-    world.db.hold(On::Writes);
+    run_until_idle().await;
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &json!({"sid": busy, "message": {}}));
-    quiet().await;
+    run_until_idle().await;
     // Both wait for the batch after the one in flight.
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
-    quiet().await;
+    run_until_idle().await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     deleted.reply().await.ok();
     let created = created.reply().await.ok();
     assert_ne!(created["session"]["id"], session.as_str());
-    assert_eq!(world.shown(created["session"]["id"].as_str().unwrap()).await["tag"], "/code");
+    assert_eq!(world.get_session(created["session"]["id"].as_str().unwrap()).await["tag"], "/code");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_registered_even_if_a_write_fails_meanwhile() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    world.machine("known").await;
-    quiet().await;
-    world.db.hold(On::Reads);
+    world.register_machine("known").await;
+    run_until_idle().await;
+    world.db.hold(BatchKind::Reads);
     let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the hub reads whether another namespace owns the id");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the hub reads whether another namespace owns the id");
     fail_a_write(&world, &mut cli, &session).await;
     world.db.release();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
@@ -59,72 +59,72 @@ async fn a_machine_is_registered_even_if_a_write_fails_meanwhile() {
 
 /// Sends a burst of messages, for whose end the commit waits.
 fn send_burst(cli: &mut Cli, session: &str) -> Vec<u64> {
-    (0..8).map(|n| cli.emit_asking("message", &json!({"sid": session, "message": {"n": n}}))).collect()
+    (0..8).map(|n| cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": n}}))).collect()
 }
 
 /// Requests a session between two bursts of another one.
-async fn request_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (Awaited, Vec<u64>) {
+async fn request_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (PendingReply, Vec<u64>) {
     let mut bursts = send_burst(cli, busy);
     let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
-    quiet().await;
+    run_until_idle().await;
     bursts.extend(send_burst(cli, busy));
     (shown, bursts)
 }
 
 async fn all_are_stored(cli: &mut Cli, bursts: Vec<u64>) {
     for ack in bursts {
-        assert_eq!(cli.acknowledged(ack).await["ok"], true);
+        assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
     let world = World::new();
-    let session = world.session("/code").await;
-    let busy = world.session("/busy").await;
-    world.sleep_and_wake().await;
+    let session = world.create_session("/code").await;
+    let busy = world.create_session("/busy").await;
+    world.hibernate_and_wake().await;
     let mut cli = world.cli(&busy).await;
-    world.db.hold(On::Reads);
+    world.db.hold(BatchKind::Reads);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the deletion loads the session");
-    world.db.pass();
-    world.db.hold(On::Writes);
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the deletion loads the session");
+    world.db.stop_holding();
+    world.db.hold(BatchKind::Writes);
     // The request waits for a batch that is written before the deletion ...
     let (shown, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
-    assert_eq!(world.db.held(), 2);
+    assert_eq!(world.db.held_count(), 2);
     // ... and continues before the deletion is written.
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     deleted.reply().await.ok();
     all_are_stored(&mut cli, bursts).await;
-    shown.reply().await.refuses(404, "session_not_found");
-    world.get(&format!("/api/sessions/{session}")).await.refuses(404, "session_not_found");
-    assert_eq!(cli.ask("message", &json!({"sid": session, "message": {}})).await["code"], "not-found");
+    shown.reply().await.assert_error(404, "session_not_found");
+    world.get(&format!("/api/sessions/{session}")).await.assert_error(404, "session_not_found");
+    assert_eq!(cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await["code"], "not-found");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_canceled_while_completed_requests_are_loaded_is_one_of_them() {
     let world = World::new();
-    let session = world.session("/code").await;
-    let busy = world.session("/busy").await;
+    let session = world.create_session("/code").await;
+    let busy = world.create_session("/busy").await;
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"], "success");
-    world.sleep_and_wake().await;
+    assert_eq!(cli.update_state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"], "success");
+    world.hibernate_and_wake().await;
     // The session is cached, its completed requests are not.
-    cli.message(&session, "hello").await;
+    cli.send_message(&session, "hello").await;
     let mut sender = world.cli(&busy).await;
-    quiet().await;
-    world.db.hold(On::Writes);
+    run_until_idle().await;
+    world.db.hold(BatchKind::Writes);
     let (shown, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
-    assert_eq!(world.db.held(), 1);
+    assert_eq!(world.db.held_count(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     shown.reply().await.ok();
     all_are_stored(&mut sender, bursts).await;
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!(shown["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{shown}");
 }
 
@@ -132,27 +132,27 @@ async fn a_request_canceled_while_completed_requests_are_loaded_is_one_of_them()
 async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_accepts_changes() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
-    let old = world.session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
+    let old = world.create_session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
-    let call = runner.request().await;
-    let new = world.session("/code#2").await;
+    let call = runner.next_call().await;
+    let new = world.create_session("/code#2").await;
     let mut cli = world.live_cli(&new).await;
-    quiet().await;
-    world.db.hold(On::Writes);
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the merge is being written");
+    run_until_idle().await;
+    world.db.hold(BatchKind::Writes);
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the merge is being written");
     let names = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
-    let state = cli.emit_asking("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
-    quiet().await;
+    let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
+    run_until_idle().await;
     world.db.release();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let [rename_old, rename_new] = names;
-    rename_old.reply().await.refuses(404, "session_not_found");
+    rename_old.reply().await.assert_error(404, "session_not_found");
     rename_new.reply().await.ok();
-    assert_eq!(cli.acknowledged(state).await["result"], "success");
-    let shown = world.shown(&new).await;
+    assert_eq!(cli.wait_for_ack(state).await["result"], "success");
+    let shown = world.get_session(&new).await;
     assert_eq!((&shown["metadata"]["name"], &shown["agentState"]["n"]), (&json!("late"), &json!(1)));
     let mut removed = false;
     for event in web.events().await {
@@ -168,20 +168,20 @@ async fn a_request_for_the_tag_of_a_session_being_merged_creates_a_new_session()
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let metadata = json!({"alphaSessionId": "a", "machineId": "m", "lifecycleState": "archived"});
-    let old = world.session_with("/code", metadata).await;
+    let old = world.create_session_with("/code", metadata).await;
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
-    let call = runner.request().await;
-    let new = world.session("/code#2").await;
+    let call = runner.next_call().await;
+    let new = world.create_session("/code#2").await;
     let _cli = world.live_cli(&new).await;
-    quiet().await;
-    world.db.hold(On::Writes);
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the merge is being written");
+    run_until_idle().await;
+    world.db.hold(BatchKind::Writes);
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the merge is being written");
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let id = created.reply().await.ok()["session"]["id"].clone();
@@ -195,73 +195,73 @@ async fn a_request_for_the_tag_of_a_session_being_merged_creates_a_new_session()
 #[tokio::test(start_paused = true)]
 async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut sender = world.live_cli(&session).await;
     let mut other = world.cli(&session).await;
     let mut unrelated = world.bare_cli().await;
-    quiet().await;
+    run_until_idle().await;
     // The batch is written, but its answer is lost, and then the database is unreachable.
     let unreachable = || DbError::Retryable("Network connection lost".into());
-    world.db.lose_answer(unreachable());
-    world.db.break_down(On::Writes, unreachable());
+    world.db.lose_response(unreachable());
+    world.db.fail_all(BatchKind::Writes, unreachable());
     let message = json!({"sid": session, "message": {"n": 1}, "localId": "l"});
-    let lost = sender.emit_asking("message", &message);
+    let lost = sender.emit_for_ack("message", &message);
     for _ in 0..10 {
-        quiet().await;
+        run_until_idle().await;
         world.rt.set_now(world.now() + 5_000);
     }
-    assert_eq!(sender.acknowledged(lost).await["code"], "unavailable");
-    assert_eq!(other.socket.closed().await, 1013);
+    assert_eq!(sender.wait_for_ack(lost).await["code"], "unavailable");
+    assert_eq!(other.socket.wait_for_close().await, 1013);
     world.db.repair();
     // The message is stored, so sending it again publishes no update: the other CLI has to reconnect and read it.
-    assert_eq!(sender.ask("message", &message).await["seq"], 1);
+    assert_eq!(sender.emit_with_ack("message", &message).await["seq"], 1);
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     assert_eq!(page["messages"][0]["content"]["n"], 1);
-    assert_eq!(unrelated.ask("ping", &json!(null)).await, json!({"ok": true}));
+    assert_eq!(unrelated.emit_with_ack("ping", &json!(null)).await, json!({"ok": true}));
     let mut other = world.cli(&session).await;
-    sender.message(&session, "next").await;
-    assert_eq!(other.event("update").await["body"]["message"]["seq"], 2);
+    sender.send_message(&session, "next").await;
+    assert_eq!(other.next_event("update").await["body"]["message"]["seq"], 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resync() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
-    let old = world.session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
+    let old = world.create_session_with("/code", json!({"alphaSessionId": "a", "machineId": "m"})).await;
     let mut cli_of_old = world.cli(&old).await;
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
-    let call = runner.request().await;
-    let new = world.session("/code#2").await;
+    let call = runner.next_call().await;
+    let new = world.create_session("/code#2").await;
     let mut cli = world.live_cli(&new).await;
-    quiet().await;
+    run_until_idle().await;
     drop(web.events().await);
-    world.db.lose_answer(DbError::Retryable("Network connection lost".into()));
-    world.db.break_down(On::Writes, permanent_error());
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
+    world.db.lose_response(DbError::Retryable("Network connection lost".into()));
+    world.db.fail_all(BatchKind::Writes, permanent_error());
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
-    resumed.reply().await.refuses(503, "hub_unavailable");
-    assert_eq!(cli_of_old.socket.closed().await, 1013);
-    assert_eq!(cli.socket.closed().await, 1013);
-    assert_eq!(web.event().await["data"]["resume"], "gap");
+    resumed.reply().await.assert_error(503, "hub_unavailable");
+    assert_eq!(cli_of_old.socket.wait_for_close().await, 1013);
+    assert_eq!(cli.socket.wait_for_close().await, 1013);
+    assert_eq!(web.next_event().await["data"]["resume"], "gap");
     world.db.repair();
-    world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
-    assert_eq!(world.shown(&new).await["active"], true);
+    world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
+    assert_eq!(world.get_session(&new).await["active"], true);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_retry_after_a_lost_answer_is_an_uncertain_commit() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut sender = world.live_cli(&session).await;
     let mut other = world.cli(&session).await;
-    quiet().await;
-    world.db.lose_answer(DbError::Retryable("Network connection lost".into()));
-    world.db.break_down(On::Writes, permanent_error());
-    let lost = sender.emit_asking("message", &json!({"sid": session, "message": {"n": 1}}));
-    quiet().await;
+    run_until_idle().await;
+    world.db.lose_response(DbError::Retryable("Network connection lost".into()));
+    world.db.fail_all(BatchKind::Writes, permanent_error());
+    let lost = sender.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}}));
+    run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
-    assert_eq!(sender.acknowledged(lost).await["code"], "unavailable");
-    assert_eq!(other.socket.closed().await, 1013);
+    assert_eq!(sender.wait_for_ack(lost).await["code"], "unavailable");
+    assert_eq!(other.socket.wait_for_close().await, 1013);
 }

@@ -5,9 +5,9 @@ use crate::support::cli::Cli;
 use crate::support::runtime::START;
 use serde_json::{Value, json};
 
-async fn live() -> (World, String, Cli) {
+async fn live_session() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let cli = world.live_cli(&session).await;
     (world, session, cli)
 }
@@ -16,22 +16,22 @@ async fn live() -> (World, String, Cli) {
 async fn what_another_namespace_has_stands_in_no_list_and_stays_as_it_is() {
     let world = World::new();
     let neighbour = world.neighbour();
-    let session = neighbour.session("/theirs").await;
+    let session = neighbour.create_session("/theirs").await;
     neighbour.spawner("their-box", "theirs").await;
-    neighbour.live_cli(&session).await.message(&session, "words").await;
+    neighbour.live_cli(&session).await.send_message(&session, "words").await;
     assert_eq!(world.get("/api/sessions?archived=include").await.ok(), json!({"sessions": []}));
     assert_eq!(world.get("/api/machines").await.ok(), json!({"machines": []}));
     let taken = json!({"id": "their-box", "metadata": {"host": "mine"}});
-    world.post("/cli/machines", &taken).await.refuses(403, "forbidden");
+    world.post("/cli/machines", &taken).await.assert_error(403, "forbidden");
     assert_eq!(neighbour.get("/api/machines").await.ok()["machines"][0]["metadata"], json!({"host": "theirs"}));
-    assert_eq!(neighbour.shown(&session).await["seq"], 1);
+    assert_eq!(neighbour.get_session(&session).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_shown_with_all_its_fields() {
-    let (world, session, mut cli) = live().await;
-    cli.message(&session, "hello").await;
-    let shown = world.shown(&session).await;
+    let (world, session, mut cli) = live_session().await;
+    cli.send_message(&session, "hello").await;
+    let shown = world.get_session(&session).await;
     let expected = json!({
         "id": session, "namespace": "team", "tag": "/code", "seq": 1,
         "createdAt": world.now(), "updatedAt": world.now(), "activeAt": world.now(), "thinkingAt": world.now(),
@@ -48,11 +48,11 @@ async fn the_list_shows_active_sessions_first_and_the_latest_change_before_older
     let world = World::new();
     let mut ids = Vec::new();
     for tag in ["/a", "/b", "/c"] {
-        ids.push(world.session(tag).await);
-        world.pass(1_000).await;
+        ids.push(world.create_session(tag).await);
+        world.advance(1_000).await;
     }
     let _cli = world.live_cli(&ids[1]).await;
-    world.pass(1_000).await;
+    world.advance(1_000).await;
     world.request("PATCH", &format!("/api/sessions/{}", ids[0]), r#"{"name":"renamed"}"#).await.ok();
     let list = world.get("/api/sessions").await.ok();
     let order: Vec<&str> = list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap()).collect();
@@ -69,10 +69,10 @@ async fn the_list_shows_active_sessions_first_and_the_latest_change_before_older
 #[tokio::test(start_paused = true)]
 async fn archived_sessions_are_listed_only_when_asked_for() {
     let world = World::new();
-    let (kept, archived) = (world.session("/kept").await, world.session("/archived").await);
+    let (kept, archived) = (world.create_session("/kept").await, world.create_session("/archived").await);
     let mut cli = world.cli(&archived).await;
     let metadata = json!({"path": "/archived", "host": "box", "lifecycleState": "archived"});
-    cli.ask("update-metadata", &json!({"sid": archived, "expectedVersion": 1, "metadata": metadata})).await;
+    cli.emit_with_ack("update-metadata", &json!({"sid": archived, "expectedVersion": 1, "metadata": metadata})).await;
     let listed = async |query: &str| {
         let list = world.get(&format!("/api/sessions{query}")).await.ok();
         let mut ids: Vec<String> =
@@ -85,57 +85,57 @@ async fn archived_sessions_are_listed_only_when_asked_for() {
     let mut both = [kept, archived];
     both.sort();
     assert_eq!(listed("?archived=include").await, both);
-    let refusal = world.get("/api/sessions?archived=yes").await.refuses(400, "invalid_field");
+    let refusal = world.get("/api/sessions?archived=yes").await.assert_error(400, "invalid_field");
     assert_eq!(refusal["field"], "archived");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_archived_session_comes_back_to_life_under_its_tag() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.cli(&session).await;
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
-    cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
-    assert_eq!(world.session("/code").await, session, "the same session");
+    cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
+    assert_eq!(world.create_session("/code").await, session, "the same session");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["id"], session.as_str(), "and listed again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
     let rename = async |body: Value| world.request("PATCH", &path, body.to_string()).await;
     assert_eq!(rename(json!({"name": "  one  "})).await.ok(), json!({"ok": true, "metadataVersion": 2}));
-    assert_eq!(world.shown(&session).await["metadata"]["name"], "one");
+    assert_eq!(world.get_session(&session).await["metadata"]["name"], "one");
     let longest = "\u{1F980}".repeat(255);
     assert_eq!(rename(json!({"name": longest, "expectedVersion": 2})).await.ok()["metadataVersion"], 3);
-    rename(json!({"name": "late", "expectedVersion": 2})).await.refuses(409, "version_conflict");
+    rename(json!({"name": "late", "expectedVersion": 2})).await.assert_error(409, "version_conflict");
     rename(json!({"name": "late", "expectedVersion": 9_007_199_254_740_993_u64}))
         .await
-        .refuses(409, "version_conflict");
+        .assert_error(409, "version_conflict");
     for name in [String::new(), "   ".into(), "x".repeat(256)] {
-        assert_eq!(rename(json!({"name": name})).await.refuses(400, "invalid_field")["field"], "name");
+        assert_eq!(rename(json!({"name": name})).await.assert_error(400, "invalid_field")["field"], "name");
     }
-    assert_eq!(world.shown(&session).await["metadata"], json!({"path": "/code", "host": "box", "name": longest}));
+    assert_eq!(world.get_session(&session).await["metadata"], json!({"path": "/code", "host": "box", "name": longest}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_an_inactive_session_can_be_deleted_and_only_once() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let path = format!("/api/sessions/{session}");
-    world.request("DELETE", &path, "").await.refuses(409, "session_active");
-    cli.message(&session, "hello").await;
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    world.request("DELETE", &path, "").await.assert_error(409, "session_active");
+    cli.send_message(&session, "hello").await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     assert_eq!(world.request("DELETE", &path, "").await.ok(), json!({"ok": true}));
-    world.request("DELETE", &path, "").await.refuses(404, "session_not_found");
-    world.get(&format!("{path}/messages")).await.refuses(404, "session_not_found");
+    world.request("DELETE", &path, "").await.assert_error(404, "session_not_found");
+    world.get(&format!("{path}/messages")).await.assert_error(404, "session_not_found");
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     let attachment = json!({"id": "a", "filename": "f.txt", "mimeType": "text/plain", "size": 3, "path": "/up/f.txt"});
     let body = json!({"text": "look", "localId": "l1", "attachments": [attachment], "unknown": 1});
@@ -147,7 +147,7 @@ async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
             "id": message["id"], "seq": 1, "localId": "l1", "createdAt": world.now(),
         }})
     );
-    let update = cli.event("update").await;
+    let update = cli.next_event("update").await;
     assert_eq!(update["body"]["t"], "new-message");
     assert_eq!(
         update["body"]["message"],
@@ -161,39 +161,39 @@ async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
         })
     );
     assert_eq!(world.post(&path, &body).await.ok(), sent, "a local id seen before answers the first one's message");
-    cli.socket.heard_nothing().await;
+    cli.socket.assert_no_frames().await;
     world.post(&path, &json!({"attachments": [attachment]})).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_not_active_takes_no_message() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}/messages");
-    world.post(&path, &json!({"text": "hi"})).await.refuses(409, "session_inactive");
+    world.post(&path, &json!({"text": "hi"})).await.assert_error(409, "session_inactive");
     // A bad body is the sender's fault, whatever the session's state.
-    world.post(&path, &json!({})).await.refuses(400, "invalid_field");
-    assert_eq!(world.shown(&session).await["seq"], 0);
+    world.post(&path, &json!({})).await.assert_error(400, "invalid_field");
+    assert_eq!(world.get_session(&session).await["seq"], 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_text_is_taken_however_it_is_escaped_and_one_byte_more_is_not() {
-    let (world, session, _cli) = live().await;
+    let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     let longest = 1024 * 1024;
     for x in ["x", "\\u0078"] {
         world.request("POST", &path, format!(r#"{{"text":"{}"}}"#, x.repeat(longest))).await.ok();
     }
     let too_long = json!({"text": "x".repeat(longest + 1)});
-    assert_eq!(world.post(&path, &too_long).await.refuses(400, "invalid_field")["field"], "text");
+    assert_eq!(world.post(&path, &too_long).await.assert_error(400, "invalid_field")["field"], "text");
     let huge = json!({"text": "x".repeat(9 * 1024 * 1024)});
-    let refusal = world.post(&path, &huge).await.refuses(413, "body_too_large");
+    let refusal = world.post(&path, &huge).await.assert_error(413, "body_too_large");
     assert!(refusal["error"].as_str().unwrap().contains("8388608"), "{refusal}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_text_is_taken_whatever_it_holds() {
-    let (world, session, _cli) = live().await;
+    let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     for filling in ["\n", "\"", "\u{1}"] {
         let reply = world.post(&path, &json!({"text": filling.repeat(1024 * 1024)})).await;
@@ -203,9 +203,9 @@ async fn the_longest_text_is_taken_whatever_it_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn history_is_paged_for_the_web() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     for n in 1..=5 {
-        cli.message(&session, &n.to_string()).await;
+        cli.send_message(&session, &n.to_string()).await;
     }
     let page = async |query: &str| {
         let page = world.get(&format!("/api/sessions/{session}/messages{query}")).await.ok();
@@ -233,12 +233,12 @@ async fn history_is_paged_for_the_web() {
 async fn machines_are_listed_while_they_are_online_the_latest_first() {
     let world = World::new();
     for id in ["m1", "m2", "m3"] {
-        world.machine(id).await;
+        world.register_machine(id).await;
     }
     for id in ["m1", "m2"] {
         let mut runner = world.runner(id).await;
-        runner.ask("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
-        world.pass(1_000).await;
+        runner.emit_with_ack("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
+        world.advance(1_000).await;
     }
     let listed = world.get("/api/machines").await.ok();
     let ids: Vec<&str> = listed["machines"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
@@ -269,14 +269,14 @@ async fn a_machine_made_known_again_counts_a_version_only_for_what_changed() {
 async fn a_visibility_is_set_for_a_subscription_that_exists() {
     let world = World::new();
     let mut socket = world.try_subscribe("", None, Default::default()).await.unwrap();
-    let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+    let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     let id = &greeting["data"]["subscriptionId"];
     let set = async |body: Value| world.post("/api/visibility", &body).await;
     assert_eq!(set(json!({"subscriptionId": id, "visibility": "visible"})).await.ok(), json!({"ok": true}));
-    set(json!({"subscriptionId": "none", "visibility": "hidden"})).await.refuses(404, "subscription_not_found");
+    set(json!({"subscriptionId": "none", "visibility": "hidden"})).await.assert_error(404, "subscription_not_found");
     let neighbour = world.neighbour();
     let foreign = neighbour.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await;
-    foreign.refuses(404, "subscription_not_found");
+    foreign.assert_error(404, "subscription_not_found");
     socket.close();
-    set(json!({"subscriptionId": id, "visibility": "hidden"})).await.refuses(404, "subscription_not_found");
+    set(json!({"subscriptionId": id, "visibility": "hidden"})).await.assert_error(404, "subscription_not_found");
 }

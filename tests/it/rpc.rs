@@ -1,24 +1,24 @@
 //! RPC calls from web clients to CLIs: results, registrations, and failures.
 
 use crate::support::cli::Cli;
-use crate::support::rest::Awaited;
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, quiet};
+use crate::support::rest::PendingReply;
+use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
-async fn live() -> (World, String, Cli) {
+async fn live_session() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let cli = world.live_cli(&session).await;
     (world, session, cli)
 }
 
-fn start(world: &World, session: &str, route: &str) -> Awaited {
+fn start(world: &World, session: &str, route: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/{route}"), "")
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let table = [
         ("git-status", "gitStatus", json!({"cwd": "/code"})),
         ("git-diff-numstat", "gitDiffNumstat", json!({"cwd": "/code", "staged": false})),
@@ -35,26 +35,26 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
     for (route, method, params) in table {
         cli.register(&format!("{session}:{method}")).await;
         let call = start(&world, &session, route);
-        let request = cli.request().await;
+        let request = cli.next_call().await;
         assert_eq!((&request.method, &request.params), (&format!("{session}:{method}"), &params), "{route}");
-        cli.answer_raw(&request, &json!(result).to_string());
+        cli.respond_raw(&request, &json!(result).to_string());
         let reply = call.reply().await;
         assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, result), "{route}");
         assert_eq!(reply.headers["content-type"], "application/json");
     }
-    cli.socket.heard_nothing().await;
+    cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn slash_commands_are_requested_for_the_agent_of_the_session() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
-    cli.ask("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
+    cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     cli.register("listSlashCommands").await;
     let call = start(&world, &session, "slash-commands");
-    let request = cli.request().await;
+    let request = cli.next_call().await;
     assert_eq!((request.method.as_str(), &request.params), ("listSlashCommands", &json!({"agent": "gamma"})));
-    cli.answer(&request, &json!({"success": false, "error": "no such agent"}));
+    cli.respond(&request, &json!({"success": false, "error": "no such agent"}));
     assert_eq!(
         call.reply().await.ok(),
         json!({"success": false, "error": "no such agent"}),
@@ -64,7 +64,7 @@ async fn slash_commands_are_requested_for_the_agent_of_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn files_are_found_with_ripgrep() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("runRipgrep").await;
     let table = [
         ("files", json!(["--files"])),
@@ -75,9 +75,9 @@ async fn files_are_found_with_ripgrep() {
     ];
     for (route, args) in table {
         let call = start(&world, &session, route);
-        let request = cli.request().await;
+        let request = cli.next_call().await;
         assert_eq!(request.params, json!({"args": args, "cwd": "/code"}), "{route}");
-        cli.answer(&request, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
+        cli.respond(&request, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
         let files = call.reply().await.ok();
         let main = json!({
             "fileName": "main.rs", "filePath": "src/main.rs", "fullPath": "/code/src/main.rs", "fileType": "file",
@@ -86,133 +86,133 @@ async fn files_are_found_with_ripgrep() {
         assert_eq!(files["files"].as_array().unwrap().len(), 2);
     }
     let call = start(&world, &session, "files?limit=1");
-    let request = cli.request().await;
-    cli.answer(&request, &json!({"success": true, "stdout": "a\nb\nc"}));
+    let request = cli.next_call().await;
+    cli.respond(&request, &json!({"success": true, "stdout": "a\nb\nc"}));
     assert_eq!(call.reply().await.ok()["files"].as_array().unwrap().len(), 1);
     let call = start(&world, &session, "files");
-    let request = cli.request().await;
-    cli.answer(&request, &json!({"success": false, "error": "rg: not found"}));
+    let request = cli.next_call().await;
+    cli.respond(&request, &json!({"success": false, "error": "rg: not found"}));
     assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_of_an_unregistered_method_returns_an_error_result() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let expected = json!({"success": false, "error": "No handler registered for gitStatus"});
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
     cli.register("gitStatus").await;
-    assert_eq!(cli.ask("rpc-unregister", &json!({"method": "gitStatus"})).await, json!({"ok": true}));
+    assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await, json!({"ok": true}));
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
     // A method of another session does not count.
-    let other = world.session("/other").await;
+    let other = world.create_session("/other").await;
     world.cli(&other).await.register("gitStatus").await;
     assert_eq!(start(&world, &session, "git-status").reply().await.ok(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_times_out() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
-    let request = cli.request().await;
+    let request = cli.next_call().await;
     assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + RPC_TIMEOUT_MS));
-    world.pass(RPC_TIMEOUT_MS - 1).await;
-    assert!(!call.is_here());
-    world.pass(1).await;
+    world.advance(RPC_TIMEOUT_MS - 1).await;
+    assert!(!call.is_ready());
+    world.advance(1).await;
     assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
     // A late result is ignored, and does not complete the next call.
-    cli.answer(&request, &json!({"success": true, "late": true}));
+    cli.respond(&request, &json!({"success": true, "late": true}));
     let next = start(&world, &session, "git-status");
-    let second = cli.request().await;
+    let second = cli.next_call().await;
     assert_ne!(second.ack, request.ack);
-    cli.answer(&second, &json!({"success": true}));
+    cli.respond(&second, &json!({"success": true}));
     assert_eq!(next.reply().await.ok(), json!({"success": true}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
-    cli.request().await;
+    cli.next_call().await;
     cli.socket.close();
     let failed = call.reply().await.ok();
     assert_eq!(failed["success"], false);
     assert_eq!(failed["error"], "The CLI disconnected before it answered gitStatus");
-    world.pass(RECONNECT_GRACE_MS).await;
+    world.advance(RECONNECT_GRACE_MS).await;
     let next = start(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_registration_wins_and_the_replaced_one_does_not_return() {
-    let (world, session, mut first) = live().await;
+    let (world, session, mut first) = live_session().await;
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register(&format!("{session}:gitStatus")).await;
     let call = start(&world, &session, "git-status");
-    let request = second.request().await;
-    second.answer(&request, &json!({"success": true, "by": "second"}));
+    let request = second.next_call().await;
+    second.respond(&request, &json!({"success": true, "by": "second"}));
     assert_eq!(call.reply().await.ok()["by"], "second");
-    first.ask("rpc-unregister", &json!({"method": "gitStatus"})).await;
+    first.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
     let call = start(&world, &session, "git-status");
-    second.request().await;
-    first.socket.heard_nothing().await;
+    second.next_call().await;
+    first.socket.assert_no_frames().await;
     second.socket.close();
     assert_eq!(call.reply().await.ok()["success"], false);
-    world.pass(RECONNECT_GRACE_MS).await;
+    world.advance(RECONNECT_GRACE_MS).await;
     let next = start(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli_named() {
-    let (world, session, mut owner) = live().await;
-    let other = world.session("/other").await;
+    let (world, session, mut owner) = live_session().await;
+    let other = world.create_session("/other").await;
     let mut other_cli = world.cli(&other).await;
     let mut bare = world.bare_cli().await;
     let foreign_names = [format!("{session}:readFile"), format!("{session}:"), format!("{other}:")];
     let ownerless_names = ["readFile".to_owned(), format!("{session}:readFile")];
     for (cli, names) in [(&mut other_cli, &foreign_names[..]), (&mut bare, &ownerless_names)] {
         for name in names {
-            let refused = cli.ask("rpc-register", &json!({"method": name})).await;
+            let refused = cli.emit_with_ack("rpc-register", &json!({"method": name})).await;
             assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("access-denied")), "{name}");
             // An `error` event is sent, too, with and without an acknowledgement.
             cli.emit("rpc-register", &json!({"method": name}));
             for _ in 0..2 {
-                assert_eq!(cli.event("error").await["code"], "access-denied", "{name}");
+                assert_eq!(cli.next_event("error").await["code"], "access-denied", "{name}");
             }
         }
     }
     owner.register("readFile").await;
     let call = start(&world, &session, "file?path=a");
-    let request = owner.request().await;
-    owner.answer(&request, &json!({"success": true}));
+    let request = owner.next_call().await;
+    owner.respond(&request, &json!({"success": true}));
     call.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_socket_cannot_complete_a_call() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
-    let request = cli.request().await;
-    second.answer(&request, &json!({"success": true, "forged": true}));
-    second.socket.heard_nothing().await;
-    assert!(!call.is_here());
-    cli.answer(&request, &json!({"success": true}));
+    let request = cli.next_call().await;
+    second.respond(&request, &json!({"success": true, "forged": true}));
+    second.socket.assert_no_frames().await;
+    assert!(!call.is_ready());
+    cli.respond(&request, &json!({"success": true}));
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_result_fails_the_call_at_once() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
         let call = start(&world, &session, "git-status");
-        let request = cli.request().await;
-        cli.answer_raw(&request, argument);
+        let request = cli.next_call().await;
+        cli.respond_raw(&request, argument);
         let failed = call.reply().await.ok();
         assert_eq!(failed["success"], false, "{argument}");
         assert!(failed["error"].as_str().unwrap().contains("gitStatus"), "{argument}: {failed}");
@@ -220,28 +220,28 @@ async fn an_invalid_result_fails_the_call_at_once() {
     // Frames that cannot be decoded, except for the id of the call.
     for broken in ["43/cli,ID[", "461-/cli,ID[{\"_placeholder\":true,\"num\":0}]"] {
         let call = start(&world, &session, "git-status");
-        let request = cli.request().await;
+        let request = cli.next_call().await;
         cli.socket.send(broken.replace("ID", &request.ack.to_string()));
         assert_eq!(call.reply().await.ok()["success"], false, "{broken}");
-        cli.event("error").await;
+        cli.next_event("error").await;
     }
     let call = start(&world, &session, "git-status");
-    let request = cli.request().await;
-    cli.answer_raw(&request, r#"{"success":true,"unwrapped":1}"#);
+    let request = cli.next_call().await;
+    cli.respond_raw(&request, r#"{"success":true,"unwrapped":1}"#);
     assert_eq!(call.reply().await.ok()["unwrapped"], 1, "an object without a string around it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_their_own_results_in_any_order() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     cli.register("readFile").await;
-    let calls: Vec<Awaited> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
+    let calls: Vec<PendingReply> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
     let mut requests = Vec::new();
     for _ in 0..50 {
-        requests.push(cli.request().await);
+        requests.push(cli.next_call().await);
     }
     for request in requests.iter().rev() {
-        cli.answer(request, &json!({"success": true, "content": request.params["path"]}));
+        cli.respond(request, &json!({"success": true, "content": request.params["path"]}));
     }
     for (n, call) in calls.into_iter().enumerate() {
         assert_eq!(call.reply().await.ok()["content"], Value::from(n.to_string()));
@@ -251,7 +251,7 @@ async fn concurrent_calls_get_their_own_results_in_any_order() {
 /// Registers methods with this prefix until one is refused because the attachment is full. Returns how many fit.
 async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
     for n in 0..2_000 {
-        let answer = cli.ask("rpc-register", &json!({"method": format!("{name}{n}")})).await;
+        let answer = cli.emit_with_ack("rpc-register", &json!({"method": format!("{name}{n}")})).await;
         if answer["ok"] == false {
             assert_eq!(answer["code"], "too-many-methods");
             return n;
@@ -262,26 +262,26 @@ async fn fill_attachment(cli: &mut Cli, name: &str) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_method_that_does_not_fit_the_attachment_is_refused() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     fill_attachment(&mut cli, "method-number-").await;
-    cli.ask("rpc-unregister", &json!({"method": "method-number-0"})).await;
+    cli.emit_with_ack("rpc-unregister", &json!({"method": "method-number-0"})).await;
     cli.register("gitStatus").await;
     let call = start(&world, &session, "git-status");
-    cli.request().await;
+    cli.next_call().await;
     drop(call);
-    quiet().await;
+    run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_size_of_an_attachment_is_computed_as_the_platform_stores_it() {
-    let (world, session, plain) = live().await;
+    let (world, session, plain) = live_session().await;
     let mut counts = Vec::new();
     for name in ["abcdefgh", "äöüßéèçñ", "методика", "読み書きする方法", "🦀🦀🦀🦀"] {
         let mut cli = world.cli(&session).await;
         counts.push(fill_attachment(&mut cli, &name.repeat(8)).await);
         // Keep-alives and pings are stored in the same attachment.
-        cli.alive(&world, &session).await;
-        world.pass(60_000).await;
+        cli.send_heartbeat(&world, &session).await;
+        world.advance(60_000).await;
         cli.socket.close();
         plain.socket.send("3");
     }

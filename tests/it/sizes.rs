@@ -1,10 +1,10 @@
 //! How large what clients send may be: up to its limit it is kept whole and comes back whole, one byte more is refused with
 //! an error to its sender, and the socket lives on.
 
-use crate::support::live::live_with_machine;
-use crate::support::quiet;
+use crate::support::live_session::live_session_with_machine;
 use crate::support::rest::Reply;
-use crate::support::sqlite::On;
+use crate::support::run_until_idle;
+use crate::support::sqlite::BatchKind;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::{MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
@@ -96,44 +96,45 @@ async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_
     for Kind { event, payload, members, limit, path, pointer } in KINDS {
         let sizes = [100, MORE_THAN_A_ROW, limit].into_iter().filter(|size| *size <= limit);
         for size in sizes {
-            let (world, session, mut cli) = live_with_machine().await;
+            let (world, session, mut cli) = live_session_with_machine().await;
             let value = object(members, size);
             let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
-            let ack = cli.acknowledged(ack).await;
+            let ack = cli.wait_for_ack(ack).await;
             assert!(is_taken(&ack), "{event} of {size} bytes: {}", &ack.to_string()[..200]);
             // Nothing of it is read from memory.
-            quiet().await;
-            world.sleep_and_wake().await;
+            run_until_idle().await;
+            world.hibernate_and_wake().await;
             let reply = world.get(&path.replace("$session", &session)).await;
             assert!(stands_in(&reply, pointer, &value), "{event} of {size} bytes does not come back");
         }
-        let (world, session, mut cli) = live_with_machine().await;
-        let before = world.db.writes();
+        let (world, session, mut cli) = live_session_with_machine().await;
+        let before = world.db.write_count();
         let value = object(members, limit + 1);
         let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
-        let refused = cli.acknowledged(ack).await;
+        let refused = cli.wait_for_ack(ack).await;
         assert!(!is_taken(&refused) && refused["code"] == "too-large", "{event}: {refused}");
-        assert_eq!(world.db.writes(), before, "{event}: nothing of it is written");
-        assert_eq!(cli.message(&session, "after").await["ok"], true, "{event}: the socket lives on");
+        assert_eq!(world.db.write_count(), before, "{event}: nothing of it is written");
+        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "{event}: the socket lives on");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_a_string() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let content = object(r#""é\"\\\n":"\u00fc","#, MAX_CONTENT_BYTES);
-    cli.message(&session, "before").await;
+    cli.send_message(&session, "before").await;
     let wrapped = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{}}}"#, json!(content)));
-    assert_eq!(cli.acknowledged(wrapped).await["seq"], 2);
-    cli.message(&session, "after").await;
+    assert_eq!(cli.wait_for_ack(wrapped).await["seq"], 2);
+    cli.send_message(&session, "after").await;
     for path in ["/cli/sessions/$/messages", "/api/sessions/$/messages?afterSeq=1", "/api/sessions/$/messages"] {
-        let reads = world.db.reads();
+        let reads = world.db.read_count();
         let reply = world.get(&path.replace('$', &session)).await;
         assert_eq!(reply.text.matches(&content).count(), 1, "{path}");
         let seqs: Vec<u64> =
             reply.ok()["messages"].as_array().unwrap().iter().map(|m| m["seq"].as_u64().unwrap()).collect();
         assert!(seqs.contains(&2), "{path}: {seqs:?}");
-        let parts = world.db.read()[reads..].iter().filter(|batch| batch[0].sql.contains("FROM message_parts")).count();
+        let parts =
+            world.db.read_batches()[reads..].iter().filter(|batch| batch[0].sql.contains("FROM message_parts")).count();
         let besides = MAX_CONTENT_BYTES.div_ceil(PART_BYTES) - 1;
         assert_eq!(parts, besides.div_ceil(PARTS_AT_ONCE), "they come a few at a time");
     }
@@ -141,21 +142,21 @@ async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_
 
 #[tokio::test(start_paused = true)]
 async fn of_two_of_the_largest_messages_at_once_one_is_told_to_come_again() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     let first = cli.emit_raw("message", &event);
-    quiet().await;
+    run_until_idle().await;
     let refused = second.emit_raw("message", &event);
-    let refused = second.acknowledged(refused).await;
+    let refused = second.wait_for_ack(refused).await;
     assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("overloaded")), "{refused}");
-    let small = second.emit_asking("message", &json!({"sid": session, "message": "small"}));
+    let small = second.emit_for_ack("message", &json!({"sid": session, "message": "small"}));
     world.db.release();
-    assert_eq!(cli.acknowledged(first).await["seq"], 1);
-    assert_eq!(second.acknowledged(small).await["seq"], 2, "what is small has room beside it");
+    assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
+    assert_eq!(second.wait_for_ack(small).await["seq"], 2, "what is small has room beside it");
     let again = second.emit_raw("message", &event);
-    assert_eq!(second.acknowledged(again).await["seq"], 3);
+    assert_eq!(second.wait_for_ack(again).await["seq"], 3);
 }
 
 fn size(batch: &[Statement]) -> usize {
@@ -165,98 +166,98 @@ fn size(batch: &[Statement]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_and_seen_when_it_is_whole() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let before = world.db.writes();
-    world.db.hold(On::Writes);
+    let before = world.db.write_count();
+    world.db.hold(BatchKind::Writes);
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
     let ack = cli.emit_raw("message", &event);
     let mut steps = 0;
     loop {
-        quiet().await;
-        let batch = world.db.written().pop().unwrap();
+        run_until_idle().await;
+        let batch = world.db.write_batches().pop().unwrap();
         assert!(size(&batch) < 7_000_000, "{} bytes in one transaction", size(&batch));
         if batch.iter().any(|statement| statement.sql.contains("INSERT INTO messages")) {
             break;
         }
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
-        web.0.heard_nothing().await;
+        web.0.assert_no_frames().await;
         steps += 1;
         world.db.release();
-        world.db.hold(On::Writes);
+        world.db.hold(BatchKind::Writes);
     }
     assert!(steps >= 6, "{steps}");
-    assert_eq!(world.db.writes() - before, steps + 1);
+    assert_eq!(world.db.write_count() - before, steps + 1);
     world.db.release();
-    assert_eq!(cli.acknowledged(ack).await["seq"], 1);
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees_and_nothing_for_ever() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let event = format!(r#"{{"sid":"{session}","message":{},"localId":"l"}}"#, object("", 10_000_000));
     let parts = || world.db.number("SELECT count(*) FROM message_parts");
     for written in 0..3 {
-        world.db.hold(On::Writes);
+        world.db.hold(BatchKind::Writes);
         let ack = cli.emit_raw("message", &event);
         for _ in 0..written {
-            quiet().await;
+            run_until_idle().await;
             world.db.release();
-            world.db.hold(On::Writes);
+            world.db.hold(BatchKind::Writes);
         }
-        quiet().await;
-        world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
+        run_until_idle().await;
+        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
         world.db.release();
-        assert_eq!(cli.acknowledged(ack).await["code"], "unavailable");
-        assert_eq!(world.shown(&session).await["seq"], 0);
+        assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
+        assert_eq!(world.get_session(&session).await["seq"], 0);
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
     }
     assert!(parts() > 0, "some were written before the fault");
     // Whichever transaction of it loses its answer or meets a passing fault, it is tried again.
-    let passing = || DbError::Retryable("Network connection lost".into());
-    world.db.hold(On::Writes);
+    let transient = || DbError::Retryable("Network connection lost".into());
+    world.db.hold(BatchKind::Writes);
     let ack = cli.emit_raw("message", &event);
     for _ in 0..4 {
-        quiet().await;
-        world.db.fail(On::Writes, passing());
-        world.db.lose_answer(passing());
+        run_until_idle().await;
+        world.db.fail(BatchKind::Writes, transient());
+        world.db.lose_response(transient());
         for _ in 0..4 {
             world.db.release();
-            world.db.hold(On::Writes);
-            quiet().await;
+            world.db.hold(BatchKind::Writes);
+            run_until_idle().await;
             world.rt.set_now(world.now() + 1_000);
-            quiet().await;
+            run_until_idle().await;
         }
     }
     world.db.repair();
     world.db.release();
     for _ in 0..2 {
-        quiet().await;
+        run_until_idle().await;
         world.rt.set_now(world.now() + 1_000);
     }
-    assert_eq!(cli.acknowledged(ack).await["seq"], 1);
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(parts(), 6, "those of the messages that never came are gone");
     let page = world.get(&format!("/api/sessions/{session}/messages")).await;
     assert!(page.text.contains(&object("", 10_000_000)));
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     assert_eq!(parts(), 0, "they go with their session");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one() {
-    let (world, session, mut cli) = live_with_machine().await;
+    let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for size in [MAX_EVENT_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES + 1, MAX_CONTENT_BYTES] {
         let content = object("", size);
         let whole: Value = serde_json::from_str(&content).unwrap();
         let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
-        let ack = cli.acknowledged(ack).await;
-        let update = second.event("update").await;
+        let ack = cli.wait_for_ack(ack).await;
+        let update = second.next_event("update").await;
         assert!(update["body"]["message"]["content"] == whole, "a CLI hears all of it");
         second.socket.send("3");
-        let told = web.event_of("message-received").await;
+        let told = web.next_event_of("message-received").await;
         let message = &told["message"];
         assert_eq!((&message["id"], &message["seq"]), (&ack["id"], &ack["seq"]));
         if size <= MAX_EVENT_CONTENT_BYTES {
@@ -265,10 +266,10 @@ async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one
             assert_eq!((message.get("content"), &message["contentBytes"]), (None, &json!(size)));
         }
         // A web client that reads says so.
-        world.pass(30_000).await;
+        world.advance(30_000).await;
         web.0.send("read");
-        cli.alive(&world, &session).await;
-        web.event_of("heartbeat").await;
+        cli.send_heartbeat(&world, &session).await;
+        web.next_event_of("heartbeat").await;
     }
     assert!(web.0.is_open());
 }

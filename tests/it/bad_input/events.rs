@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::support::cli::Cli;
 use crate::support::faults::{Field, Length, Opaque, Refused, good, twice, with, without};
 use crate::support::runtime::Frame;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 
@@ -107,16 +107,16 @@ struct Trial {
 impl Trial {
     async fn new() -> Self {
         let world = World::new();
-        let session = world.session("/code").await;
-        world.machine("box-1").await;
+        let session = world.create_session("/code").await;
+        world.register_machine("box-1").await;
         let neighbour = world.neighbour();
-        let foreign = neighbour.session("/secret-path").await;
-        neighbour.machine("their-box").await;
+        let foreign = neighbour.create_session("/secret-path").await;
+        neighbour.register_machine("their-box").await;
         let auth = json!({"sessionId": session, "machineId": "box-1"});
         let mut cli = Cli::connect(&world, auth).await;
-        cli.alive(&world, &session).await;
-        quiet().await;
-        cli.socket.rest().await;
+        cli.send_heartbeat(&world, &session).await;
+        run_until_idle().await;
+        cli.socket.drain().await;
         let mut trial =
             Self { world, session, neighbour, foreign, cli, before: Default::default(), mistakes: Vec::new() };
         trial.before = trial.state().await;
@@ -126,7 +126,7 @@ impl Trial {
     /// All that a CLI could change.
     async fn state(&self) -> (Value, Value, usize) {
         let machine = self.world.get("/cli/machines/box-1").await.ok();
-        (self.world.shown(&self.session).await, machine, self.world.db.writes())
+        (self.world.get_session(&self.session).await, machine, self.world.db.write_count())
     }
 
     /// Sends an event with and without asking for an acknowledgement. Both answers must have this code and name this.
@@ -136,8 +136,8 @@ impl Trial {
         let args = if args.is_empty() { args } else { format!(",{args}") };
         let packet = format!("[{}{args}]", json!(event.name));
         self.cli.socket.send(format!("42/cli,7{packet}"));
-        quiet().await;
-        let ack = self.cli.heard_acknowledgement(7).await.unwrap_or_default();
+        run_until_idle().await;
+        let ack = self.cli.try_ack(7).await.unwrap_or_default();
         let said = match event.versioned {
             true => {
                 (ack["result"] == "error" && ack.get("code").is_none_or(|told| told == code)).then_some(&ack["reason"])
@@ -150,13 +150,13 @@ impl Trial {
                 self.cli.socket.send(format!("42/cli,{packet}"));
             }
             if !asked || also_told {
-                let error = self.cli.heard_event("error").await.unwrap_or_default();
+                let error = self.cli.try_event("error").await.unwrap_or_default();
                 answers.push(if error["code"] == code { error["message"].clone() } else { error });
             }
         }
         let names_it = |said: &Value| said.as_str().is_some_and(|said| said.len() > 10 && said.contains(name));
-        let alive = self.cli.ask("ping", &Value::Null).await == json!({"ok": true});
-        let rest = self.cli.socket.rest().await;
+        let alive = self.cli.emit_with_ack("ping", &Value::Null).await == json!({"ok": true});
+        let rest = self.cli.socket.drain().await;
         if !(answers.iter().all(names_it) && alive && rest.is_empty()) {
             let packet = packet.chars().take(150).collect::<String>();
             let answers: Vec<String> =
@@ -215,7 +215,7 @@ async fn a_wrong_value_is_refused_by_the_name_of_its_field() {
 async fn an_id_of_nobody_or_of_another_namespace_is_refused_and_nothing_of_it_is_told() {
     let mut trial = Trial::new().await;
     let foreign = trial.foreign.clone();
-    let theirs = trial.neighbour.shown(&foreign).await;
+    let theirs = trial.neighbour.get_session(&foreign).await;
     let long = "x".repeat(8_192);
     let nobody = ["none", "", "__proto__", "constructor", "../x", "a\u{0}b", "\u{1F980}", "' OR 1=1 --", &long];
     for event in EVENTS {
@@ -247,7 +247,7 @@ async fn an_id_of_nobody_or_of_another_namespace_is_refused_and_nothing_of_it_is
     }
     let long = json!({"method": "x".repeat(20_000)}).to_string();
     trial.refused(register, &long, "too-many-methods", "more methods", false).await;
-    assert_eq!(trial.neighbour.shown(&foreign).await, theirs);
+    assert_eq!(trial.neighbour.get_session(&foreign).await, theirs);
     trial.end().await;
 }
 
@@ -291,13 +291,13 @@ async fn of_a_name_or_an_id_without_end_only_the_beginning_is_sent_back() {
     for name in [&endless, "session-alive", "update-state", "machine-alive", "message", "rpc-register"] {
         for asking in ["", "7"] {
             cli.socket.send(format!("42/cli,{asking}[{},{payload}]", json!(name)));
-            quiet().await;
+            run_until_idle().await;
         }
     }
     let metadata = json!({"path": "/code", "host": "box"}).to_string();
     let twice = metadata.replace('}', &format!(r#","{endless}":1,"{endless}":2}}"#));
     cli.emit_raw("update-metadata", &format!(r#"{{"sid":"{session}","expectedVersion":1,"metadata":{twice}}}"#));
-    let frames = cli.socket.rest().await;
+    let frames = cli.socket.drain().await;
     assert!(frames.len() > 12, "{}", frames.len());
     for frame in frames {
         let Frame::Text(text) = frame else { panic!("{frame:?}") };
@@ -312,18 +312,18 @@ async fn what_is_only_odd_is_acknowledged() {
     let payload = json!({"sid": session, "time": world.now()});
     for more in ["", ",null", r#",{"sid":"none"},7,"x""#] {
         cli.socket.send(format!("42/cli,9[\"session-alive\",{payload}{more}]"));
-        assert_eq!(cli.acknowledged(9).await, json!({"ok": true}));
+        assert_eq!(cli.wait_for_ack(9).await, json!({"ok": true}));
     }
     for time in ["0", "-1", "1.5", "9007199254740993", "1e300", "-1e300"] {
         let ack = cli
             .emit_raw("session-alive", &format!(r#"{{"sid":"{session}","time":{time},"unknown":1,"thinking":null}}"#));
-        assert_eq!(cli.acknowledged(ack).await, json!({"ok": true}), "{time}");
+        assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{time}");
     }
     for args in ["", "null", "[]", "7,8"] {
         let args = if args.is_empty() { String::new() } else { format!(",{args}") };
         cli.socket.send(format!("42/cli,9[\"ping\"{args}]"));
-        assert_eq!(cli.acknowledged(9).await, json!({"ok": true}));
+        assert_eq!(cli.wait_for_ack(9).await, json!({"ok": true}));
     }
-    assert_eq!(cli.ask("rpc-unregister", &json!({"method": "never:registered"})).await, json!({"ok": true}));
-    cli.socket.heard_nothing().await;
+    assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "never:registered"})).await, json!({"ok": true}));
+    cli.socket.assert_no_frames().await;
 }

@@ -3,12 +3,12 @@
 //! be wrong with a field in `support/faults.rs`.
 
 use crate::support::World;
-use crate::support::door::Asked;
+use crate::support::edge::Asked;
 use crate::support::faults::{Refused, twice, with, without};
 use crate::support::rest::Reply;
 use crate::support::route::{Given, Of, Route};
+use crate::support::route_fixture::Scene;
 use crate::support::routes::{EDGE_ROUTES, ROUTES};
-use crate::support::scene::Scene;
 use serde_json::json;
 
 fn table() -> impl Iterator<Item = &'static Route> {
@@ -28,7 +28,7 @@ impl Trial {
     }
 
     async fn send(&self, asked: Asked) -> Reply {
-        let reply = self.scene.world.knock(asked).reply().await;
+        let reply = self.scene.world.send_to_edge(asked).reply().await;
         let (route, status) = (self.scene.route, reply.status.as_u16());
         assert!(route.may_answer(status), "{} {}: its row knows no {reply:?}", route.method, route.path);
         reply
@@ -42,7 +42,7 @@ impl Trial {
     async fn refused(&mut self, body: &str, status: u16, code: &str, field: &str) {
         let reply = self.body(self.scene.named(body)).await;
         let asked = body.get(..120).unwrap_or(body);
-        let mistake = reply.mistake(status, code, field);
+        let mistake = reply.error_mismatch(status, code, field);
         self.mistakes.extend(
             mistake.map(|mistake| format!("{} {} {asked}: {mistake}", self.scene.route.method, self.scene.route.path)),
         );
@@ -99,7 +99,7 @@ async fn a_body_that_is_no_json_object_is_refused_as_a_whole() {
         for bytes in
             [&b"{\"a\":\"\xff\"}"[..], b"\xff\xfe{\0}\0", b"{\"\xc3\":1}", b"{\"a\":\"\xed\xa0\x80\"}", b"\x1f\x8b\x08"]
         {
-            let mistake = trial.body(bytes).await.mistake(400, "invalid_body", "");
+            let mistake = trial.body(bytes).await.error_mismatch(400, "invalid_body", "");
             mistakes.extend(mistake.map(|mistake| format!("{} {} {bytes:?}: {mistake}", route.method, route.path)));
         }
         mistakes.extend(trial.mistakes().await);
@@ -118,7 +118,7 @@ async fn an_empty_body_is_an_object_without_fields() {
         let required = route.body.iter().find(|field| field.required);
         assert_eq!(bare.status == 400, required.is_some(), "{} {}: {bare:?}", route.method, route.path);
         if let Some(first) = required {
-            assert_eq!(bare.mistake(400, "invalid_field", first.name), None, "{} {}", route.method, route.path);
+            assert_eq!(bare.error_mismatch(400, "invalid_field", first.name), None, "{} {}", route.method, route.path);
         }
     }
 }
@@ -161,7 +161,7 @@ async fn null_is_as_good_as_nothing_in_an_optional_field_and_unknown_fields_are_
             body[unknown] = json!({"a": [1e300, null, "\u{0}"]});
         }
         good.body = body.to_string().into_bytes();
-        assert_eq!(scene.world.knock(good).reply().await.status, 200, "{} {}", route.method, route.path);
+        assert_eq!(scene.world.send_to_edge(good).reply().await.status, 200, "{} {}", route.method, route.path);
     }
 }
 
@@ -178,7 +178,8 @@ async fn a_query_is_read_strictly_and_its_fault_named() {
                 let rest: String = rest.iter().map(|other| format!("&{}={}", other.name, other.good())).collect();
                 let query = trial.scene.named(&format!("{query}{rest}"));
                 let url = format!("{}?{query}", good.url.split('?').next().unwrap());
-                let mistake = trial.send(Asked { url: url.clone(), ..good }).await.mistake(400, code, param.name);
+                let mistake =
+                    trial.send(Asked { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
                 mistakes.extend(mistake.map(|mistake| format!("{} {url}: {mistake}", route.method)));
             }
         }
@@ -230,11 +231,11 @@ async fn a_strange_id_is_that_of_nobody() {
         for id in ids.clone() {
             let url = trial.scene.path(id);
             let reply = trial.send(Asked { url: url.clone(), ..trial.scene.good() }).await;
-            assert_eq!(reply.mistake(404, code, ""), None, "{} {url}", route.method);
+            assert_eq!(reply.error_mismatch(404, code, ""), None, "{} {url}", route.method);
         }
         for id in ["%ff", "%c0%ae%c0%ae", "%ed%a0%80", "a%80"] {
             let reply = trial.send(Asked { url: trial.scene.path(id), ..trial.scene.good() }).await;
-            assert_eq!(reply.mistake(400, "invalid_field", "id"), None, "{} {id}", route.method);
+            assert_eq!(reply.error_mismatch(400, "invalid_field", "id"), None, "{} {id}", route.method);
         }
         trial.scene.nothing_came_of_it().await;
     }
@@ -246,12 +247,12 @@ async fn a_strange_id_of_a_permission_request_is_that_of_none() {
         let mut scene = Scene::of(route).await;
         for id in STRANGE_IDS {
             let url = scene.good().url.replace("/r1/", &format!("/{id}/"));
-            let reply = scene.world.knock(Asked { url, ..scene.good() }).reply().await;
-            assert_eq!(reply.mistake(404, "request_not_found", ""), None, "{id}");
+            let reply = scene.world.send_to_edge(Asked { url, ..scene.good() }).reply().await;
+            assert_eq!(reply.error_mismatch(404, "request_not_found", ""), None, "{id}");
         }
         let url = scene.good().url.replace("/r1/", "/%ff/");
-        let reply = scene.world.knock(Asked { url, ..scene.good() }).reply().await;
-        assert_eq!(reply.mistake(400, "invalid_field", "requestId"), None);
+        let reply = scene.world.send_to_edge(Asked { url, ..scene.good() }).reply().await;
+        assert_eq!(reply.error_mismatch(400, "invalid_field", "requestId"), None);
         scene.nothing_came_of_it().await;
         assert_eq!(scene.provoke(Given::UnknownRequest).await.status, 404);
     }
@@ -276,24 +277,24 @@ async fn opaque_json_is_kept_to_the_letter() {
 #[tokio::test(start_paused = true)]
 async fn texts_that_differ_after_a_nul_are_two() {
     let world = World::new();
-    let one = world.session("/a\u{0}one").await;
-    let other = world.session("/a\u{0}other").await;
+    let one = world.create_session("/a\u{0}one").await;
+    let other = world.create_session("/a\u{0}other").await;
     assert_ne!(one, other);
-    world.sleep_and_wake().await;
-    assert_eq!(world.shown(&one).await["tag"], "/a\u{0}one");
-    assert_eq!(world.session("/a\u{0}other").await, other);
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&one).await["tag"], "/a\u{0}one");
+    assert_eq!(world.create_session("/a\u{0}other").await, other);
     for id in ["m\u{0}1", "m\u{0}2"] {
         let made = world.post("/cli/machines", &json!({"id": id, "metadata": {"host": id}})).await.ok();
         assert_eq!(made["machine"]["metadataVersion"], 1, "it is another machine");
     }
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(world.get("/cli/machines/m%001").await.ok()["machine"]["metadata"]["host"], "m\u{0}1");
     let _cli = world.live_cli(&one).await;
     let messages = format!("/api/sessions/{one}/messages");
     for local_id in ["l\u{0}1", "l\u{0}2"] {
         world.post(&messages, &json!({"text": local_id, "localId": local_id})).await.ok();
     }
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     let page = world.get(&messages).await.ok();
     assert_eq!(page["messages"][0]["localId"], "l\u{0}2");
     assert_eq!(page["messages"][1]["localId"], "l\u{0}1");

@@ -1,9 +1,9 @@
 //! Frames that are no packets, or packets that make no sense where they come: each is answered or passed over as the
 //! protocol has it, and the socket lives on.
 
-use crate::support::cli::{Cli, Heard, read};
+use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::runtime::Frame;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
 /// What comes of a frame.
@@ -190,17 +190,17 @@ fn brought(frames: &[Frame]) -> Option<Brings> {
         return Some(Brings::Frame(text.clone().leak()));
     }
     let sentence = |value: &Value| value.as_str().is_some_and(|sentence| sentence.len() > 10);
-    match read(text) {
-        Heard::Event { name, arg, ack: None } if name == "error" && sentence(&arg["message"]) => {
+    match parse_frame(text) {
+        Received::Event { name, arg, ack: None } if name == "error" && sentence(&arg["message"]) => {
             Some(Error(arg["code"].as_str()?.to_owned().leak()))
         }
-        Heard::Ack { id, arg } if arg == json!({"ok": true}) => Some(Done(id)),
-        Heard::Ack { id, arg } if arg["ok"] == false && sentence(&arg["error"]) => match arg["code"].as_str()? {
+        Received::Ack { id, arg } if arg == json!({"ok": true}) => Some(Done(id)),
+        Received::Ack { id, arg } if arg["ok"] == false && sentence(&arg["error"]) => match arg["code"].as_str()? {
             "bad-packet" => Some(Refusal(id)),
             "binary-unsupported" => Some(NoBinary(id)),
             _ => None,
         },
-        Heard::Refused(data) if sentence(&data["message"]) => Some(ConnectError),
+        Received::ConnectError(data) if sentence(&data["message"]) => Some(ConnectError),
         _ => None,
     }
 }
@@ -208,25 +208,25 @@ fn brought(frames: &[Frame]) -> Option<Brings> {
 #[tokio::test(start_paused = true)]
 async fn a_connected_cli_hears_what_is_wrong_with_a_frame_and_its_socket_lives_on() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
-    quiet().await;
-    let (before, writes) = (world.shown(&session).await, world.db.writes());
+    run_until_idle().await;
+    let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let mut mistakes = Vec::new();
     for (frame, brings) in table() {
         cli.socket.send(&*frame);
-        let heard = cli.socket.rest().await;
-        let alive = cli.ask("ping", &Value::Null).await == json!({"ok": true});
+        let heard = cli.socket.drain().await;
+        let alive = cli.emit_with_ack("ping", &Value::Null).await == json!({"ok": true});
         if brought(&heard).as_ref() != Some(&brings) || !alive {
             let shown: String = frame.chars().take(100).collect();
             mistakes.push(format!("{shown:?}: not {brings:?}, but {heard:?}"));
         }
     }
     assert!(mistakes.is_empty(), "{} mistakes\n{}", mistakes.len(), mistakes.join("\n"));
-    assert_eq!((world.shown(&session).await, world.db.writes()), (before, writes));
+    assert_eq!((world.get_session(&session).await, world.db.write_count()), (before, writes));
     for _ in 0..3 {
         cli.socket.send_binary();
-        assert_eq!(brought(&cli.socket.rest().await), Some(BINARY));
+        assert_eq!(brought(&cli.socket.drain().await), Some(BINARY));
     }
 }
 
@@ -234,24 +234,24 @@ async fn a_connected_cli_hears_what_is_wrong_with_a_frame_and_its_socket_lives_o
 #[tokio::test(start_paused = true)]
 async fn whoever_has_not_connected_may_do_so_after_any_frame_but_a_goodbye() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     for (frame, _) in table().into_iter().filter(|(frame, _)| !frame.starts_with("41") && frame.len() < 10_000) {
         let shown: String = frame.chars().take(100).collect();
         let mut socket = world.open_cli(false);
-        assert!(matches!(read(&socket.text().await), Heard::Open(_)));
+        assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
         socket.send(frame);
-        drop(socket.rest().await);
+        drop(socket.drain().await);
         socket.send(format!("40/cli,{}", json!({"token": world.token(), "sessionId": session})));
-        assert!(matches!(read(&socket.text().await), Heard::Connected(_)), "{shown:?}");
+        assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "{shown:?}");
         socket.close();
     }
-    assert_eq!(world.shown(&session).await["seq"], 0);
+    assert_eq!(world.get_session(&session).await["seq"], 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_web_client_only_listens_whatever_it_sends() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for (frame, _) in table() {
         web.0.send(frame);
@@ -259,8 +259,8 @@ async fn a_web_client_only_listens_whatever_it_sends() {
     web.0.send("41/cli,");
     web.0.send("1");
     web.0.send_binary();
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
     let mut cli: Cli = world.live_cli(&session).await;
-    assert_eq!(cli.message(&session, "hello").await["seq"], 1);
-    assert_eq!(web.event_of("message-received").await["message"]["seq"], 1);
+    assert_eq!(cli.send_message(&session, "hello").await["seq"], 1);
+    assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
 }

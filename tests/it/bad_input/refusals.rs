@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use crate::support::World;
-use crate::support::door::Asked;
+use crate::support::edge::Asked;
 use crate::support::route::{Given, Of, Route};
+use crate::support::route_fixture::Scene;
 use crate::support::routes::{EDGE_ROUTES, ROUTES};
-use crate::support::scene::Scene;
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use session_gateway_hub::store::DbError;
 
 /// Every status with which the hub refuses, by the specification and the decisions. (429 is the rate limiter's, which
@@ -124,7 +124,7 @@ async fn every_route_refuses_what_it_has_to_with_its_status_and_code() {
                     true => scene.provoke(*given).await,
                     false => Scene::of(route).await.provoke(*given).await,
                 };
-                let mistake = reply.mistake(refusal.status, refusal.code, refusal.field);
+                let mistake = reply.error_mismatch(refusal.status, refusal.code, refusal.field);
                 mistakes
                     .extend(mistake.map(|mistake| format!("{} {}, {given:?}: {mistake}", route.method, route.path)));
             }
@@ -144,8 +144,8 @@ async fn a_known_path_says_which_methods_it_takes() {
         // OPTIONS is for browsers of other origins, and answered with what they may.
         let open = if route.path == "/health" { "" } else { "OPTIONS" };
         for method in methods.into_iter().filter(|method| !taken.contains(method) && *method != open) {
-            let reply = scene.world.knock(Asked { method: method.into(), ..scene.good() }).reply().await;
-            reply.refuses(405, "method_not_allowed");
+            let reply = scene.world.send_to_edge(Asked { method: method.into(), ..scene.good() }).reply().await;
+            reply.assert_error(405, "method_not_allowed");
             let allow = reply.headers["allow"].to_str().unwrap();
             let allowed: BTreeSet<&str> = allow.split(',').map(str::trim).filter(|method| *method != "HEAD").collect();
             assert_eq!(allowed, taken, "{method} {}", route.path);
@@ -156,7 +156,7 @@ async fn a_known_path_says_which_methods_it_takes() {
 #[tokio::test(start_paused = true)]
 async fn a_path_that_is_none_is_a_404() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let below = format!("/api/sessions/{session}/nothing");
     let nowhere = [
         "/",
@@ -183,7 +183,7 @@ async fn a_path_that_is_none_is_a_404() {
         for method in ["GET", "POST", "DELETE"] {
             let token = Some(world.token());
             let asked = Asked { method: method.into(), url: path.into(), token, ..Asked::default() };
-            world.knock(asked).reply().await.refuses(404, "not_found");
+            world.send_to_edge(asked).reply().await.assert_error(404, "not_found");
         }
     }
 }
@@ -194,17 +194,17 @@ async fn a_stream_of_events_is_asked_for_by_somebody_before_anything_else_is_loo
     let scene = Scene::of(route).await;
     let ask = async |query: &str| {
         let url = format!("/api/events?{}", scene.named(query));
-        scene.world.knock(Asked { url, token: None, ..scene.good() }).reply().await
+        scene.world.send_to_edge(Asked { url, token: None, ..scene.good() }).reply().await
     };
     for nobody in ["", "token=wrong", "all=1&all=1", "token=", "token=$token&token=$token", "sessionId=%ff"] {
-        ask(nobody).await.refuses(401, "unauthorized");
+        ask(nobody).await.assert_error(401, "unauthorized");
     }
-    ask("token=$token&sessionId=none&visibility=x").await.refuses(404, "session_not_found");
-    ask("token=$token&sessionId=$foreign_session&visibility=x").await.refuses(403, "forbidden");
+    ask("token=$token&sessionId=none&visibility=x").await.assert_error(404, "session_not_found");
+    ask("token=$token&sessionId=$foreign_session&visibility=x").await.assert_error(403, "forbidden");
     for (query, field) in
         [("all=1&all=1", "all"), ("sessionId=$session&visibility=x", "visibility"), ("machineId=%ff", "machineId")]
     {
-        assert_eq!(ask(&format!("token=$token&{query}")).await.refuses(400, "invalid_field")["field"], field);
+        assert_eq!(ask(&format!("token=$token&{query}")).await.assert_error(400, "invalid_field")["field"], field);
     }
     assert_eq!(ask("token=$token").await.status, 200);
 }
@@ -214,8 +214,8 @@ async fn a_stream_of_events_is_asked_for_by_somebody_before_anything_else_is_loo
 async fn of_several_faults_the_first_in_the_documented_order_is_told() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{id}")) {
         let mut scene = Scene::in_the_wrong_state(route).await;
-        scene.world.sleep_and_wake().await;
-        scene.world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
+        scene.world.hibernate_and_wake().await;
+        scene.world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
         let good = scene.good();
         let foreign = if route.of == Of::Machine { "$foreign_machine" } else { "$foreign_session" };
         let bad_query = route.query.first().map(|param| param.faults()[0].0.clone()).unwrap_or_default();
@@ -224,21 +224,21 @@ async fn of_several_faults_the_first_in_the_documented_order_is_told() {
         let body = if route.body.is_empty() { vec![] } else { b"[]".to_vec() };
         let all_wrong = Asked { token: None, url: url("nobody"), body, ..good.clone() };
 
-        let ask = async |asked: &Asked| scene.world.knock(asked.clone()).reply().await;
-        ask(&all_wrong).await.refuses(401, "unauthorized");
+        let ask = async |asked: &Asked| scene.world.send_to_edge(asked.clone()).reply().await;
+        ask(&all_wrong).await.assert_error(401, "unauthorized");
         let wrong_id = Asked { token: good.token.clone(), ..all_wrong };
-        ask(&wrong_id).await.refuses(503, "hub_unavailable");
+        ask(&wrong_id).await.assert_error(503, "hub_unavailable");
         scene.world.db.repair();
         assert_eq!(ask(&wrong_id).await.status, 404, "{} {}", route.method, route.path);
         let foreign_id = Asked { url: url(&scene.named(foreign)), ..wrong_id };
-        ask(&foreign_id).await.refuses(403, "forbidden");
+        ask(&foreign_id).await.assert_error(403, "forbidden");
         let wrong_input = Asked { url: format!("{of_own}?{bad_query}"), ..foreign_id };
         if !(route.body.is_empty() && route.query.is_empty()) {
             assert_eq!(ask(&wrong_input).await.status, 400, "{} {}", route.method, route.path);
         }
         let wrong_state = Asked { url: of_own, body: good.body, ..wrong_input };
         if let Some(conflict) = route.particular.iter().find(|refusal| refusal.given == [Given::WrongState]) {
-            ask(&wrong_state).await.refuses(409, conflict.code);
+            ask(&wrong_state).await.assert_error(409, conflict.code);
         }
         scene.nothing_came_of_it().await;
     }

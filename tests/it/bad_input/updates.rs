@@ -1,17 +1,17 @@
 //! Versioned updates that cannot be kept as they are: an error that names the field, and nothing changes.
 
 use crate::support::cli::Cli;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
 /// A session with a live CLI, whose agent has asked something and got an answer before.
-async fn live() -> (World, String, Cli) {
+async fn live_session() -> (World, String, Cli) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let state = json!({"requests": {"r1": {"tool": "Bash"}}, "completedRequests": {"r0": {"status": "denied"}}});
-    assert_eq!(cli.state(&session, 1, &state).await["result"], "success");
-    quiet().await;
+    assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
+    run_until_idle().await;
     (world, session, cli)
 }
 
@@ -19,7 +19,7 @@ async fn live() -> (World, String, Cli) {
 async fn refused(cli: &mut Cli, session: &str, event: &str, version: u64, field: &str, value: &str) -> String {
     let payload = format!(r#"{{"sid":"{session}","expectedVersion":{version},"{field}":{value}}}"#);
     let ack = cli.emit_raw(event, &payload);
-    let ack = cli.acknowledged(ack).await;
+    let ack = cli.wait_for_ack(ack).await;
     assert_eq!((&ack["result"], &ack["code"]), (&json!("error"), &json!("bad-payload")), "{value}: {ack}");
     ack["reason"].as_str().unwrap().to_owned()
 }
@@ -31,9 +31,9 @@ fn requests(count: usize) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_that_cannot_be_kept_is_refused_by_name_and_nothing_changes() {
-    let (world, session, mut cli) = live().await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
-    let (before, writes) = (world.shown(&session).await, world.db.writes());
+    let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (long, many) = ("x".repeat(256), requests(1_001).to_string());
     let states = [
         ("[]", "`agentState`"),
@@ -53,10 +53,10 @@ async fn a_state_that_cannot_be_kept_is_refused_by_name_and_nothing_changes() {
         let reason = refused(&mut cli, &session, "update-state", 2, "agentState", state).await;
         assert!(reason.contains(named) && reason.ends_with('.'), "{state}: {reason}");
     }
-    assert_eq!(world.shown(&session).await, before);
-    assert_eq!(world.db.writes(), writes);
+    assert_eq!(world.get_session(&session).await, before);
+    assert_eq!(world.db.write_count(), writes);
     assert!(web.types().await.is_empty());
-    assert_eq!(cli.state(&session, 2, &requests(1_000)).await["version"], 3, "the version was not used up");
+    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["version"], 3, "the version was not used up");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,16 +68,16 @@ async fn a_state_is_checked_in_the_same_way_when_a_session_is_made() {
         ("5", "agentState"),
     ] {
         let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/t","host":"h"}},"agentState":{state}}}"#);
-        let refusal = world.request("POST", "/cli/sessions", body).await.refuses(400, "invalid_field");
+        let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
         assert_eq!(refusal["field"], field, "{state}");
     }
-    assert_eq!(world.db.writes(), 0);
+    assert_eq!(world.db.write_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_changes() {
-    let (world, session, mut cli) = live().await;
-    let (before, writes) = (world.shown(&session).await, world.db.writes());
+    let (world, session, mut cli) = live_session().await;
+    let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (list, long) = (world.get("/api/sessions").await.ok(), "x".repeat(20_000));
     let with = |members: &str| format!(r#"{{"path":"/code","host":"box",{members}}}"#);
     let cases = [
@@ -98,26 +98,29 @@ async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_chang
         let reason = refused(&mut cli, &session, "update-metadata", 1, "metadata", metadata).await;
         assert!(reason.contains(&format!("`{field}`")), "{field}: {reason}");
         let body = format!(r#"{{"tag":"/other","metadata":{metadata}}}"#);
-        let refusal = world.request("POST", "/cli/sessions", body).await.refuses(400, "invalid_field");
+        let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
         assert_eq!(&refusal["field"], field);
     }
-    assert_eq!(world.shown(&session).await, before);
+    assert_eq!(world.get_session(&session).await, before);
     assert_eq!(world.get("/api/sessions").await.ok(), list);
-    assert_eq!(world.db.writes(), writes);
+    assert_eq!(world.db.write_count(), writes);
     let longest = json!({"path": format!("/{}", "x".repeat(4_095)), "host": "box", "tools": [long]});
     let update = json!({"sid": session, "expectedVersion": 1, "metadata": longest});
-    assert_eq!(cli.ask("update-metadata", &update).await["result"], "success");
+    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_requests_are_canceled_in_one_go() {
-    let (world, session, mut cli) = live().await;
-    assert_eq!(cli.state(&session, 2, &requests(1_000)).await["result"], "success");
-    let writes = world.db.writes();
-    assert_eq!(cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await, json!({"ok": true}));
-    quiet().await;
-    assert!(world.db.writes() - writes <= 2, "{} batches", world.db.writes() - writes);
+    let (world, session, mut cli) = live_session().await;
+    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["result"], "success");
+    let writes = world.db.write_count();
+    assert_eq!(
+        cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await,
+        json!({"ok": true})
+    );
+    run_until_idle().await;
+    assert!(world.db.write_count() - writes <= 2, "{} batches", world.db.write_count() - writes);
     assert_eq!(world.db.number("SELECT count(*) FROM completed_requests WHERE value LIKE '%canceled%'"), 1_000);
-    let shown = world.shown(&session).await;
+    let shown = world.get_session(&session).await;
     assert_eq!((&shown["agentState"]["requests"], &shown["agentStateVersion"]), (&json!({}), &json!(4)));
 }

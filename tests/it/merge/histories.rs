@@ -1,23 +1,25 @@
 //! A session that came back under another id: how two histories become one.
 
 use crate::support::cli::Cli;
-use crate::support::merge::{Twins, begin_merge, history, lasting, resumable, resume, say, success, texts, twins};
-use crate::support::sqlite::On;
+use crate::support::merge::{
+    MergeFixture, begin_merge, history, merge_fixture, permanent, resumable_metadata, resume, say, success, texts,
+};
+use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
 /// The runner is asked for nothing.
-async fn heard_nothing(runner: &mut Cli) {
-    runner.socket.heard_nothing().await;
+async fn assert_no_frames(runner: &mut Cli) {
+    runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
-    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let mut web = world.web("all=true").await;
     let mut of_new = world.web(&format!("sessionId={new}")).await;
-    cli.alive(&world, &new).await;
+    cli.send_heartbeat(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     let merged: Vec<(String, Option<String>)> =
         [("one", None), ("two", Some("b")), ("three", Some("c")), ("four", Some("d"))]
@@ -25,14 +27,14 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
             .map(|(text, id): (&str, Option<&str>)| (text.to_owned(), id.map(str::to_owned)))
             .collect();
     assert_eq!(history(&world, &new).await, merged);
-    let shown = world.shown(&new).await;
+    let shown = world.get_session(&new).await;
     assert_eq!((&shown["seq"], &shown["active"]), (&json!(4), &json!(true)));
-    assert_eq!(web.event_of("session-removed").await["sessionId"], old.as_str());
+    assert_eq!(web.next_event_of("session-removed").await["sessionId"], old.as_str());
     assert_eq!(world.get("/api/sessions?archived=include").await.ok()["sessions"].as_array().unwrap().len(), 1);
-    world.get(&format!("/api/sessions/{old}")).await.refuses(404, "session_not_found");
+    world.get(&format!("/api/sessions/{old}")).await.assert_error(404, "session_not_found");
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     let seq = async |web: &mut Web| loop {
-        let data = web.event_of("session-updated").await["data"].clone();
+        let data = web.next_event_of("session-updated").await["data"].clone();
         if data["seq"] == 4 {
             return;
         }
@@ -43,14 +45,14 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
     say(&mut cli, &new, "five", None).await;
     for (local_id, seq) in [("b", 2), ("c", 3), ("d", 4)] {
         let again = json!({"sid": new, "message": {"text": "again"}, "localId": local_id});
-        assert_eq!(cli.ask("message", &again).await["seq"], seq, "{local_id}");
+        assert_eq!(cli.emit_with_ack("message", &again).await["seq"], seq, "{local_id}");
     }
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"]);
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     say(&mut cli, &new, "six", None).await;
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five", "six"]);
     assert_eq!(resume(&world, &new).reply().await.ok(), success(&new));
-    resume(&world, &old).reply().await.refuses(404, "session_not_found");
+    resume(&world, &old).reply().await.assert_error(404, "session_not_found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,27 +61,27 @@ async fn what_a_person_gave_the_old_session_is_carried_over() {
         "name": "Mine", "worktree": {"basePath": "/w", "branch": "b", "name": "n"},
         "summary": {"text": "newer", "updatedAt": 20},
     });
-    let Twins { world, new, mut cli, reply, .. } =
-        twins(given.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}})).await;
-    cli.alive(&world, &new).await;
+    let MergeFixture { world, new, mut cli, reply, .. } =
+        merge_fixture(given.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}})).await;
+    cli.send_heartbeat(&world, &new).await;
     reply.reply().await.ok();
     for round in ["before a sleep", "after it"] {
-        let metadata = world.shown(&new).await["metadata"].clone();
+        let metadata = world.get_session(&new).await["metadata"].clone();
         for field in ["name", "worktree", "summary"] {
             assert_eq!(metadata[field], given[field], "{field} {round}");
         }
         assert_eq!((&metadata["path"], &metadata["version"]), (&json!("/work#2"), &json!("2")));
         assert_eq!(metadata.get("betaSessionId"), None, "the agent's id is the new one's own matter");
-        world.sleep_and_wake().await;
+        world.hibernate_and_wake().await;
     }
-    let update = cli.event("update").await["body"].clone();
+    let update = cli.next_event("update").await["body"].clone();
     assert_eq!((&update["metadata"]["version"], &update["metadata"]["value"]["name"]), (&json!(2), &json!("Mine")));
 
     let newer = json!({"name": "Other", "summary": {"text": "newest", "updatedAt": 30}, "worktree": {"name": "o"}});
-    let Twins { world, new, mut cli, reply, .. } = twins(given, newer.clone()).await;
-    cli.alive(&world, &new).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(given, newer.clone()).await;
+    cli.send_heartbeat(&world, &new).await;
     reply.reply().await.ok();
-    let metadata = world.shown(&new).await["metadata"].clone();
+    let metadata = world.get_session(&new).await["metadata"].clone();
     for field in ["name", "worktree", "summary"] {
         assert_eq!(metadata[field], newer[field], "what the new one has itself stays: {field}");
     }
@@ -96,22 +98,22 @@ async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
     for own in [false, true] {
         let world = World::new();
         let mut runner = world.spawner("m", "box").await;
-        let old = world.session_with("/code", resumable()).await;
+        let old = world.create_session_with("/code", resumable_metadata()).await;
         let mut before = world.cli(&old).await;
-        before.ask("message", &json!({"sid": old, "message": todos("pending")})).await;
+        before.emit_with_ack("message", &json!({"sid": old, "message": todos("pending")})).await;
         let reply = resume(&world, &old);
-        let new = world.session("/new").await;
+        let new = world.create_session("/new").await;
         let mut cli = world.cli(&new).await;
         if own {
-            cli.ask("message", &json!({"sid": new, "message": todos("completed")})).await;
+            cli.emit_with_ack("message", &json!({"sid": new, "message": todos("completed")})).await;
         }
         runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
-        cli.alive(&world, &new).await;
+        cli.send_heartbeat(&world, &new).await;
         reply.reply().await.ok();
         let expected = if own { "completed" } else { "pending" };
-        assert_eq!(world.shown(&new).await["todos"][0]["status"], expected);
-        world.sleep_and_wake().await;
-        assert_eq!(world.shown(&new).await["todos"][0]["status"], expected);
+        assert_eq!(world.get_session(&new).await["todos"][0]["status"], expected);
+        world.hibernate_and_wake().await;
+        assert_eq!(world.get_session(&new).await["todos"][0]["status"], expected);
     }
 }
 
@@ -119,24 +121,24 @@ async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
 async fn completed_requests_of_both_are_kept() {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
-    let old = world.session_with("/code", resumable()).await;
+    let old = world.create_session_with("/code", resumable_metadata()).await;
     let mut before = world.live_cli(&old).await;
     let entry = |tool: &str, at: u64| json!({"tool": tool, "arguments": {}, "status": "approved", "completedAt": at});
     let record =
         json!({"requests": {"w": {"tool": "W"}}, "completedRequests": {"a": entry("A", 1), "x": entry("old", 2)}});
-    before.state(&old, 1, &record).await;
-    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
+    before.update_state(&old, 1, &record).await;
+    before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     let reply = resume(&world, &old);
-    let new = world.session("/new").await;
+    let new = world.create_session("/new").await;
     let mut cli = world.cli(&new).await;
     let record =
         json!({"requests": {"p": {"tool": "P"}}, "completedRequests": {"x": entry("new", 3), "b": entry("B", 4)}});
-    cli.state(&new, 1, &record).await;
-    world.shown(&new).await;
+    cli.update_state(&new, 1, &record).await;
+    world.get_session(&new).await;
     runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
-    cli.alive(&world, &new).await;
+    cli.send_heartbeat(&world, &new).await;
     reply.reply().await.ok();
-    let state = world.shown(&new).await["agentState"].clone();
+    let state = world.get_session(&new).await["agentState"].clone();
     let completed = &state["completedRequests"];
     let tools: Vec<&Value> = ["a", "b", "x", "w"].iter().map(|id| &completed[*id]["tool"]).collect();
     assert_eq!(tools, ["A", "B", "new", "W"], "{completed}");
@@ -146,10 +148,10 @@ async fn completed_requests_of_both_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_in_parts_are_merged_whole() {
-    let Twins { world, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
     say(&mut cli, &new, &long, Some("long")).await;
-    cli.alive(&world, &new).await;
+    cli.send_heartbeat(&world, &new).await;
     reply.reply().await.ok();
     let all = texts(&world, &new).await;
     assert_eq!(all[..4], ["one", "two", "three", "four"]);
@@ -158,22 +160,22 @@ async fn messages_in_parts_are_merged_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
-    let mut twins = twins(json!({}), json!({})).await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, new, mut cli, reply, .. } = twins;
+    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
     let late = |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
-    let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_asking("message", &late(n))).collect();
+    let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late(n))).collect();
     // One that both histories know already, and one that is sent twice.
-    acks.push(cli.emit_asking("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
-    acks.push(cli.emit_asking("message", &late(4)));
+    acks.push(cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
+    acks.push(cli.emit_for_ack("message", &late(4)));
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
-    quiet().await;
-    assert!(!sent.is_here() && !reply.is_here());
+    run_until_idle().await;
+    assert!(!sent.is_ready() && !reply.is_ready());
     world.db.release();
     reply.reply().await.ok();
     let mut seqs = Vec::new();
     for ack in acks {
-        seqs.push(cli.acknowledged(ack).await["seq"].as_u64().unwrap());
+        seqs.push(cli.wait_for_ack(ack).await["seq"].as_u64().unwrap());
     }
     sent.reply().await.ok();
     assert_eq!((seqs[5], seqs[6]), (3, seqs[4]), "{seqs:?}");
@@ -181,54 +183,54 @@ async fn what_arrives_during_a_merge_waits_and_stands_behind_in_order() {
     assert_eq!(all.len(), 10);
     all.retain(|text| text != "from the web");
     assert_eq!(all, ["one", "two", "three", "four", "late 0", "late 1", "late 2", "late 3", "late 4"]);
-    assert_eq!(world.shown(&new).await["seq"], 10);
+    assert_eq!(world.get_session(&new).await["seq"], 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_arrives_during_the_second_of_two_merges_into_one_session_waits_for_that_one_too() {
-    let mut twins = twins(json!({}), json!({})).await;
-    let older = twins.world.session_with("/older", resumable()).await;
-    let mut before = twins.world.cli(&older).await;
+    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
+    let older = merge_fixture.world.create_session_with("/older", resumable_metadata()).await;
+    let mut before = merge_fixture.world.cli(&older).await;
     say(&mut before, &older, "zero", None).await;
-    let second = resume(&twins.world, &older);
-    let call = twins.runner.request().await;
-    twins.runner.answer(&call, &json!({"success": true, "sessionId": twins.new}));
-    quiet().await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, new, mut cli, reply, .. } = twins;
+    let second = resume(&merge_fixture.world, &older);
+    let call = merge_fixture.runner.next_call().await;
+    merge_fixture.runner.respond(&call, &json!({"success": true, "sessionId": merge_fixture.new}));
+    run_until_idle().await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
     let merges = |world: &World| {
-        let batch = world.db.written().pop().unwrap();
+        let batch = world.db.write_batches().pop().unwrap();
         batch.iter().filter(|statement| statement.sql.contains("UPDATE messages SET session_id")).count()
     };
     let mut late = 0;
     // The first merge ends, and what follows from it is written, until the second one is on its way.
     world.db.release_one(0);
-    quiet().await;
+    run_until_idle().await;
     while merges(&world) == 0 {
-        assert_eq!(world.db.held(), 1);
+        assert_eq!(world.db.held_count(), 1);
         world.db.release_one(0);
-        quiet().await;
+        run_until_idle().await;
         late += 1;
         assert!(late < 10, "no second merge began");
     }
     reply.reply().await.ok();
     let message = json!({"sid": new, "message": {"text": "late"}});
-    let ack = cli.emit_asking("message", &message);
-    quiet().await;
+    let ack = cli.emit_for_ack("message", &message);
+    run_until_idle().await;
     world.db.release();
     assert_eq!(second.reply().await.ok(), success(&new));
-    assert_eq!(cli.acknowledged(ack).await["seq"], 6);
+    assert_eq!(cli.wait_for_ack(ack).await["seq"], 6);
     assert_eq!(texts(&world, &new).await, ["zero", "one", "two", "three", "four", "late"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
-    let mut twins = twins(json!({}), json!({})).await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, old, new, mut runner, reply, .. } = twins;
-    drop(runner.socket.rest().await);
+    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, old, new, mut runner, reply, .. } = merge_fixture;
+    drop(runner.socket.drain().await);
     let again = resume(&world, &old);
-    heard_nothing(&mut runner).await;
+    assert_no_frames(&mut runner).await;
     world.db.release();
     assert_eq!(reply.reply().await.ok(), success(&new));
     let again = again.reply().await;
@@ -238,13 +240,13 @@ async fn whoever_resumes_during_the_merge_does_not_spawn_another() {
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
     for what in ["state", "metadata", "message", "alive", "end", "rename", "archive", "delete"] {
-        let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
+        let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
         // So that both are in memory with all that belongs to them.
-        twins.world.shown(&twins.old).await;
-        twins.world.shown(&twins.new).await;
-        let lingering = twins.world.cli(&twins.old).await;
-        begin_merge(&mut twins, None).await;
-        let Twins { world, old, new, mut cli, reply, .. } = twins;
+        merge_fixture.world.get_session(&merge_fixture.old).await;
+        merge_fixture.world.get_session(&merge_fixture.new).await;
+        let lingering = merge_fixture.world.cli(&merge_fixture.old).await;
+        begin_merge(&mut merge_fixture, None).await;
+        let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture;
         let path = format!("/api/sessions/{old}");
         let state = json!({"completedRequests": {"late": {"tool": "T", "status": "denied"}}});
         let metadata = json!({"path": "/code", "host": "box", "name": "Mine", "late": 1});
@@ -262,45 +264,50 @@ async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
             "archive" => Some(world.start("POST", &format!("{path}/archive"), "")),
             _ => Some(world.start("DELETE", &path, "")),
         };
-        quiet().await;
+        run_until_idle().await;
         world.db.release();
         let reply = reply.reply().await;
         assert_eq!(reply.status, 200, "{what}: {reply:?}");
         if let Some(request) = request {
             // Nothing that was answered as done is lost: the session is gone by then.
-            request.reply().await.refuses(404, "session_not_found");
+            request.reply().await.assert_error(404, "session_not_found");
         }
-        quiet().await;
+        run_until_idle().await;
         say(&mut cli, &new, "five", None).await;
         assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{what}");
-        world.get(&path).await.refuses(404, "session_not_found");
-        assert!(world.shown(&new).await["metadata"]["name"].is_string(), "{what}");
+        world.get(&path).await.assert_error(404, "session_not_found");
+        assert!(world.get_session(&new).await["metadata"]["name"].is_string(), "{what}");
         assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1, "{what}");
-        world.sleep_and_wake().await;
-        world.get(&path).await.refuses(404, "session_not_found");
-        world.pass(60_000).await;
-        assert!(world.rt.notebook().keys().all(|key| !key.contains(&old)), "{what}: {:?}", world.rt.notebook());
+        world.hibernate_and_wake().await;
+        world.get(&path).await.assert_error(404, "session_not_found");
+        world.advance(60_000).await;
+        assert!(
+            world.rt.stored_entries().keys().all(|key| !key.contains(&old)),
+            "{what}: {:?}",
+            world.rt.stored_entries()
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
-    let mut twins = twins(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, new, mut cli, reply, .. } = twins;
+    let mut merge_fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture;
     let state =
         json!({"requests": {"r": {"tool": "R"}}, "completedRequests": {"late": {"tool": "T", "status": "denied"}}});
-    let state = cli.emit_asking("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": state}));
+    let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": state}));
     let metadata = json!({"path": "/code", "host": "box", "late": 1});
-    let metadata = cli.emit_asking("update-metadata", &json!({"sid": new, "expectedVersion": 1, "metadata": metadata}));
-    quiet().await;
+    let metadata =
+        cli.emit_for_ack("update-metadata", &json!({"sid": new, "expectedVersion": 1, "metadata": metadata}));
+    run_until_idle().await;
     world.db.release();
     reply.reply().await.ok();
-    assert_eq!(cli.acknowledged(state).await["result"], "success");
-    let metadata = cli.acknowledged(metadata).await;
+    assert_eq!(cli.wait_for_ack(state).await["result"], "success");
+    let metadata = cli.wait_for_ack(metadata).await;
     assert!(["success", "version-mismatch"].contains(&metadata["result"].as_str().unwrap()), "{metadata}");
     for round in ["before a sleep", "after it"] {
-        let shown = world.shown(&new).await;
+        let shown = world.get_session(&new).await;
         assert_eq!(shown["agentState"]["requests"], json!({"r": {"tool": "R"}}), "{round}");
         assert_eq!(shown["agentState"]["completedRequests"]["late"]["tool"], "T", "{round}");
         assert_eq!(shown["metadata"]["name"], "Mine", "{round}");
@@ -308,17 +315,17 @@ async fn whatever_happens_to_the_new_session_during_the_merge_is_kept() {
             assert_eq!(shown["metadata"]["late"], 1, "{round}");
         }
         assert_eq!(shown["seq"], 4, "{round}");
-        world.sleep_and_wake().await;
+        world.hibernate_and_wake().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_its_place() {
-    let Twins { world, old, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let second = resume(&world, &old);
-    quiet().await;
+    run_until_idle().await;
     world.request("DELETE", &format!("/api/sessions/{old}"), "").await.ok();
-    cli.alive(&world, &new).await;
+    cli.send_heartbeat(&world, &new).await;
     for reply in [reply, second] {
         assert_eq!(reply.reply().await.ok(), success(&new));
     }
@@ -327,22 +334,22 @@ async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_it
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_over() {
-    let mut twins = twins(json!({}), json!({})).await;
-    let mut web = twins.world.web("all=true").await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, old, new, cli, reply, .. } = twins;
+    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
+    let mut web = merge_fixture.world.web("all=true").await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, old, new, cli, reply, .. } = merge_fixture;
     cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
+    run_until_idle().await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{new}"), "");
     let lingering = world.start("DELETE", &format!("/api/sessions/{old}"), "");
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     assert_eq!(reply.reply().await.ok(), success(&new));
     deleted.reply().await.ok();
-    lingering.reply().await.refuses(404, "session_not_found");
+    lingering.reply().await.assert_error(404, "session_not_found");
     for id in [&old, &new] {
-        assert_eq!(web.event_of("session-removed").await["sessionId"], id.as_str());
-        world.get(&format!("/api/sessions/{id}")).await.refuses(404, "session_not_found");
+        assert_eq!(web.next_event_of("session-removed").await["sessionId"], id.as_str());
+        world.get(&format!("/api/sessions/{id}")).await.assert_error(404, "session_not_found");
     }
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 0);
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
@@ -350,21 +357,21 @@ async fn a_session_that_is_deleted_during_its_merge_goes_with_all_that_it_took_o
 
 #[tokio::test(start_paused = true)]
 async fn a_merge_begins_however_many_others_write() {
-    let Twins { world, new, cli, reply, .. } = twins(json!({}), json!({})).await;
-    let busy = world.session("/busy").await;
+    let MergeFixture { world, new, cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
+    let busy = world.create_session("/busy").await;
     let other = world.cli(&busy).await;
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
+    run_until_idle().await;
     for n in 0..10 {
         // There is always something noted when a batch comes back.
         other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
-        quiet().await;
+        run_until_idle().await;
         world.db.release();
-        world.db.hold(On::Writes);
-        quiet().await;
+        world.db.hold(BatchKind::Writes);
+        run_until_idle().await;
     }
-    let written = world.db.written();
+    let written = world.db.write_batches();
     let begun = written.iter().flatten().any(|statement| statement.sql.contains("UPDATE messages"));
     assert!(begun, "it had to wait until nobody wrote");
     world.db.release();
@@ -375,7 +382,7 @@ async fn a_merge_begins_however_many_others_write() {
 
 #[tokio::test(start_paused = true)]
 async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_it_up_before() {
-    let Twins { world, new, mut cli, reply, .. } = twins(json!({}), json!({})).await;
+    let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     // So many that memory does not hold them all: older ones are looked up.
     world.db.execute(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 5100)
@@ -384,33 +391,33 @@ async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_i
          WHERE session_id = '{new}' AND seq = 2;
          UPDATE sessions SET seq = 5100 WHERE id = '{new}';"
     ));
-    world.db.fail(On::Writes, lasting());
-    assert_eq!(cli.ask("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
+    world.db.fail(BatchKind::Writes, permanent());
+    assert_eq!(cli.emit_with_ack("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
     say(&mut cli, &new, "again", Some("l5000")).await;
     let mut beside = world.cli(&new).await;
 
-    world.db.hold(On::Reads);
-    let late = cli.emit_asking("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "it is looked up");
-    world.db.pass();
-    beside.alive(&world, &new).await;
+    world.db.hold(BatchKind::Reads);
+    let late = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "it is looked up");
+    world.db.stop_holding();
+    beside.send_heartbeat(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     world.db.release();
-    let acknowledged = cli.acknowledged(late).await;
+    let acknowledged = cli.wait_for_ack(late).await;
     assert_eq!((&acknowledged["ok"], &acknowledged["seq"]), (&json!(true), &json!(3)), "{acknowledged}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_web_message_that_waited_for_a_merge_is_refused_when_the_session_has_ended_by_then() {
-    let mut twins = twins(json!({}), json!({})).await;
-    begin_merge(&mut twins, None).await;
-    let Twins { world, new, cli, .. } = twins;
+    let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
+    begin_merge(&mut merge_fixture, None).await;
+    let MergeFixture { world, new, cli, .. } = merge_fixture;
     cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
+    run_until_idle().await;
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"late"}"#);
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
-    sent.reply().await.refuses(409, "session_inactive");
+    sent.reply().await.assert_error(409, "session_inactive");
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
 }

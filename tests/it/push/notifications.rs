@@ -3,7 +3,7 @@
 use crate::support::World;
 use crate::support::pushes::{Browser, ENDPOINT, header, pending, scene, second_browser};
 use crate::support::runtime::START;
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use serde_json::json;
 use session_gateway_hub::store::DbError;
 
@@ -12,11 +12,11 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 #[tokio::test(start_paused = true)]
 async fn a_permission_request_is_pushed_to_the_browser() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.pass(499).await;
-    assert!(world.rt.pushed().is_empty());
-    world.pass(2).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(499).await;
+    assert!(world.rt.take_pushes().is_empty());
+    world.advance(2).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     let expected = json!({
         "title": "Permission Request", "body": "demo (Bash)", "tag": format!("permission-{session}"),
         "data": {"sessionId": session, "requestId": "r1", "url": format!("/sessions/{session}")},
@@ -35,28 +35,28 @@ async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool()
     let (world, session, mut cli, browser) = scene().await;
     let mut state = pending(&["r1"]);
     state["context"] = json!("x".repeat(3_000_000));
-    cli.state(&session, 1, &state).await;
-    world.pass(501).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    cli.update_state(&session, 1, &state).await;
+    world.advance(501).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["body"], "demo (Bash)");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["body"], "beta is waiting in demo");
     assert_eq!(header(message, "Urgency"), "normal");
-    world.pass(4_000).await;
-    cli.ready(&session).await;
-    world.pass(500).await;
-    assert!(world.rt.pushed().is_empty());
-    world.pass(600).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 1);
+    world.advance(4_000).await;
+    cli.send_ready(&session).await;
+    world.advance(500).await;
+    assert!(world.rt.take_pushes().is_empty());
+    world.advance(600).await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 1);
     assert_eq!(world.outcomes().await, ["sent", "cooling-down", "sent"]);
 }
 
@@ -65,15 +65,15 @@ async fn a_visible_web_client_gets_a_toast_and_no_push_is_sent() {
     let (world, session, mut cli, _) = scene().await;
     let mut visible = world.web("visibility=visible").await;
     let mut hidden = world.web("").await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.pass(501).await;
-    let toast = visible.event_of("toast").await;
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(501).await;
+    let toast = visible.next_event_of("toast").await;
     let expected = json!({
         "title": "Permission Request", "body": "demo (Bash)", "sessionId": session, "url": format!("/sessions/{session}"),
     });
     assert_eq!(toast["data"], expected);
     assert!(!hidden.types().await.contains(&"toast".to_owned()));
-    assert!(world.rt.pushed().is_empty());
+    assert!(world.rt.take_pushes().is_empty());
     assert_eq!(world.outcomes().await, ["toast"]);
 }
 
@@ -82,18 +82,18 @@ async fn a_subscription_that_is_gone_is_deleted() {
     for status in [404, 410] {
         let (world, session, mut cli, browser) = scene().await;
         second_browser(&world, &[(status, None)]).await;
-        cli.ready(&session).await;
-        world.pass(1).await;
-        assert_eq!(world.rt.pushed().len(), 2);
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        assert_eq!(world.rt.take_pushes().len(), 2);
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)));
         assert_eq!(log["failures"][0]["service"], "https://other.service.com:8443");
         assert_eq!(log["failures"][0]["status"], status);
         assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
-        world.pass(6_000).await;
-        cli.ready(&session).await;
-        world.pass(1).await;
-        let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+        world.advance(6_000).await;
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
         assert_eq!(message.uri().to_string(), browser.endpoint);
     }
 }
@@ -101,50 +101,50 @@ async fn a_subscription_that_is_gone_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn without_subscriptions_notifications_need_no_read() {
     let world = World::new();
-    let session = world.session("/code/demo").await;
+    let session = world.create_session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
     let browser = second_browser(&world, &[(410, None)]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 1);
-    assert!(world.rt.notebook().contains_key("push:none"));
-    world.pass(6_000).await;
-    let reads = world.db.reads();
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!((world.db.reads(), world.rt.pushed().len()), (reads, 0));
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert!(world.rt.stored_entries().contains_key("push:none"));
+    world.advance(6_000).await;
+    let reads = world.db.read_count();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!((world.db.read_count(), world.rt.take_pushes().len()), (reads, 0));
     assert_eq!(world.outcomes().await[0], "no-subscribers");
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
-    world.rt.answer_pushes(&browser.endpoint, &[(202, None)]);
-    cli.ready(&session).await;
-    world.pass(1).await;
+    world.rt.respond_to_pushes(&browser.endpoint, &[(202, None)]);
+    cli.send_ready(&session).await;
+    world.advance(1).await;
     assert_eq!(world.outcomes().await[0], "sent");
 }
 
 /// The reads and writes of the database, and the alarms that were set.
 fn costs(world: &World) -> (usize, usize, usize) {
-    (world.db.reads(), world.db.writes(), world.rt.alarms_set())
+    (world.db.read_count(), world.db.write_count(), world.rt.alarms_set())
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     let world = World::new();
-    let session = world.session("/code/demo").await;
+    let session = world.create_session("/code/demo").await;
     let mut cli = world.live_cli(&session).await;
     // The first notification reads the database. The key-value storage keeps the result over a sleep.
-    cli.ready(&session).await;
-    world.pass(6_000).await;
-    world.sleep_and_wake().await;
-    cli.state(&session, 1, &pending(&[])).await;
+    cli.send_ready(&session).await;
+    world.advance(6_000).await;
+    world.hibernate_and_wake().await;
+    cli.update_state(&session, 1, &pending(&[])).await;
     let mut deltas = Vec::new();
     for notifies in [false, true] {
         let before = costs(&world);
         match notifies {
-            false => drop(cli.message(&session, "words").await),
-            true => cli.ready(&session).await,
+            false => drop(cli.send_message(&session, "words").await),
+            true => cli.send_ready(&session).await,
         }
-        cli.state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
-        world.pass(1_000).await;
+        cli.update_state(&session, 2 + u64::from(notifies), &pending(if notifies { &["r1"] } else { &[] })).await;
+        world.advance(1_000).await;
         let after = costs(&world);
         deltas.push((after.0 - before.0, after.1 - before.1, after.2 - before.2));
     }
@@ -156,10 +156,10 @@ async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
 async fn a_new_object_reads_the_subscriptions() {
     let (world, session, _, browser) = scene().await;
     // Like a new deployment with a copy of the database.
-    let restored = World::of("team", std::sync::Arc::clone(&world.db));
-    restored.live_cli(&session).await.ready(&session).await;
-    restored.pass(1).await;
-    let [message] = &restored.rt.pushed()[..] else { panic!("not one message") };
+    let restored = World::in_namespace("team", std::sync::Arc::clone(&world.db));
+    restored.live_cli(&session).await.send_ready(&session).await;
+    restored.advance(1).await;
+    let [message] = &restored.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["title"], "Session Ready");
 }
 
@@ -175,10 +175,10 @@ async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
         for (pause, outcome) in [(DAY_MS - 1_000, "no-subscribers"), (1_000 + 5_000, "sent")] {
             world.rt.set_now(world.now() + pause);
             if sleeps {
-                world.sleep_and_wake().await;
+                world.hibernate_and_wake().await;
             }
-            cli.ready(&session).await;
-            world.pass(1).await;
+            cli.send_ready(&session).await;
+            world.advance(1).await;
             assert_eq!(world.outcomes().await[0], outcome);
         }
     }
@@ -187,12 +187,12 @@ async fn that_there_are_no_subscriptions_is_assumed_for_a_day() {
 #[tokio::test(start_paused = true)]
 async fn subscriptions_are_read_once() {
     let (world, session, mut cli, _) = scene().await;
-    cli.ready(&session).await;
-    world.pass(6_000).await;
+    cli.send_ready(&session).await;
+    world.advance(6_000).await;
     let before = costs(&world);
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 2);
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 2);
     let after = costs(&world);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the write is the message");
 }
@@ -208,10 +208,10 @@ async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
     ] {
         let (world, session, mut cli, _) = scene().await;
         let browser = second_browser(&world, &[(status, retry_after), (201, None)]).await;
-        cli.ready(&session).await;
-        world.ring_at(world.now() + 1).await;
+        cli.send_ready(&session).await;
+        world.fire_alarm_at(world.now() + 1).await;
         let sent_at = world.now();
-        world.rt.pushed();
+        world.rt.take_pushes();
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["waiting"], &log["failures"]), (&json!("sending"), &json!(1), &json!([])));
         let [retry] = &log["retries"].as_array().unwrap()[..] else { panic!("not one retry: {log}") };
@@ -220,11 +220,11 @@ async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
         let reason = if status > 0 { "The push service was busy." } else { "The push service could not be reached." };
         assert_eq!(retry["reason"], reason);
         let until = if status == 503 { START + delay } else { sent_at + delay };
-        world.pass(until - 1 - world.now()).await;
-        assert!(world.rt.pushed().is_empty(), "{status} {retry_after:?}");
+        world.advance(until - 1 - world.now()).await;
+        assert!(world.rt.take_pushes().is_empty(), "{status} {retry_after:?}");
         assert_eq!(retry["at"], until);
-        world.pass(1).await;
-        let [message] = &world.rt.pushed()[..] else { panic!("not one message after {status} {retry_after:?}") };
+        world.advance(1).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message after {status} {retry_after:?}") };
         assert_eq!(browser.read(message)["title"], "Session Ready");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(2), &json!(0)));
@@ -236,30 +236,30 @@ async fn a_busy_push_service_is_retried_at_the_time_it_asks_for() {
 async fn the_fifth_attempt_is_the_last() {
     let (world, session, mut cli, _) = scene().await;
     second_browser(&world, &[(500, None)]).await;
-    cli.ready(&session).await;
-    world.pass(3_600_000).await;
-    assert_eq!(world.rt.pushed().len(), 1 + 5);
+    cli.send_ready(&session).await;
+    world.advance(3_600_000).await;
+    assert_eq!(world.rt.take_pushes().len(), 1 + 5);
     let log = &world.push_log().await[0];
     assert_eq!(
         (&log["outcome"], &log["waiting"], &log["failures"][0]["status"]),
         (&json!("sent"), &json!(0), &json!(500))
     );
-    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")));
+    assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_survives_a_sleep_and_a_restart() {
     let (world, session, mut cli, _) = scene().await;
     let browser = second_browser(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 2);
-    world.sleep_and_wake().await;
-    world.pass(60_001).await;
-    assert_eq!(world.rt.pushed().len(), 1);
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 2);
+    world.hibernate_and_wake().await;
+    world.advance(60_001).await;
+    assert_eq!(world.rt.take_pushes().len(), 1);
     world.restart();
-    world.pass(60_001).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    world.advance(60_001).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["sessionId"], *session);
     assert_eq!(world.outcomes().await, ["sent"]);
 }
@@ -267,38 +267,38 @@ async fn a_retry_survives_a_sleep_and_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.restart();
-    world.pass(501).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    world.advance(501).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r1");
-    world.sleep_and_wake().await;
-    cli.ready(&session).await;
-    world.pass(1).await;
+    world.hibernate_and_wake().await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
     world.restart();
-    cli.ready(&session).await;
-    world.pass(1).await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
     assert_eq!(world.outcomes().await, ["cooling-down", "sent", "sent"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_too_long_message_is_shortened_once() {
     let world = World::new();
-    let session = world.session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
+    let session = world.create_session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
     let mut cli = world.live_cli(&session).await;
     let browser = second_browser(&world, &[(413, None)]).await;
     let request = json!({"requests": {"r1": {"tool": "T".repeat(9_000)}}});
-    cli.state(&session, 1, &request).await;
-    world.pass(60_000).await;
-    let pushed = world.rt.pushed();
+    cli.update_state(&session, 1, &request).await;
+    world.advance(60_000).await;
+    let pushed = world.rt.take_pushes();
     let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
     assert_eq!(long.body().len(), 4_095, "the largest record");
     assert!(short.body().len() < 2_200);
     assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
     assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);
-    cli.ready(&session).await;
-    world.pass(60_000).await;
-    assert_eq!(world.rt.pushed().len(), 1, "a short message is not retried");
+    cli.send_ready(&session).await;
+    world.advance(60_000).await;
+    assert_eq!(world.rt.take_pushes().len(), 1, "a short message is not retried");
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,9 +306,9 @@ async fn other_statuses_are_not_retried() {
     for status in [200, 301, 307, 400, 401, 403, 406] {
         let (world, session, mut cli, _) = scene().await;
         second_browser(&world, &[(status, None)]).await;
-        cli.ready(&session).await;
-        world.pass(600_000).await;
-        assert_eq!(world.rt.pushed().len(), 2, "{status}");
+        cli.send_ready(&session).await;
+        world.advance(600_000).await;
+        assert_eq!(world.rt.take_pushes().len(), 2, "{status}");
         assert_eq!(world.push_log().await[0]["failures"][0]["status"], status);
         assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 2);
     }
@@ -317,31 +317,31 @@ async fn other_statuses_are_not_retried() {
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_push_service_blocks_nothing_else() {
     let (world, session, mut cli, _) = scene().await;
-    world.rt.silence_pushes(ENDPOINT);
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 1);
-    assert_eq!(cli.message(&session, "words").await["ok"], true);
-    assert_eq!(world.shown(&session).await["seq"], 2);
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.pass(501).await;
-    assert_eq!(world.rt.pushed().len(), 1, "the next notification is sent");
+    world.rt.hang_pushes(ENDPOINT);
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(cli.send_message(&session, "words").await["ok"], true);
+    assert_eq!(world.get_session(&session).await["seq"], 2);
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(501).await;
+    assert_eq!(world.rt.take_pushes().len(), 1, "the next notification is sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_within_half_a_second_are_one_notification() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.pass(400).await;
-    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
-    world.pass(99).await;
-    assert!(world.rt.pushed().is_empty());
-    world.pass(1).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(400).await;
+    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    world.advance(99).await;
+    assert!(world.rt.take_pushes().is_empty());
+    world.advance(1).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-    cli.state(&session, 3, &pending(&["r2"])).await;
-    world.pass(1_000).await;
-    assert!(world.rt.pushed().is_empty(), "there is no new request");
+    cli.update_state(&session, 3, &pending(&["r2"])).await;
+    world.advance(1_000).await;
+    assert!(world.rt.take_pushes().is_empty(), "there is no new request");
     assert_eq!(world.outcomes().await, ["sent", "replaced"]);
 }
 
@@ -349,10 +349,10 @@ async fn requests_within_half_a_second_are_one_notification() {
 async fn further_requests_do_not_delay_the_first_one() {
     let (world, session, mut cli, browser) = scene().await;
     for version in 1..=5 {
-        cli.state(&session, version, &pending(&[&format!("r{version}")])).await;
-        world.pass(125).await;
+        cli.update_state(&session, version, &pending(&[&format!("r{version}")])).await;
+        world.advance(125).await;
     }
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["data"]["requestId"], "r4", "the last one within half a second");
 }
 
@@ -360,12 +360,12 @@ async fn further_requests_do_not_delay_the_first_one() {
 async fn the_log_shows_what_was_sent_before_a_notification_was_replaced() {
     let (world, session, mut cli, _) = scene().await;
     let slow = Browser::subscribed(&world, "https://slow.com/1", 2).await;
-    world.rt.silence_pushes(&slow.endpoint);
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.pass(501).await;
+    world.rt.hang_pushes(&slow.endpoint);
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.advance(501).await;
     // The first push service has accepted it, the other one has not responded yet.
-    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
-    world.rt.give_up_pushes();
+    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    world.rt.time_out_pushes();
     let log = &world.push_log().await[1];
     assert_eq!((&log["requestId"], &log["outcome"], &log["sent"]), (&json!("r1"), &json!("sent"), &json!(1)), "{log}");
     assert_eq!(log["retries"], json!([]), "it is not retried: {log}");
@@ -381,16 +381,16 @@ async fn the_last_request_still_pending_is_pushed() {
         let (world, session, mut cli, browser) = scene().await;
         let versions = states.len() as u64;
         for (version, state) in (1..).zip(&states) {
-            cli.state(&session, version, state).await;
+            cli.update_state(&session, version, state).await;
         }
-        cli.state(&session, versions + 1, &pending(&["r1", "r2"])).await;
-        world.pass(501).await;
-        let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+        cli.update_state(&session, versions + 1, &pending(&["r1", "r2"])).await;
+        world.advance(501).await;
+        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
         assert_eq!(browser.read(message)["data"]["requestId"], "r2");
-        cli.state(&session, versions + 2, &pending(&["r1", "r4"])).await;
-        cli.state(&session, versions + 3, &pending(&["r1"])).await;
-        world.pass(501).await;
-        assert!(world.rt.pushed().is_empty(), "the push for r2 covered r1");
+        cli.update_state(&session, versions + 2, &pending(&["r1", "r4"])).await;
+        cli.update_state(&session, versions + 3, &pending(&["r1"])).await;
+        world.advance(501).await;
+        assert!(world.rt.take_pushes().is_empty(), "the push for r2 covered r1");
         assert_eq!(world.outcomes().await[0], "answered");
     }
 }
@@ -398,43 +398,43 @@ async fn the_last_request_still_pending_is_pushed() {
 #[tokio::test(start_paused = true)]
 async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
     let (world, session, mut cli, _) = scene().await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    cli.state(&session, 2, &pending(&[])).await;
-    world.pass(1_000).await;
-    cli.state(&session, 3, &pending(&["r2"])).await;
-    cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    cli.update_state(&session, 2, &pending(&[])).await;
+    world.advance(1_000).await;
+    cli.update_state(&session, 3, &pending(&["r2"])).await;
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    world.pass(1_000).await;
-    assert!(world.rt.pushed().is_empty());
+    world.advance(1_000).await;
+    assert!(world.rt.take_pushes().is_empty());
     assert_eq!(world.outcomes().await, ["session-gone", "answered"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_not_committed_is_not_pushed() {
     let (world, session, mut cli, _) = scene().await;
-    world.db.break_down(On::Writes, DbError::Refused("no".into()));
-    cli.state(&session, 1, &pending(&["r1"])).await;
+    world.db.fail_all(BatchKind::Writes, DbError::Refused("no".into()));
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
-    world.pass(1_000).await;
-    assert!(world.rt.pushed().is_empty());
+    world.advance(1_000).await;
+    assert!(world.rt.take_pushes().is_empty());
     assert_eq!(world.outcomes().await, <[String; 0]>::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_notification_waits_while_the_database_is_unavailable() {
     let (world, session, mut cli, _) = scene().await;
-    cli.ready(&session).await;
+    cli.send_ready(&session).await;
     let fault = DbError::TimedOut("D1 did not answer in time".into());
-    world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, fault.clone());
-    world.pass(1).await;
+    world.hibernate_and_wake().await;
+    world.db.fail_all(BatchKind::Reads, fault.clone());
+    world.advance(1).await;
     assert_eq!(world.outcomes().await, ["waiting"]);
     world.db.repair();
-    world.pass(5_000).await;
-    assert_eq!((world.rt.pushed().len(), world.outcomes().await), (1, vec!["sent".to_owned()]));
-    cli.ready(&session).await;
-    world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, fault);
-    world.pass(3_600_000).await;
+    world.advance(5_000).await;
+    assert_eq!((world.rt.take_pushes().len(), world.outcomes().await), (1, vec!["sent".to_owned()]));
+    cli.send_ready(&session).await;
+    world.hibernate_and_wake().await;
+    world.db.fail_all(BatchKind::Reads, fault);
+    world.advance(3_600_000).await;
     assert_eq!(world.outcomes().await[0], "unavailable");
 }

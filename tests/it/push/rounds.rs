@@ -2,7 +2,7 @@
 
 use crate::support::World;
 use crate::support::pushes::{Browser, pending, scene, second_browser};
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use serde_json::{Value, json};
 use session_gateway_hub::hub::ports::Runtime;
 use session_gateway_hub::store::DbError;
@@ -15,19 +15,19 @@ fn outage() -> DbError {
 async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     let (world, session, mut cli, _) = scene().await;
     let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    world.rt.pushed();
-    world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, outage());
-    world.pass(10_000).await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    world.rt.take_pushes();
+    world.hibernate_and_wake().await;
+    world.db.fail_all(BatchKind::Reads, outage());
+    world.advance(10_000).await;
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
-    world.pass(24_000).await;
+    world.advance(24_000).await;
     assert_eq!(world.outcomes().await, ["waiting"], "retried after 5 s, and again after 20 s");
     world.db.repair();
-    world.pass(1_001).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    world.advance(1_001).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["title"], "Session Ready");
     assert_eq!(world.push_log().await[0]["sent"], 2);
 }
@@ -36,18 +36,18 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
 async fn a_notification_is_given_up_while_the_database_stays_unavailable() {
     let (world, session, mut cli, _) = scene().await;
     second_browser(&world, &[(503, Some("10"))]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    world.sleep_and_wake().await;
-    world.db.break_down(On::Reads, outage());
-    world.pass(3_600_000).await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    world.hibernate_and_wake().await;
+    world.db.fail_all(BatchKind::Reads, outage());
+    world.advance(3_600_000).await;
     let log = &world.push_log().await[0];
     assert_eq!(
         (&log["outcome"], &log["sent"], &log["waiting"]),
         (&json!("unavailable"), &json!(1), &json!(0)),
         "{log}"
     );
-    assert!(!world.rt.notebook().keys().any(|key| key.starts_with("push:item")));
+    assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,23 +55,23 @@ async fn each_round_decides_again_whether_the_notification_is_needed() {
     for outcome in ["answered", "session-gone", "toast"] {
         let (world, session, mut cli, _) = scene().await;
         second_browser(&world, &[(503, Some("10"))]).await;
-        cli.state(&session, 1, &pending(&["r1"])).await;
-        world.pass(501).await;
-        assert_eq!(world.rt.pushed().len(), 2);
+        cli.update_state(&session, 1, &pending(&["r1"])).await;
+        world.advance(501).await;
+        assert_eq!(world.rt.take_pushes().len(), 2);
         match outcome {
-            "answered" => drop(cli.state(&session, 2, &pending(&[])).await),
+            "answered" => drop(cli.update_state(&session, 2, &pending(&[])).await),
             "session-gone" => {
-                cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+                cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
                 world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
             }
             _ => {
                 let mut web = world.web("visibility=visible").await;
-                world.pass(10_000).await;
-                assert_eq!(web.event_of("toast").await["data"]["sessionId"], *session);
+                world.advance(10_000).await;
+                assert_eq!(web.next_event_of("toast").await["data"]["sessionId"], *session);
             }
         }
-        world.pass(10_000).await;
-        assert!(world.rt.pushed().is_empty(), "{outcome}");
+        world.advance(10_000).await;
+        assert!(world.rt.take_pushes().is_empty(), "{outcome}");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!(outcome), &json!(1), &json!(0)), "{log}");
         assert_eq!(log["retries"], json!([]));
@@ -82,34 +82,34 @@ async fn each_round_decides_again_whether_the_notification_is_needed() {
 async fn a_later_round_is_about_the_last_request_still_pending() {
     let (world, session, mut cli, _) = scene().await;
     let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
-    cli.state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
+    cli.update_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
     for (version, next, expected) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
-        world.pass(2_001).await;
-        let pushed = world.rt.pushed();
+        world.advance(2_001).await;
+        let pushed = world.rt.take_pushes();
         assert_eq!(
             busy.read(pushed.iter().find(|message| *message.uri() == *busy.endpoint).unwrap())["data"]["requestId"],
             expected
         );
-        cli.state(&session, version, &pending(&next)).await;
+        cli.update_state(&session, version, &pending(&next)).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     let (world, session, mut cli, browser) = scene().await;
-    cli.state(&session, 1, &pending(&["r1"])).await;
-    world.db.hold(On::Reads);
-    world.pass(501).await;
-    assert_eq!(world.db.held(), 1, "the subscriptions are being read");
+    cli.update_state(&session, 1, &pending(&["r1"])).await;
+    world.db.hold(BatchKind::Reads);
+    world.advance(501).await;
+    assert_eq!(world.db.held_count(), 1, "the subscriptions are being read");
     // Meanwhile, another request arrives and is answered before its notification is sent.
-    cli.state(&session, 2, &pending(&["r1", "r2"])).await;
-    cli.state(&session, 3, &pending(&["r1"])).await;
-    world.db.break_down(On::Reads, outage());
+    cli.update_state(&session, 2, &pending(&["r1", "r2"])).await;
+    cli.update_state(&session, 3, &pending(&["r1"])).await;
+    world.db.fail_all(BatchKind::Reads, outage());
     world.db.release();
-    world.pass(1).await;
+    world.advance(1).await;
     world.db.repair();
-    world.pass(6_000).await;
-    let pushed = world.rt.pushed();
+    world.advance(6_000).await;
+    let pushed = world.rt.take_pushes();
     let [message] = &pushed[..] else { panic!("not one message: {}", pushed.len()) };
     assert_eq!(browser.read(message)["data"]["requestId"], "r1");
 }
@@ -117,17 +117,17 @@ async fn a_request_replaced_during_a_failed_read_is_still_sent() {
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_push_service_delays_no_other_service_and_no_other_notification() {
     let world = World::new();
-    let sessions = [world.session("/code/a").await, world.session("/code/b").await];
-    world.rt.silence_pushes("https://unresponsive.com");
+    let sessions = [world.create_session("/code/a").await, world.create_session("/code/b").await];
+    world.rt.hang_pushes("https://unresponsive.com");
     for number in 1..=20 {
         Browser::subscribed(&world, &format!("https://unresponsive.com/{number}"), number).await;
         Browser::subscribed(&world, &format!("https://healthy.com/{number}"), number).await;
     }
     for session in &sessions {
-        world.live_cli(session).await.ready(session).await;
-        world.pass(1).await;
+        world.live_cli(session).await.send_ready(session).await;
+        world.advance(1).await;
     }
-    let pushed = world.rt.pushed();
+    let pushed = world.rt.take_pushes();
     let of = |service: &str| pushed.iter().filter(|message| message.uri().to_string().starts_with(service)).count();
     assert_eq!((of("https://healthy.com"), of("https://unresponsive.com")), (40, 3));
 }
@@ -135,15 +135,15 @@ async fn an_unresponsive_push_service_delays_no_other_service_and_no_other_notif
 #[tokio::test(start_paused = true)]
 async fn each_push_message_yields_to_other_tasks() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     for number in 1..=20 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
-    let turns = world.rt.turns();
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!((world.rt.pushed().len(), world.rt.turns() - turns), (20, 20));
+    let turns = world.rt.yields();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!((world.rt.take_pushes().len(), world.rt.yields() - turns), (20, 20));
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,24 +156,24 @@ async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
     let window_start = world.now() + 1;
     let mut sessions = Vec::new();
     for number in 1..=13 {
-        let session = world.session(&format!("/code/{number}")).await;
-        world.live_cli(&session).await.ready(&session).await;
-        world.pass(1).await;
+        let session = world.create_session(&format!("/code/{number}")).await;
+        world.live_cli(&session).await.send_ready(&session).await;
+        world.advance(1).await;
         sessions.push(session);
     }
-    assert_eq!(world.rt.pushed().len(), 600);
+    assert_eq!(world.rt.take_pushes().len(), 600);
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("sending"), &json!(0), &json!(50)), "{log}");
     let retry = &log["retries"][0];
     assert_eq!(retry["reason"], "The limit of 600 push messages per minute is reached.");
     assert_eq!((&retry["service"], &retry["at"]), (&json!("https://a.com"), &json!(window_start + 60_000)), "{log}");
-    world.sleep_and_wake().await;
-    world.pass(6_000).await;
-    world.live_cli(&sessions[0]).await.ready(&sessions[0]).await;
-    world.pass(53_000).await;
-    assert!(world.rt.pushed().is_empty(), "a sleep starts no new window");
-    world.pass(1_000).await;
-    assert_eq!(world.rt.pushed().len(), 100);
+    world.hibernate_and_wake().await;
+    world.advance(6_000).await;
+    world.live_cli(&sessions[0]).await.send_ready(&sessions[0]).await;
+    world.advance(53_000).await;
+    assert!(world.rt.take_pushes().is_empty(), "a sleep starts no new window");
+    world.advance(1_000).await;
+    assert_eq!(world.rt.take_pushes().len(), 100);
     assert_eq!(world.outcomes().await, ["sent"; 14]);
 }
 
@@ -181,18 +181,18 @@ async fn above_600_a_minute_push_messages_are_delayed_also_over_a_sleep() {
 async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
     let (world, session, mut cli, _) = scene().await;
     let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    world.rt.pushed();
-    let (key, note) = world.rt.notebook().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    world.rt.take_pushes();
+    let (key, note) = world.rt.stored_entries().into_iter().find(|(key, _)| key.starts_with("push:item")).unwrap();
     let mut item: Value = serde_json::from_str(&note).unwrap();
     let target = item["targets"][0].as_object_mut().unwrap();
     assert_eq!(target.remove("to").unwrap().as_str().unwrap().len(), 22, "the id of the endpoint");
     target.insert("endpoint".into(), json!(browser.endpoint));
     world.rt.kv_put(&key, &item.to_string());
-    world.sleep_and_wake().await;
-    world.pass(10_000).await;
-    let [message] = &world.rt.pushed()[..] else { panic!("not one message") };
+    world.hibernate_and_wake().await;
+    world.advance(10_000).await;
+    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
     assert_eq!(browser.read(message)["title"], "Session Ready");
     assert_eq!(world.outcomes().await, ["sent"]);
 }
@@ -201,13 +201,13 @@ async fn a_delivery_that_an_earlier_version_stored_with_endpoints_is_retried() {
 async fn a_browser_that_unsubscribes_between_two_rounds_counts_as_failed() {
     let (world, session, mut cli, _) = scene().await;
     let browser = second_browser(&world, &[(503, Some("10"))]).await;
-    cli.ready(&session).await;
-    world.pass(1).await;
-    world.rt.pushed();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    world.rt.take_pushes();
     world.request("DELETE", "/api/push/subscribe", json!({"endpoint": browser.endpoint}).to_string()).await.ok();
-    world.sleep_and_wake().await;
-    world.pass(10_000).await;
-    assert!(world.rt.pushed().is_empty());
+    world.hibernate_and_wake().await;
+    world.advance(10_000).await;
+    assert!(world.rt.take_pushes().is_empty());
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)), "{log}");
     let failure =

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::support::pushes::{Browser, header};
-use crate::support::sqlite::{On, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::web::read;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::push::config::PushConfig;
@@ -14,7 +14,7 @@ use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 
 fn with(push: PushConfig) -> World {
-    World::pushing("team", Arc::new(Sqlite::with_schema()), push)
+    World::with_push_config("team", Arc::new(Sqlite::with_schema()), push)
 }
 
 async fn public_key(world: &World) -> String {
@@ -32,9 +32,9 @@ async fn concurrent_hubs_agree_on_one_generated_key_pair() {
     let world = World::new();
     let neighbour = world.neighbour();
     // Both read that there is none before either writes its own.
-    world.db.hold(On::Reads);
+    world.db.hold(BatchKind::Reads);
     let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
     let mut keys = Vec::new();
     for request in requests {
@@ -42,7 +42,7 @@ async fn concurrent_hubs_agree_on_one_generated_key_pair() {
     }
     assert_eq!(keys[0], keys[1]);
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
-    world.sleep_and_wake().await;
+    world.hibernate_and_wake().await;
     assert_eq!(public_key(&world).await, keys[0]);
     assert_eq!(from_base64url(keys[0].as_str().unwrap()).unwrap().len(), 65);
 }
@@ -50,27 +50,27 @@ async fn concurrent_hubs_agree_on_one_generated_key_pair() {
 #[tokio::test(start_paused = true)]
 async fn without_a_random_source_no_key_is_generated_and_nothing_is_sent() {
     let world = World::new();
-    world.rt.break_random();
-    world.get("/api/push/vapid-public-key").await.refuses(503, "hub_unavailable");
+    world.rt.fail_random();
+    world.get("/api/push/vapid-public-key").await.assert_error(503, "hub_unavailable");
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
     let world = with(PushConfig { keys: VapidKeys::from_bytes(&[9; 32]), ..PushConfig::default() });
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    world.rt.break_random();
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert!(world.rt.pushed().is_empty());
+    world.rt.fail_random();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert!(world.rt.take_pushes().is_empty());
     assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "The platform's random source failed.");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_random_source_ids_are_still_unique() {
     let world = World::new();
-    world.rt.break_random();
+    world.rt.fail_random();
     let mut sessions = HashSet::new();
     for number in 0..40 {
-        let session = world.session(&format!("/code/{number}")).await;
+        let session = world.create_session(&format!("/code/{number}")).await;
         assert!(sessions.insert(session.clone()), "{session} is a duplicate");
     }
     let session = sessions.iter().next().unwrap();
@@ -78,9 +78,9 @@ async fn without_a_random_source_ids_are_still_unique() {
     cli.register("listSkills").await;
     let path = format!("/api/sessions/{session}/skills");
     let calls = [(), ()].map(|()| world.start("GET", &path, ""));
-    let requests = [cli.request().await, cli.request().await];
+    let requests = [cli.next_call().await, cli.next_call().await];
     for (number, request) in requests.iter().enumerate().rev() {
-        cli.answer(request, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
+        cli.respond(request, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
     }
     for (number, call) in calls.into_iter().enumerate() {
         assert_eq!(call.reply().await.ok()["skills"][0]["name"], number.to_string());
@@ -94,14 +94,14 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
     let world = with(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
     assert_eq!(public_key(&world).await, keys.public());
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     for (number, endpoint) in [(1, "https://a.com/1"), (2, "https://a.com/2"), (3, "https://b.com:8443/3")] {
         Browser::subscribed(&world, endpoint, number).await;
     }
-    cli.ready(&session).await;
-    world.pass(1).await;
-    let pushed = world.rt.pushed();
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    let pushed = world.rt.take_pushes();
     let tokens: Vec<&str> = pushed.iter().map(|message| header(message, "Authorization")).collect();
     assert_eq!(tokens[0], tokens[1], "one token for an origin");
     assert!(tokens[0].ends_with(&format!(", k={}", keys.public())));
@@ -117,7 +117,7 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
 async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
     for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
         let world = World::new();
-        let session = world.session("/code").await;
+        let session = world.create_session("/code").await;
         let mut cli = world.live_cli(&session).await;
         let body = Browser::new("https://a.com/1", 1).subscription().to_string();
         let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
@@ -127,9 +127,9 @@ async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
                 .status(),
             200
         );
-        cli.ready(&session).await;
-        world.pass(1).await;
-        assert_eq!(claims(header(&world.rt.pushed()[0], "Authorization"))["sub"], subject, "{host}");
+        cli.send_ready(&session).await;
+        world.advance(1).await;
+        assert_eq!(claims(header(&world.rt.take_pushes()[0], "Authorization"))["sub"], subject, "{host}");
     }
 }
 
@@ -137,15 +137,15 @@ async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
 async fn subscribing_again_writes_nothing_unless_the_keys_change() {
     let world = World::new();
     let browser = Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let written = world.db.writes();
+    let written = world.db.write_count();
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
-    assert_eq!(world.db.writes(), written);
+    assert_eq!(world.db.write_count(), written);
     let renewed = Browser::subscribed(&world, "https://a.com/1", 2).await;
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(renewed.read(&world.rt.pushed()[0])["title"], "Session Ready");
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(renewed.read(&world.rt.take_pushes()[0])["title"], "Session Ready");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,10 +156,10 @@ async fn an_unsubscribed_browser_gets_nothing_and_may_unsubscribe_again() {
         let gone = world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await;
         assert_eq!(gone.ok(), json!({"ok": true}));
     }
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
-    assert!(world.rt.pushed().is_empty());
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
+    assert!(world.rt.take_pushes().is_empty());
     assert_eq!(world.outcomes().await, ["no-subscribers"]);
 }
 
@@ -167,20 +167,20 @@ async fn an_unsubscribed_browser_gets_nothing_and_may_unsubscribe_again() {
 async fn a_browser_that_unsubscribes_while_it_waits_for_a_slot_gets_nothing() {
     let world = World::new();
     // Two unresponsive push services take all slots, and the last subscriber waits for one.
-    world.rt.silence_pushes("https://silent");
+    world.rt.hang_pushes("https://silent");
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
     }
-    world.pass(1).await;
+    world.advance(1).await;
     Browser::subscribed(&world, "https://a.com/1", 7).await;
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 5);
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 5);
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
-    world.rt.give_up_pushes();
-    quiet().await;
-    assert!(world.rt.pushed().is_empty());
+    world.rt.time_out_pushes();
+    run_until_idle().await;
+    assert!(world.rt.take_pushes().is_empty());
     let log = &world.push_log().await[0];
     assert_eq!((&log["waiting"], &log["failures"][0]["service"]), (&json!(5), &json!("https://a.com")), "{log}");
 }
@@ -190,7 +190,7 @@ async fn above_the_limit_the_oldest_subscription_is_deleted() {
     let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
-        world.pass(1).await;
+        world.advance(1).await;
     }
     let kept = world.db.select("SELECT group_concat(endpoint, ' ' ORDER BY endpoint) FROM push_subscriptions");
     assert_eq!(kept[0][0], "https://a.com/3 https://a.com/4 https://a.com/5".into());
@@ -201,10 +201,10 @@ async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
     let world = World::new();
     let neighbour = world.neighbour();
     Browser::subscribed(&neighbour, "https://a.com/theirs", 1).await;
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
-    assert!(world.rt.pushed().is_empty() && neighbour.rt.pushed().is_empty());
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
+    assert!(world.rt.take_pushes().is_empty() && neighbour.rt.take_pushes().is_empty());
     assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/theirs"}"#).await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
@@ -218,16 +218,16 @@ async fn one_browser_in_two_namespaces_is_two_subscriptions() {
         Browser::subscribed(place, "https://a.com/1", 1).await;
     }
     // The response to one namespace does not affect the other.
-    world.rt.answer_pushes("https://a.com/1", &[(410, None)]);
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
+    world.rt.respond_to_pushes("https://a.com/1", &[(410, None)]);
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
     assert_eq!(world.outcomes().await, ["failed"]);
     let left = world.db.select("SELECT namespace FROM push_subscriptions");
     assert_eq!(left, [["neighbour".into()]]);
-    let theirs = neighbour.session("/code").await;
-    neighbour.live_cli(&theirs).await.ready(&theirs).await;
-    neighbour.pass(1).await;
+    let theirs = neighbour.create_session("/code").await;
+    neighbour.live_cli(&theirs).await.send_ready(&theirs).await;
+    neighbour.advance(1).await;
     assert_eq!(neighbour.outcomes().await, ["sent"]);
 }
 
@@ -243,13 +243,13 @@ async fn the_log_shows_push_services_and_no_secret_of_a_subscription() {
     ];
     let mut secrets = vec!["capability".to_owned()];
     for (number, (endpoint, answer)) in (1..).zip(browsers) {
-        world.rt.answer_pushes(endpoint, &[answer]);
+        world.rt.respond_to_pushes(endpoint, &[answer]);
         let keys = Browser::subscribed(&world, endpoint, number).await.subscription()["keys"].clone();
         secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
     }
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
     let log = world.get("/api/push/log").await.text;
     let services =
         ["https://gone.com", "https://busy.com:8443", "https://refuses.com", "https://away.com", "http://127.0.0.1:9"];
@@ -263,12 +263,12 @@ async fn an_endpoint_is_validated_again_before_each_request() {
     let world = with(PushConfig { insecure: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
     // The same database, with settings that do not allow local endpoints.
-    let deployed = World::of("team", Arc::clone(&world.db));
+    let deployed = World::in_namespace("team", Arc::clone(&world.db));
     Browser::subscribed(&deployed, "https://a.com/1", 2).await;
-    let session = deployed.session("/code").await;
-    deployed.live_cli(&session).await.ready(&session).await;
-    deployed.pass(1).await;
-    let urls: Vec<String> = deployed.rt.pushed().into_iter().map(|message| message.uri().to_string()).collect();
+    let session = deployed.create_session("/code").await;
+    deployed.live_cli(&session).await.send_ready(&session).await;
+    deployed.advance(1).await;
+    let urls: Vec<String> = deployed.rt.take_pushes().into_iter().map(|message| message.uri().to_string()).collect();
     assert_eq!(urls, ["https://a.com/1"]);
     assert_eq!(deployed.push_log().await[0]["failures"][0]["service"], "http://127.0.0.1:9");
 }
@@ -277,17 +277,17 @@ async fn an_endpoint_is_validated_again_before_each_request() {
 async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
-    let first: Value = serde_json::from_str(&socket.text().await).unwrap();
-    cli.ready(&session).await;
-    world.pass(6_000).await;
+    let first: Value = serde_json::from_str(&socket.next_text().await).unwrap();
+    cli.send_ready(&session).await;
+    world.advance(6_000).await;
     let id = &first["data"]["subscriptionId"];
     world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
-    cli.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 1);
+    cli.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 1);
     assert_eq!(world.outcomes().await, ["sent", "toast"]);
 }
 
@@ -295,29 +295,29 @@ async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
 async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let session = world.session("/code").await;
-    let notify = async || world.live_cli(&session).await.ready(&session).await;
+    let session = world.create_session("/code").await;
+    let notify = async || world.live_cli(&session).await.send_ready(&session).await;
     let mut web = world.web("visibility=visible").await;
     for _ in 0..4 {
-        world.pass(30_000).await;
-        assert_eq!(web.event_of("heartbeat").await["type"], "heartbeat");
+        world.advance(30_000).await;
+        assert_eq!(web.next_event_of("heartbeat").await["type"], "heartbeat");
         web.0.send("read");
-        world.sleep_and_wake().await;
+        world.hibernate_and_wake().await;
     }
     notify().await;
-    world.pass(1).await;
+    world.advance(1).await;
     assert_eq!(world.outcomes().await, ["toast"], "it acknowledges heartbeats");
     web.types().await;
     // Like a closed laptop: the socket stays open without acknowledgements.
-    world.pass(90_000).await;
+    world.advance(90_000).await;
     notify().await;
-    world.pass(6_000).await;
+    world.advance(6_000).await;
     assert_eq!(world.outcomes().await[0], "sent");
     assert!(!web.types().await.contains(&"toast".to_owned()), "it does not count as visible");
     web.0.send("read");
-    quiet().await;
+    run_until_idle().await;
     notify().await;
-    world.pass(1).await;
+    world.advance(1).await;
     assert_eq!(world.outcomes().await[0], "toast", "an acknowledgement makes it visible again");
 }
 
@@ -325,16 +325,16 @@ async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
 async fn the_visibility_of_an_event_stream_expires_after_15_minutes() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
-    let first = read(&stream.text().await);
+    let first = read(&stream.next_text().await);
     let visible = json!({"subscriptionId": first["data"]["subscriptionId"], "visibility": "visible"});
-    world.pass(890_000).await;
+    world.advance(890_000).await;
     world.post("/api/visibility", &visible).await.ok();
     for (passed, outcome) in [(890_000, "toast"), (20_000, "sent")] {
-        world.pass(passed).await;
-        world.live_cli(&session).await.ready(&session).await;
-        world.pass(1).await;
+        world.advance(passed).await;
+        world.live_cli(&session).await.send_ready(&session).await;
+        world.advance(1).await;
         assert_eq!(world.outcomes().await[0], outcome);
     }
 }
@@ -342,31 +342,31 @@ async fn the_visibility_of_an_event_stream_expires_after_15_minutes() {
 #[tokio::test(start_paused = true)]
 async fn a_toast_is_not_replayed() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let mut web = world.web("visibility=visible").await;
-    cli.message(&session, "words").await;
-    cli.ask("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
+    cli.send_message(&session, "words").await;
+    cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     let before = web.events().await.last().unwrap()["eventId"].as_str().unwrap().to_owned();
-    cli.ready(&session).await;
-    world.pass(1).await;
+    cli.send_ready(&session).await;
+    world.advance(1).await;
     assert!(web.types().await.contains(&"toast".to_owned()));
     let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
-    let received: Vec<_> = back.rest().await;
+    let received: Vec<_> = back.drain().await;
     assert!(!format!("{received:?}").contains("toast"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_log_has_the_last_100_notifications_also_over_a_sleep() {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     for round in 0..120 {
         if round == 60 {
-            world.sleep_and_wake().await;
+            world.hibernate_and_wake().await;
         }
-        cli.ready(&session).await;
-        world.pass(1).await;
+        cli.send_ready(&session).await;
+        world.advance(1).await;
     }
     let log = world.push_log().await;
     assert_eq!(log.len(), 100);
@@ -380,9 +380,9 @@ async fn two_hundred_subscribers_are_reached() {
     for number in 1..=200 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
-    let session = world.session("/code").await;
-    world.live_cli(&session).await.ready(&session).await;
-    world.pass(1).await;
-    assert_eq!(world.rt.pushed().len(), 200);
+    let session = world.create_session("/code").await;
+    world.live_cli(&session).await.send_ready(&session).await;
+    world.advance(1).await;
+    assert_eq!(world.rt.take_pushes().len(), 200);
     assert_eq!(world.push_log().await[0]["sent"], 200);
 }

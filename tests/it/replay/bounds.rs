@@ -3,8 +3,8 @@
 use crate::support::replay::{
     TEN_MINUTES, count_rows, exhaust_retries, first_event, id, message, reconnect, resume, retryable, scene, texts,
 };
-use crate::support::sqlite::On;
-use crate::support::{World, quiet};
+use crate::support::sqlite::BatchKind;
+use crate::support::{World, run_until_idle};
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;
 
@@ -19,7 +19,7 @@ async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
         }
         events.extend(web.events().await);
         if n % 40 == 39 {
-            world.sleep_and_wake().await;
+            world.hibernate_and_wake().await;
         }
         let retained = world.db.number("SELECT sum(events) FROM events");
         assert!(retained <= 1_300, "{retained}");
@@ -35,7 +35,7 @@ async fn at_least_1000_events_are_retained_and_an_older_one_is_a_gap() {
         world.redeploy();
     }
     cli = world.cli(&session).await;
-    assert_eq!(cli.message(&session, "next").await["seq"], 2_601);
+    assert_eq!(cli.send_message(&session, "next").await["seq"], 2_601);
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,10 +44,10 @@ async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
     let mut web = world.web(&query).await;
     let mut ids = Vec::new();
     for n in 0..100 {
-        cli.message(&session, &"x".repeat(100_000)).await;
-        ids.push(id(&web.event().await));
+        cli.send_message(&session, &"x".repeat(100_000)).await;
+        ids.push(id(&web.next_event().await));
         if n % 3 == 2 {
-            world.sleep_and_wake().await;
+            world.hibernate_and_wake().await;
         }
         let bytes = world.db.number("SELECT sum(bytes) FROM events");
         assert!(bytes <= 2_800_000, "{bytes}");
@@ -61,13 +61,13 @@ async fn about_two_megabytes_of_events_are_retained_over_many_sleeps() {
 async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "before").await;
-    let before = id(&web.event().await);
-    cli.message(&session, &"x".repeat(1_800_000)).await;
-    let large = id(&web.event().await);
+    cli.send_message(&session, "before").await;
+    let before = id(&web.next_event().await);
+    cli.send_message(&session, &"x".repeat(1_800_000)).await;
+    let large = id(&web.next_event().await);
     assert_eq!(resume(&world, &query, &before).await, "ok", "it is just below the limit");
-    cli.message(&session, &"x".repeat(2_500_000)).await;
-    let huge = id(&web.event().await);
+    cli.send_message(&session, &"x".repeat(2_500_000)).await;
+    let huge = id(&web.next_event().await);
     for _ in 0..2 {
         assert_eq!(resume(&world, &query, &before).await, "gap");
         assert_eq!(resume(&world, &query, &large).await, "gap");
@@ -75,7 +75,7 @@ async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
         world.redeploy();
     }
     cli = world.cli(&session).await;
-    cli.message(&session, "after").await;
+    cli.send_message(&session, "after").await;
     let (resume, mut web) = reconnect(&world, &query, &huge, Format::Json).await;
     assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["after"]));
 }
@@ -84,29 +84,29 @@ async fn an_event_too_large_for_the_log_is_published_and_then_a_gap() {
 async fn the_log_ends_ten_minutes_after_the_last_client_left() {
     let (world, session, mut cli, query) = scene().await;
     let (mut first, second) = (world.web(&query).await, world.web("").await);
-    cli.message(&session, "received").await;
-    let received = id(&first.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&first.next_event().await);
     first.0.close();
     cli.socket.close();
-    world.pass(TEN_MINUTES).await;
+    world.advance(TEN_MINUTES).await;
     cli = world.cli(&session).await;
-    cli.message(&session, "while another client is connected").await;
+    cli.send_message(&session, "while another client is connected").await;
     second.0.close();
     cli.socket.close();
-    world.pass(TEN_MINUTES - 1).await;
-    world.sleep_and_wake().await;
+    world.advance(TEN_MINUTES - 1).await;
+    world.hibernate_and_wake().await;
     cli = world.cli(&session).await;
-    cli.message(&session, "just in time").await;
+    cli.send_message(&session, "just in time").await;
     let (resume_then, web) = reconnect(&world, &query, &received, Format::Json).await;
     assert_eq!(resume_then, "ok");
     web.0.close();
     cli.socket.close();
     assert_eq!(count_rows(&world), 3);
-    world.sleep_and_wake().await;
-    world.pass(TEN_MINUTES).await;
+    world.hibernate_and_wake().await;
+    world.advance(TEN_MINUTES).await;
     assert_eq!((count_rows(&world), world.rt.alarm()), (0, None), "no rows and no alarm are left");
     cli = world.cli(&session).await;
-    cli.message(&session, "to no client").await;
+    cli.send_message(&session, "to no client").await;
     assert_eq!(count_rows(&world), 0);
     assert_eq!(resume(&world, &query, &received).await, "gap");
 }
@@ -115,19 +115,19 @@ async fn the_log_ends_ten_minutes_after_the_last_client_left() {
 async fn the_ten_minutes_start_with_a_restart_and_no_wake_extends_them() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
     world.rt.set_now(world.now() + TEN_MINUTES);
     world.redeploy();
     for _ in 0..4 {
-        world.pass(TEN_MINUTES / 4 - 1).await;
-        world.sleep_and_wake().await;
+        world.advance(TEN_MINUTES / 4 - 1).await;
+        world.hibernate_and_wake().await;
         cli = world.cli(&session).await;
-        cli.message(&session, "missed").await;
+        cli.send_message(&session, "missed").await;
         cli.socket.close();
     }
     assert_eq!(count_rows(&world), 5);
-    world.pass(4).await;
+    world.advance(4).await;
     assert_eq!(count_rows(&world), 0);
     assert_eq!(resume(&world, &query, &received).await, "gap");
 }
@@ -136,22 +136,22 @@ async fn the_ten_minutes_start_with_a_restart_and_no_wake_extends_them() {
 async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
-    cli.message(&session, "missed").await;
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    cli.send_message(&session, "missed").await;
     web.0.close();
     cli.socket.close();
-    world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
-    world.pass(TEN_MINUTES).await;
+    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    world.advance(TEN_MINUTES).await;
     assert_eq!(count_rows(&world), 2);
     let first = first_event(&world, &query).await;
     world.redeploy();
     assert_eq!(resume(&world, &query, &received).await, "gap");
     let (resume, mut back) = reconnect(&world, &query, &id(&first), Format::Json).await;
     assert_eq!(resume, "ok");
-    back.0.heard_nothing().await;
+    back.0.assert_no_frames().await;
     cli = world.cli(&session).await;
-    cli.message(&session, "next").await;
+    cli.send_message(&session, "next").await;
     assert_eq!(count_rows(&world), 1, "the next batch deletes the old rows");
 }
 
@@ -159,16 +159,16 @@ async fn rows_that_could_not_be_deleted_are_not_part_of_the_next_log() {
 async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
     web.0.close();
     cli.socket.close();
-    world.db.fail(On::Writes, retryable());
-    world.pass(TEN_MINUTES).await;
+    world.db.fail(BatchKind::Writes, retryable());
+    world.advance(TEN_MINUTES).await;
     assert_eq!(count_rows(&world), 1, "the next attempt deletes it");
     let first = first_event(&world, &query).await;
     cli = world.cli(&session).await;
-    cli.message(&session, "in the next log").await;
+    cli.send_message(&session, "in the next log").await;
     exhaust_retries(&world).await;
     assert_eq!(count_rows(&world), 1);
     world.redeploy();
@@ -183,34 +183,34 @@ async fn the_end_of_a_log_deletes_no_row_of_the_next_one() {
 async fn without_web_clients_no_event_is_logged_and_logging_needs_no_extra_call() {
     let (world, session, mut cli, query) = scene().await;
     let event_rows = |world: &World| {
-        let written = world.db.written();
+        let written = world.db.write_batches();
         written.last().unwrap().iter().filter(|statement| statement.sql.contains("INTO events")).count()
     };
-    let (noted, reads) = (world.rt.noted(), world.db.reads());
+    let (noted, reads) = (world.rt.kv_writes(), world.db.read_count());
     for n in 0..20 {
-        cli.message(&session, &format!("{n}")).await;
+        cli.send_message(&session, &format!("{n}")).await;
         assert_eq!(event_rows(&world), 0);
     }
-    assert_eq!((world.rt.noted(), world.db.reads(), count_rows(&world)), (noted, reads, 0));
+    assert_eq!((world.rt.kv_writes(), world.db.read_count(), count_rows(&world)), (noted, reads, 0));
     let web = world.web(&query).await;
-    let (noted, reads, writes) = (world.rt.noted(), world.db.reads(), world.db.writes());
+    let (noted, reads, writes) = (world.rt.kv_writes(), world.db.read_count(), world.db.write_count());
     for n in 0..20 {
-        cli.message(&session, &format!("{n}")).await;
+        cli.send_message(&session, &format!("{n}")).await;
         assert_eq!(event_rows(&world), 1);
     }
     assert_eq!(
-        (world.rt.noted(), world.db.reads(), world.db.writes() - writes, count_rows(&world)),
+        (world.rt.kv_writes(), world.db.read_count(), world.db.write_count() - writes, count_rows(&world)),
         (noted, reads, 20, 20)
     );
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "first"));
-    quiet().await;
+    run_until_idle().await;
     for n in 0..50 {
         cli.emit("message", &message(&session, &format!("{n}")));
     }
-    quiet().await;
+    run_until_idle().await;
     world.db.release();
-    cli.message(&session, "last").await;
+    cli.send_message(&session, "last").await;
     assert!(count_rows(&world) <= 23, "a burst has at most two rows");
     drop(web);
 }

@@ -1,10 +1,10 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
-use crate::support::quiet;
 use crate::support::replay::{
     FORMATS, exhaust_retries, first_event, id, message, reconnect, resume, retryable, scene, texts,
 };
-use crate::support::sqlite::On;
+use crate::support::run_until_idle;
+use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
@@ -16,17 +16,17 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
         let (world, session, mut cli, query) = scene().await;
         let mut web = world.web(&query).await;
         let mut survivor = Web(world.try_subscribe(&query, None, format).await.unwrap());
-        cli.message(&session, "received").await;
-        let received = id(&web.event().await);
+        cli.send_message(&session, "received").await;
+        let received = id(&web.next_event().await);
         survivor.events().await;
-        world.db.hold(On::Writes);
+        world.db.hold(BatchKind::Writes);
         cli.emit("message", &message(&session, "unpublished"));
-        quiet().await;
-        assert_eq!(world.db.held(), 1, "it will be committed, but not published");
+        run_until_idle().await;
+        assert_eq!(world.db.held_count(), 1, "it will be committed, but not published");
         world.restart();
         world.db.release();
         let (resume, mut back) = reconnect(&world, &query, &received, format).await;
-        cli.message(&session, "next").await;
+        cli.send_message(&session, "next").await;
         assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["unpublished", "next"]));
         // Clients that are still connected receive it, too.
         assert_eq!(texts(&survivor.events().await), ["unpublished", "next"]);
@@ -40,34 +40,34 @@ async fn clients_connected_over_a_restart_receive_missed_events_late_and_none_tw
     let mut first = world.web(&query).await;
     let mut second = world.web(&query).await;
     for n in 0..3 {
-        cli.message(&session, "published").await;
+        cli.send_message(&session, "published").await;
         if n == 1 {
             // Its attachment had the number of the last published event.
-            drop(first.0.rest().await);
+            drop(first.0.drain().await);
             first.0.close();
         }
     }
     assert_eq!(second.events().await.len(), 3);
     world.restart();
-    cli.message(&session, "next").await;
+    cli.send_message(&session, "next").await;
     assert_eq!(texts(&second.events().await), ["next"]);
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "unpublished"));
-    quiet().await;
+    run_until_idle().await;
     world.restart();
     world.db.release();
-    second.0.heard_nothing().await;
-    cli.message(&session, "last").await;
+    second.0.assert_no_frames().await;
+    cli.send_message(&session, "last").await;
     assert_eq!(texts(&second.events().await), ["unpublished", "last"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
     let (world, session, cli, query) = scene().await;
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "lost"));
-    quiet().await;
-    assert_eq!(world.db.held(), 1);
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
     let first = first_event(&world, &query).await;
     assert_eq!(first["data"]["resume"], "ok");
     world.redeploy();
@@ -78,20 +78,20 @@ async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_connects_during_a_commit_receives_its_event_once() {
     let (world, session, mut cli, query) = scene().await;
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "m"));
-    quiet().await;
+    run_until_idle().await;
     let mut first = world.web(&query).await;
     world.db.release();
     let published = first.events().await;
     assert_eq!(texts(&published), ["m"]);
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, "n"));
-    quiet().await;
+    run_until_idle().await;
     let (resume, mut second) = reconnect(&world, &query, &id(&published[0]), Format::Json).await;
     world.db.release();
     assert_eq!((resume.as_str(), texts(&second.events().await)), ("ok", vec!["n"]));
-    assert_eq!(cli.message(&session, "o").await["seq"], 3);
+    assert_eq!(cli.send_message(&session, "o").await["seq"], 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,18 +99,18 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
     for format in FORMATS {
         let (world, session, mut cli, query) = scene().await;
         let mut web = Web(world.try_subscribe(&query, None, format).await.unwrap());
-        let first = web.event().await;
+        let first = web.next_event().await;
         for _ in 0..5 {
-            world.db.lose_answer(retryable());
+            world.db.lose_response(retryable());
         }
         // The last attempt fails, after the batch was committed by an earlier one.
-        world.db.fail(On::Writes, DbError::Refused("disk I/O error".into()));
-        let ack = cli.emit_asking("message", &message(&session, "m"));
+        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+        let ack = cli.emit_for_ack("message", &message(&session, "m"));
         exhaust_retries(&world).await;
-        assert_eq!(cli.acknowledged(ack).await["ok"], false);
+        assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
         assert_eq!(texts(&web.events().await), ["m"]);
-        assert_eq!(world.shown(&session).await["seq"], 1);
-        cli.message(&session, "n").await;
+        assert_eq!(world.get_session(&session).await["seq"], 1);
+        cli.send_message(&session, "n").await;
         assert_eq!(texts(&web.events().await), ["n"]);
         world.redeploy();
         let (resume, mut back) = reconnect(&world, &query, &id(&first), format).await;
@@ -122,18 +122,18 @@ async fn a_batch_with_lost_responses_is_published_once_it_was_found_in_the_log()
 async fn a_batch_that_was_not_committed_is_not_published() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
     for error in [retryable(), DbError::Refused("disk I/O error".into())] {
-        world.db.break_down(On::Writes, error);
-        let ack = cli.emit_asking("message", &message(&session, "m"));
+        world.db.fail_all(BatchKind::Writes, error);
+        let ack = cli.emit_for_ack("message", &message(&session, "m"));
         exhaust_retries(&world).await;
-        assert_eq!(cli.acknowledged(ack).await["ok"], false);
+        assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
         world.db.repair();
-        web.0.heard_nothing().await;
+        web.0.assert_no_frames().await;
         assert_eq!(resume(&world, &query, &received).await, "ok");
     }
-    cli.message(&session, "next").await;
+    cli.send_message(&session, "next").await;
     world.redeploy();
     let (resume, mut back) = reconnect(&world, &query, &received, Format::Json).await;
     assert_eq!((resume.as_str(), texts(&back.events().await)), ("ok", vec!["next"]));
@@ -143,12 +143,12 @@ async fn a_batch_that_was_not_committed_is_not_published() {
 async fn while_the_database_is_unavailable_no_client_can_resume() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
     for _ in 0..6 {
-        world.db.lose_answer(retryable());
+        world.db.lose_response(retryable());
     }
-    world.db.break_down(On::Reads, retryable());
+    world.db.fail_all(BatchKind::Reads, retryable());
     cli.emit("message", &message(&session, "m"));
     exhaust_retries(&world).await;
     let back = world.object.clone();
@@ -156,10 +156,10 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
     let load = tokio::spawn(async move { hub.load_missed_events(Some(&received)).await });
     exhaust_retries(&world).await;
     assert!(load.await.unwrap().is_err());
-    web.0.heard_nothing().await;
+    web.0.assert_no_frames().await;
     world.db.repair();
     // The next heartbeat retries.
-    world.pass(30_000).await;
+    world.advance(30_000).await;
     let mut events = web.events().await;
     events.retain(|event| event["type"] != "heartbeat");
     assert_eq!(texts(&events), ["m"]);
@@ -169,11 +169,11 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
 async fn a_batch_committed_late_is_a_gap() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
-    world.pass(1_000).await;
-    cli.message(&session, "next").await;
-    let next = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    world.advance(1_000).await;
+    cli.send_message(&session, "next").await;
+    let next = id(&web.next_event().await);
     // As if a batch from before the last restart were committed only now.
     let late = "INSERT INTO events SELECT namespace, last - 1, floor, events, bytes, body FROM events
         ORDER BY last DESC LIMIT 1";
@@ -187,21 +187,21 @@ async fn a_batch_committed_late_is_a_gap() {
 async fn a_missed_event_too_large_for_the_log_is_a_gap_for_connected_clients() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
-    world.db.hold(On::Writes);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
+    world.db.hold(BatchKind::Writes);
     cli.emit("message", &message(&session, &"x".repeat(2_500_000)));
-    quiet().await;
+    run_until_idle().await;
     // Before the batch, parts of earlier values are deleted and those of this message written.
     for _ in 0..2 {
         world.db.release_one(0);
-        quiet().await;
+        run_until_idle().await;
     }
-    assert_eq!(world.db.held(), 1, "it will be committed, but not published");
+    assert_eq!(world.db.held_count(), 1, "it will be committed, but not published");
     world.restart();
     world.db.release();
-    cli.message(&session, "next").await;
-    let gap = web.event().await;
+    cli.send_message(&session, "next").await;
+    let gap = web.next_event().await;
     assert_eq!((&gap["type"], &gap["data"]["resume"]), (&json!("connection-changed"), &json!("gap")));
     assert!(gap["data"]["subscriptionId"].is_string());
     assert_eq!(texts(&web.events().await), ["next"]);
@@ -216,7 +216,7 @@ async fn no_client_resumes_across_a_missing_row() {
         let (world, session, mut cli, query) = scene().await;
         let mut web = world.web(&query).await;
         for n in 0..4 {
-            cli.message(&session, &format!("{n}")).await;
+            cli.send_message(&session, &format!("{n}")).await;
         }
         let ids: Vec<String> = web.events().await.iter().map(id).collect();
         let last = ids[missing].rsplit('-').next().unwrap();
@@ -229,9 +229,9 @@ async fn no_client_resumes_across_a_missing_row() {
             assert_eq!(resume(&world, &query, last).await, expected, "row {missing} is missing, event {position}");
         }
         // The same after a further event.
-        world.pass(1_000).await;
+        world.advance(1_000).await;
         cli = world.cli(&session).await;
-        cli.message(&session, "now").await;
+        cli.send_message(&session, "now").await;
         let expected = if missing == 3 { "gap" } else { "ok" };
         assert_eq!(resume(&world, &query, &ids[3]).await, expected, "row {missing} is missing, the last event");
     }

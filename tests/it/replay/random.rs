@@ -1,9 +1,9 @@
 //! Web clients that reconnect many times, with random sleeps, restarts and faults.
 
 use crate::support::replay::{FORMATS, exhaust_retries, id, message, retryable, scene};
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use crate::support::web::{Web, number};
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
 
@@ -84,19 +84,19 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
         let mut clients: Vec<Client> = (0..4).map(|n| Client::new(FORMATS[n % 2])).collect();
         for n in 0..250 {
             match dice.roll(20) {
-                0 => world.sleep_and_wake().await,
+                0 => world.hibernate_and_wake().await,
                 1 => {
-                    quiet().await;
+                    run_until_idle().await;
                     world.restart();
                 }
                 2 if dice.roll(6) == 0 => {
-                    world.db.hold(On::Writes);
+                    world.db.hold(BatchKind::Writes);
                     cli.emit("message", &message(&session, "unpublished"));
-                    quiet().await;
+                    run_until_idle().await;
                     world.restart();
                     world.db.release();
                 }
-                3 => world.pass(dice.roll(20_000)).await,
+                3 => world.advance(dice.roll(20_000)).await,
                 4 => drop(world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok()),
                 5..=12 => {
                     for m in 0..=dice.roll(12) {
@@ -105,7 +105,7 @@ async fn a_client_that_reconnects_often_receives_the_same_events_as_one_that_sta
                 }
                 13 => {
                     // Either one response is lost, or those to all attempts.
-                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_answer(retryable()));
+                    (0..1 + 5 * dice.roll(2)).for_each(|_| world.db.lose_response(retryable()));
                     cli.emit("message", &message(&session, "uncertain"));
                     exhaust_retries(&world).await;
                 }

@@ -2,9 +2,9 @@
 //! or are told of a gap.
 
 use crate::support::replay::{FORMATS, TEN_MINUTES, count_rows, first_event, id, reconnect, resume, scene, texts};
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 use crate::support::web::number;
-use crate::support::{World, quiet};
+use crate::support::{World, run_until_idle};
 use serde_json::json;
 use session_gateway_hub::hub::peers::subscription::Format;
 
@@ -13,21 +13,21 @@ async fn missed_events_are_replayed_after_sleeps_and_restarts() {
     for format in FORMATS {
         let (world, session, mut cli, query) = scene().await;
         let mut web = world.web(&query).await;
-        cli.message(&session, "received").await;
-        let received = id(&web.event().await);
+        cli.send_message(&session, "received").await;
+        let received = id(&web.next_event().await);
         web.0.close();
-        cli.message(&session, "one").await;
-        world.sleep_and_wake().await;
-        cli.message(&session, "two").await;
+        cli.send_message(&session, "one").await;
+        world.hibernate_and_wake().await;
+        cli.send_message(&session, "two").await;
         world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"n"}"#).await.ok();
         world.redeploy();
         let mut cli = world.cli(&session).await;
-        cli.message(&session, "three").await;
+        cli.send_message(&session, "three").await;
         world.redeploy();
 
         let (resume, mut web) = reconnect(&world, &query, &received, format).await;
         let mut cli = world.cli(&session).await;
-        cli.message(&session, "live").await;
+        cli.send_message(&session, "live").await;
         assert_eq!(resume, "ok");
         let events = web.events().await;
         assert_eq!(texts(&events), ["one", "two", "session-updated", "three", "live"], "{format:?}");
@@ -52,9 +52,12 @@ async fn a_replayed_event_equals_the_published_one() {
     drop(web);
     let multiline = "{\"n\":12345678901234567890,\r\n\t\"text\": \"a\\nb\u{2028}\"}";
     let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{multiline}}}"#));
-    assert_eq!(cli.acknowledged(ack).await["ok"], true);
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
     let mut runner = world.runner(machine_id).await;
-    assert_eq!(runner.ask("machine-alive", &json!({"machineId": machine_id, "time": world.now()})).await["ok"], true);
+    assert_eq!(
+        runner.emit_with_ack("machine-alive", &json!({"machineId": machine_id, "time": world.now()})).await["ok"],
+        true
+    );
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     let published = witness.events().await;
     let types: Vec<&str> = published.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -74,7 +77,7 @@ async fn a_client_without_other_events_resumes_from_its_first() {
     world.redeploy();
     assert_eq!(resume(&world, &query, &id(&first)).await, "ok");
     let mut cli = world.cli(&session).await;
-    cli.message(&session, "first").await;
+    cli.send_message(&session, "first").await;
     let (resume, mut web) = reconnect(&world, &query, &id(&first), Format::Json).await;
     assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["first"]));
 }
@@ -83,20 +86,20 @@ async fn a_client_without_other_events_resumes_from_its_first() {
 async fn keep_alives_are_neither_logged_nor_replayed() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.alive(&world, &session).await;
-    let became_active = web.event().await;
+    cli.send_heartbeat(&world, &session).await;
+    let became_active = web.next_event().await;
     for _ in 0..3 {
-        world.pass(11_000).await;
-        let (rows_before, writes) = (count_rows(&world), world.db.writes());
-        cli.alive(&world, &session).await;
-        let reminder = web.event_of("session-updated").await;
+        world.advance(11_000).await;
+        let (rows_before, writes) = (count_rows(&world), world.db.write_count());
+        cli.send_heartbeat(&world, &session).await;
+        let reminder = web.next_event_of("session-updated").await;
         assert_eq!(reminder["data"]["active"], true);
         assert_eq!(id(&reminder), id(&became_active), "it has the id of the last event");
-        assert_eq!((count_rows(&world), world.db.writes()), (rows_before, writes));
+        assert_eq!((count_rows(&world), world.db.write_count()), (rows_before, writes));
     }
     let (resume, mut back) = reconnect(&world, &query, &id(&became_active), Format::Json).await;
     assert_eq!(resume, "ok");
-    back.0.heard_nothing().await;
+    back.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,18 +107,18 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
     for n in 0..30 {
-        cli.message(&session, &format!("{n}")).await;
+        cli.send_message(&session, &format!("{n}")).await;
     }
     let events = web.events().await;
     let read = |world: &World| {
-        let reads = world.db.read();
+        let reads = world.db.read_batches();
         reads.iter().flatten().filter(|s| s.sql.contains("FROM events") && s.sql.contains("body")).count()
     };
     world.redeploy();
     assert_eq!(read(&world), 0);
     cli = world.cli(&session).await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "after the wake").await;
+    cli.send_message(&session, "after the wake").await;
     assert_eq!(texts(&web.events().await), ["after the wake"]);
     assert_eq!(resume(&world, &query, &id(&events[29])).await, "ok");
     assert_eq!(read(&world), 0, "events published since the wake are in memory");
@@ -130,18 +133,18 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
 async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = id(&web.event().await);
+    cli.send_message(&session, "received").await;
+    let received = id(&web.next_event().await);
     let neighbour = world.neighbour();
     let theirs = id(&first_event(&neighbour, "").await);
-    neighbour.session("/theirs").await;
+    neighbour.create_session("/theirs").await;
     for _ in 0..2 {
         let (their_mark, own_number) = (theirs.split_once('-').unwrap().0, received.split_once('-').unwrap().1);
         assert_eq!(resume(&world, &query, &format!("{their_mark}-{own_number}")).await, "gap");
         assert_eq!(resume(&neighbour, "", &received).await, "gap");
         let (resume, mut web) = reconnect(&world, "all=true", &received, Format::Json).await;
         assert_eq!(resume, "ok");
-        web.0.heard_nothing().await;
+        web.0.assert_no_frames().await;
         let (resume, mut web) = reconnect(&neighbour, "", &theirs, Format::Json).await;
         assert_eq!((resume.as_str(), texts(&web.events().await)), ("ok", vec!["session-added"]));
         world.redeploy();
@@ -153,21 +156,21 @@ async fn an_id_of_another_namespace_is_a_gap_also_if_its_number_is_logged() {
 async fn numbers_grow_and_ids_stay_valid_when_the_clock_goes_back() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.message(&session, "received").await;
-    let received = web.event().await;
+    cli.send_message(&session, "received").await;
+    let received = web.next_event().await;
     world.rt.set_now(world.now() - 3_600_000);
     world.redeploy();
     cli = world.cli(&session).await;
-    cli.message(&session, "missed").await;
+    cli.send_message(&session, "missed").await;
     let (resume_ok, mut web) = reconnect(&world, &query, &id(&received), Format::Json).await;
     assert_eq!((resume_ok.as_str(), texts(&web.events().await)), ("ok", vec!["missed"]));
-    cli.message(&session, "after").await;
-    let after = web.event().await;
+    cli.send_message(&session, "after").await;
+    let after = web.next_event().await;
     assert!(number(&after) > number(&received));
     // An id from before the log ended is not valid in the next log.
     web.0.close();
     cli.socket.close();
-    world.pass(TEN_MINUTES).await;
+    world.advance(TEN_MINUTES).await;
     assert_eq!(count_rows(&world), 0);
     world.rt.set_now(world.now() - 7_200_000);
     world.redeploy();
@@ -182,24 +185,24 @@ async fn merging() -> (World, String, String) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     let metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
-    let old = world.session_with("/code", metadata).await;
+    let old = world.create_session_with("/code", metadata).await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
-    let call = runner.request().await;
-    let new = world.session("/code#2").await;
+    let call = runner.next_call().await;
+    let new = world.create_session("/code#2").await;
     let mut cli = world.cli(&new).await;
-    cli.message(&new, "new").await;
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
+    cli.send_message(&new, "new").await;
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    run_until_idle().await;
     let query = format!("all=true&sessionId={new}");
     let first = id(&first_event(&world, &query).await);
-    world.db.hold(On::Writes);
+    world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
+    run_until_idle().await;
     // Commits that the session is active; the next batch is the merge.
     world.db.release();
-    world.db.hold(On::Writes);
-    quiet().await;
-    assert_eq!(world.db.held(), 1);
+    world.db.hold(BatchKind::Writes);
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1);
     drop(resumed);
     (world, query, first)
 }
@@ -227,18 +230,18 @@ async fn an_interrupted_merge_is_a_gap_for_every_client() {
     world.restart();
     world.db.release();
     assert_eq!(resume(&world, &query, &first).await, "gap");
-    assert_eq!(survivor.event().await["data"]["resume"], "gap");
+    assert_eq!(survivor.next_event().await["data"]["resume"], "gap");
 
     let (world, query, _) = merging().await;
     let mut survivor = world.web(&query).await;
     world.db.release();
-    world.db.hold(On::Writes);
-    let removed = survivor.event().await;
+    world.db.hold(BatchKind::Writes);
+    let removed = survivor.next_event().await;
     assert_eq!(removed["type"], "session-removed");
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "the update of the remaining session is held");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "the update of the remaining session is held");
     world.restart();
     world.db.release();
     assert_eq!(resume(&world, &query, &id(&removed)).await, "gap");
-    assert_eq!(survivor.event().await["data"]["resume"], "gap");
+    assert_eq!(survivor.next_event().await["data"]["resume"], "gap");
 }

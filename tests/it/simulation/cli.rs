@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::oracle::{Heartbeat, SentMessage, ValueKind};
 use super::responses::Purpose;
 use super::world::{ConnectionId, Peer, World};
-use crate::support::cli::{Heard, read};
+use crate::support::cli::{Received, parse_frame};
 use crate::support::runtime::Frame;
 
 const SESSION_METHODS: &[&str] = &["readFile", "permission", "abort", "switch", "killSession", "set-session-config"];
@@ -230,23 +230,23 @@ impl World {
 
     pub fn cli_on_frame(&mut self, i: usize, frame: Frame) {
         let Frame::Text(text) = frame else { return self.cli_on_disconnect(i) };
-        match read(&text) {
-            Heard::Open(_) => {}
-            Heard::Connected(_) => self.cli_on_connect(i),
-            Heard::Refused(error) => panic!("a valid CONNECT was rejected: {error}"),
-            Heard::Ping => {
+        match parse_frame(&text) {
+            Received::Open(_) => {}
+            Received::Connected(_) => self.cli_on_connect(i),
+            Received::ConnectError(error) => panic!("a valid CONNECT was rejected: {error}"),
+            Received::Ping => {
                 // Some pings time out.
                 if let Some(connection) = self.clis[i].connection.filter(|_| self.rng.chance(80)) {
                     self.send(connection, "3".into());
                 }
             }
-            Heard::Event { name, arg, ack } => match (&*name, ack) {
+            Received::Event { name, arg, ack } => match (&*name, ack) {
                 ("update", None) => self.cli_on_update(i, &arg["body"]),
                 ("error", None) => self.cli_on_error(i, &arg),
                 ("rpc-request", Some(ack)) => self.cli_on_call(i, ack, &arg),
                 _ => panic!("unexpected event: {text}"),
             },
-            Heard::Ack { id, arg } => {
+            Received::Ack { id, arg } => {
                 let waiting = self.clis[i].waiting.remove(&id);
                 let waiting = waiting.unwrap_or_else(|| panic!("unexpected acknowledgement: {text}"));
                 self.cli_on_ack(i, waiting, &arg);

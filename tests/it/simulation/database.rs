@@ -12,7 +12,7 @@ use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, 
 
 use super::random::Rng;
 use super::scheduler::lock;
-use crate::support::sqlite::{On, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite};
 
 pub type CallId = u64;
 
@@ -53,10 +53,10 @@ enum Operation {
 }
 
 impl Operation {
-    fn on(&self) -> On {
+    fn on(&self) -> BatchKind {
         match self {
-            Self::Batch(statements, _) => On::of(statements),
-            Self::Joined(..) => On::Reads,
+            Self::Batch(statements, _) => BatchKind::of(statements),
+            Self::Joined(..) => BatchKind::Reads,
         }
     }
 
@@ -136,10 +136,10 @@ struct Calls {
     in_flight: BTreeMap<CallId, Call>,
     last: CallId,
     /// Each affects the next operation of its kind.
-    planned: VecDeque<(On, Fault)>,
+    planned: VecDeque<(BatchKind, Fault)>,
     /// Affects every operation of its kind.
-    outage: Option<(On, DbError)>,
-    slow: Option<On>,
+    outage: Option<(BatchKind, DbError)>,
+    slow: Option<BatchKind>,
     faults: u64,
     /// The namespaces that ever had a write with an unknown outcome.
     had_unknown_outcome: BTreeSet<String>,
@@ -159,7 +159,7 @@ impl Calls {
         };
         if fault.is_none() {
             self.unknown_outcome.remove(namespace);
-        } else if operation.on() == On::Writes && fault.is_some_and(Fault::may_have_committed) {
+        } else if operation.on() == BatchKind::Writes && fault.is_some_and(Fault::may_have_committed) {
             self.had_unknown_outcome.insert(namespace.clone());
             self.unknown_outcome.insert(namespace.clone());
         }
@@ -177,17 +177,17 @@ impl RemoteDatabase {
     }
 
     /// Injects a fault into the next operation of this kind.
-    pub fn inject(&self, on: On, fault: Fault) {
+    pub fn inject(&self, on: BatchKind, fault: Fault) {
         lock(&self.calls).planned.push_back((on, fault));
     }
 
     /// All operations of this kind fail until [`repair`](Self::repair).
-    pub fn fail_all(&self, on: On, error: DbError) {
+    pub fn fail_all(&self, on: BatchKind, error: DbError) {
         lock(&self.calls).outage = Some((on, error));
     }
 
     /// Some operations of this kind get stuck until [`unslow`](Self::unslow).
-    pub fn slow(&self, on: On) {
+    pub fn slow(&self, on: BatchKind) {
         lock(&self.calls).slow = Some(on);
     }
 

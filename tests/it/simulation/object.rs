@@ -192,7 +192,7 @@ impl Object {
         let (hub, _) = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
             hub.on_close(conn);
-            self.rt.fake.forget(conn);
+            self.rt.fake.remove_socket(conn);
         }
     }
 
@@ -238,7 +238,7 @@ impl Object {
 
     /// Evicts the object unless it has running tasks. Returns whether it was evicted.
     pub fn hibernate(&mut self) -> bool {
-        if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping() > 0 {
+        if self.scheduler.running(self.incarnation()) > 0 || self.rt.fake.sleeping_tasks() > 0 {
             return false;
         }
         let hub = self.running.take().map(|(hub, _)| Arc::downgrade(&hub));

@@ -301,7 +301,7 @@ impl World {
     pub fn lose_pushes(&mut self, ns: usize) {
         // The last action may have sent requests.
         self.check_new_pushes();
-        let notes = self.objects[ns].rt.fake.notebook();
+        let notes = self.objects[ns].rt.fake.stored_entries();
         let items = notes.iter().filter(|(key, _)| key.starts_with("push:item:"));
         let items: Vec<Value> = items.map(|(_, item)| serde_json::from_str(item).unwrap()).collect();
         let noted = |subject: &Subject| {
@@ -361,7 +361,7 @@ impl World {
     /// Waits for the end of all retries and checks the delivery log.
     pub fn finish_pushes(&mut self) {
         let is_open = |world: &Self| {
-            let stored = |object: &super::object::Object| object.rt.fake.notebook();
+            let stored = |object: &super::object::Object| object.rt.fake.stored_entries();
             world.objects.iter().any(|object| stored(object).keys().any(|key| key.starts_with("push:item:")))
         };
         // Five attempts, each of which may hang for 10 s, with delays of 5, 20, 80 and 320 s.

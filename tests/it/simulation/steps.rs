@@ -8,7 +8,7 @@ use super::database::{Fault, permanent, timeout, transient};
 use super::oracle::ValueKind;
 use super::web::Web;
 use super::world::{NEIGHBOUR, TEAM, World};
-use crate::support::sqlite::On;
+use crate::support::sqlite::BatchKind;
 
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
@@ -372,8 +372,8 @@ impl World {
 
     // Faults.
 
-    fn reads_or_writes(&mut self) -> On {
-        if self.rng.chance(25) { On::Reads } else { On::Writes }
+    fn reads_or_writes(&mut self) -> BatchKind {
+        if self.rng.chance(25) { BatchKind::Reads } else { BatchKind::Writes }
     }
 
     fn fault(&mut self) {
@@ -388,7 +388,7 @@ impl World {
             4..6 => {
                 let error = if self.rng.chance(50) { transient() } else { timeout() };
                 for _ in 0..self.rng.weighted(&[(6, 1), (3, 2), (1, 6)]) {
-                    self.db.inject(On::Writes, Fault::Late(error.clone()));
+                    self.db.inject(BatchKind::Writes, Fault::Late(error.clone()));
                 }
             }
             _ => {

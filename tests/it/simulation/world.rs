@@ -390,7 +390,7 @@ impl World {
             if self.run_one() {
                 continue;
             }
-            if self.objects.iter().all(|object| object.rt.fake.sleeping() == 0 && object.rt.outbox.is_empty()) {
+            if self.objects.iter().all(|object| object.rt.fake.sleeping_tasks() == 0 && object.rt.outbox.is_empty()) {
                 return self.db.mark_faults_reported();
             }
             // A task waits for a retry or a push service.

@@ -169,10 +169,10 @@ async fn a_page_with_a_message_larger_than_a_row_is_read_within_the_budget() {
     let budget = ResponseBudget::new(5_000_000, 5_000_000);
     let read = async |range| read_page(&db, &budget, (&team(), "s"), range, 1).await;
     let Found::Owned(first) = read(PageRange::After(0)).await.unwrap() else { panic!() };
-    let reads = db.reads();
+    let reads = db.read_count();
     assert_eq!(read(PageRange::After(0)).await.unwrap_err(), DbError::OverBudget);
     assert!(
-        !db.read()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
+        !db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "the parts are not read"
     );
     assert!(matches!(read(PageRange::After(1)).await, Ok(Found::Owned(_))), "a page of small messages needs no budget");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::support::sqlite::{On, Sqlite};
+use crate::support::sqlite::{BatchKind, Sqlite};
 use session_gateway_hub::store::retry::Retrying;
 use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
 
@@ -30,16 +30,16 @@ fn write() -> Vec<Statement> {
 #[tokio::test]
 async fn reads_and_writes_share_one_policy() {
     let (db, retrying, pauses) = retrying();
-    for on in [On::Reads, On::Writes] {
+    for on in [BatchKind::Reads, BatchKind::Writes] {
         for faults in 0..=6 {
-            let before = (db.reads(), db.writes());
+            let before = (db.read_count(), db.write_count());
             (0..faults).for_each(|_| db.fail(on, transient()));
             let result = match on {
-                On::Reads => read(&retrying).await,
-                On::Writes => retrying.batch(&mut write()).await.map(drop),
+                BatchKind::Reads => read(&retrying).await,
+                BatchKind::Writes => retrying.batch(&mut write()).await.map(drop),
             };
             assert_eq!(result, if faults < 6 { Ok(()) } else { Err(transient()) }, "{on:?}, {faults} faults");
-            let attempts = db.reads() - before.0 + db.writes() - before.1;
+            let attempts = db.read_count() - before.0 + db.write_count() - before.1;
             assert_eq!(attempts, (faults + 1).min(6), "{on:?}, {faults} faults");
             assert_eq!(std::mem::take(&mut *pauses.lock().unwrap()), [50, 100, 200, 400, 800][..faults.min(5)]);
         }
@@ -54,17 +54,17 @@ async fn read(db: &dyn Database) -> Result<(), DbError> {
 async fn only_transient_faults_are_retried() {
     for error in [DbError::TimedOut("late".into()), DbError::Refused("constraint failed".into())] {
         let (db, retrying, pauses) = retrying();
-        db.fail(On::Writes, error.clone());
+        db.fail(BatchKind::Writes, error.clone());
         assert_eq!(retrying.batch(&mut write()).await, Err(error));
-        assert_eq!((db.writes(), pauses.lock().unwrap().len()), (1, 0));
+        assert_eq!((db.write_count(), pauses.lock().unwrap().len()), (1, 0));
     }
 }
 
 #[tokio::test]
 async fn a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_committed() {
     let (db, retrying, _) = retrying();
-    db.lose_answer(transient());
-    db.fail(On::Writes, DbError::Refused("constraint failed".into()));
+    db.lose_response(transient());
+    db.fail(BatchKind::Writes, DbError::Refused("constraint failed".into()));
     let error = retrying.batch(&mut write()).await.unwrap_err();
     assert!(error.may_have_committed(), "{error}");
     assert_eq!(db.number("SELECT count(*) FROM secrets"), 1);

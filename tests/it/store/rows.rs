@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::support::quiet;
-use crate::support::sqlite::{On, Sqlite};
+use crate::support::run_until_idle;
+use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::store::{
     Cache, NoEffect, commit, commit_as, journal_of, json, message, other, put, put_messages, seqs, session, stored,
     team, unlimited,
@@ -224,12 +224,12 @@ async fn all_callers_get_the_secret_that_was_inserted_first() {
 #[tokio::test(start_paused = true)]
 async fn concurrent_inserts_of_a_secret_return_the_same_one() {
     let db = Sqlite::with_schema();
-    db.hold(On::Reads);
+    db.hold(BatchKind::Reads);
     let inserts =
         futures::future::join(secrets::get_or_insert(&db, "jwt", "one"), secrets::get_or_insert(&db, "jwt", "two"));
     let released = async {
-        quiet().await;
-        assert_eq!(db.held(), 2, "both have read that none exists");
+        run_until_idle().await;
+        assert_eq!(db.held_count(), 2, "both have read that none exists");
         db.release();
     };
     let ((one, two), ()) = futures::future::join(inserts, released).await;

@@ -209,11 +209,11 @@ async fn push_subscriptions_and_secrets_are_strict() {
 #[tokio::test(start_paused = true)]
 async fn a_client_reads_which_column_is_invalid() {
     let world = World::new();
-    let session = world.session("/code").await;
-    world.sleep_and_wake().await;
+    let session = world.create_session("/code").await;
+    world.hibernate_and_wake().await;
     world.db.execute("UPDATE sessions SET created_at = 'yesterday'");
-    let refused = world.get(&format!("/api/sessions/{session}")).await.refuses(503, "hub_unavailable");
+    let refused = world.get(&format!("/api/sessions/{session}")).await.assert_error(503, "hub_unavailable");
     let text = refused["error"].as_str().unwrap();
     assert!(text.contains("column `created_at` of table `sessions` must be a non-negative integer"), "{text}");
-    world.get("/api/sessions").await.refuses(503, "hub_unavailable");
+    world.get("/api/sessions").await.assert_error(503, "hub_unavailable");
 }

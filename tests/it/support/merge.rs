@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
-use super::rest::Awaited;
-use super::sqlite::On;
-use super::{World, quiet};
+use super::rest::PendingReply;
+use super::sqlite::BatchKind;
+use super::{World, run_until_idle};
 
 /// What a machine needs to bring a session of an agent back.
-pub fn resumable() -> Value {
+pub fn resumable_metadata() -> Value {
     json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
 }
 
-pub fn resume(world: &World, session: &str) -> Awaited {
+pub fn resume(world: &World, session: &str) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/resume"), "")
 }
 
@@ -27,7 +27,7 @@ pub async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str
     if let Some(local_id) = local_id {
         message["localId"] = json!(local_id);
     }
-    assert_eq!(cli.ask("message", &message).await["ok"], true);
+    assert_eq!(cli.emit_with_ack("message", &message).await["ok"], true);
 }
 
 /// The history of a session as text and local id, oldest first; its numbers must be gapless.
@@ -48,67 +48,67 @@ pub async fn texts(world: &World, session: &str) -> Vec<String> {
 }
 
 /// A session with a history that ended, another that its machine came back with, and the resume that will merge them.
-pub struct Twins {
+pub struct MergeFixture {
     pub world: World,
     pub old: String,
     pub new: String,
     pub cli: Cli,
     pub runner: Cli,
-    pub reply: Awaited,
+    pub reply: PendingReply,
 }
 
 /// The old session has three messages (the second with the local id `b`), the new one two.
-pub async fn twins(old_metadata: Value, new_metadata: Value) -> Twins {
+pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFixture {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
-    let mut metadata = resumable();
+    let mut metadata = resumable_metadata();
     metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
-    let old = world.session_with("/code", metadata).await;
+    let old = world.create_session_with("/code", metadata).await;
     let mut before = world.live_cli(&old).await;
     say(&mut before, &old, "one", None).await;
     say(&mut before, &old, "two", Some("b")).await;
     say(&mut before, &old, "three", Some("c")).await;
-    before.ask("session-end", &json!({"sid": old, "time": world.now()})).await;
+    before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     before.socket.close();
     let reply = resume(&world, &old);
-    let call = runner.request().await;
+    let call = runner.next_call().await;
     world.rt.set_now(world.now() + 1_000);
-    let new = world.session_with("/work#2", new_metadata).await;
+    let new = world.create_session_with("/work#2", new_metadata).await;
     let mut cli = world.cli(&new).await;
     say(&mut cli, &new, "two", Some("b")).await;
     say(&mut cli, &new, "four", Some("d")).await;
-    runner.answer(&call, &json!({"success": true, "sessionId": new}));
-    quiet().await;
-    Twins { world, old, new, cli, runner, reply }
+    runner.respond(&call, &json!({"success": true, "sessionId": new}));
+    run_until_idle().await;
+    MergeFixture { world, old, new, cli, runner, reply }
 }
 
 /// Brings the merge on its way to the database, where its answer is held back. `fault`: what it meets there, and whether
 /// only its answer is lost.
-pub async fn begin_merge(twins: &mut Twins, fault: Option<(DbError, bool)>) {
-    let Twins { world, new, cli, .. } = twins;
-    world.db.hold(On::Writes);
+pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
+    let MergeFixture { world, new, cli, .. } = merge_fixture;
+    world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    quiet().await;
-    assert_eq!(world.db.held(), 1, "that the session is active is written first");
+    run_until_idle().await;
+    assert_eq!(world.db.held_count(), 1, "that the session is active is written first");
     match fault {
-        Some((error, true)) => world.db.lose_answer(error),
-        Some((error, false)) => world.db.fail(On::Writes, error),
+        Some((error, true)) => world.db.lose_response(error),
+        Some((error, false)) => world.db.fail(BatchKind::Writes, error),
         None => {}
     }
     world.db.release();
-    world.db.hold(On::Writes);
-    quiet().await;
-    let batch = world.db.written().pop().unwrap();
+    world.db.hold(BatchKind::Writes);
+    run_until_idle().await;
+    let batch = world.db.write_batches().pop().unwrap();
     assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge began");
-    assert_eq!(world.db.held(), 1);
+    assert_eq!(world.db.held_count(), 1);
 }
 
 /// A fault that trying again does not help against.
-pub fn lasting() -> DbError {
+pub fn permanent() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
 /// A fault that is gone when it is tried again.
-pub fn passing() -> DbError {
+pub fn transient() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }

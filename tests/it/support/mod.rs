@@ -4,9 +4,9 @@
 //! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
 
 pub mod cli;
-pub mod door;
+pub mod edge;
 pub mod faults;
-pub mod live;
+pub mod live_session;
 pub mod merge;
 pub mod permissions;
 pub mod pushes;
@@ -14,9 +14,9 @@ pub mod race;
 pub mod replay;
 pub mod rest;
 pub mod route;
+pub mod route_fixture;
 pub mod routes;
 pub mod runtime;
-pub mod scene;
 pub mod socket;
 pub mod sqlite;
 pub mod store;
@@ -54,7 +54,7 @@ pub const RPC_TIMEOUT_MS: u64 = 30_000;
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 
 /// Returns when no task has anything left to do.
-pub async fn quiet() {
+pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
@@ -99,25 +99,25 @@ pub struct World {
 impl World {
     /// The namespace `team` on a fresh database.
     pub fn new() -> Self {
-        Self::of("team", Arc::new(Sqlite::with_schema()))
+        Self::in_namespace("team", Arc::new(Sqlite::with_schema()))
     }
 
     /// A namespace on a database.
-    pub fn of(namespace: &str, db: Arc<Sqlite>) -> Self {
-        Self::built(namespace, db, Vocabulary::default(), PushConfig::default())
+    pub fn in_namespace(namespace: &str, db: Arc<Sqlite>) -> Self {
+        Self::build(namespace, db, Vocabulary::default(), PushConfig::default())
     }
 
     /// The namespace `team` of a deployment with words of its own: the variable `VOCABULARY`.
-    pub fn speaking(words: &str) -> Self {
-        Self::built("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
+    pub fn with_vocabulary(words: &str) -> Self {
+        Self::build("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
     }
 
     /// A namespace of a deployment with settings of its own for pushes.
-    pub fn pushing(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
-        Self::built(namespace, db, Vocabulary::default(), push)
+    pub fn with_push_config(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
+        Self::build(namespace, db, Vocabulary::default(), push)
     }
 
-    fn built(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary, push: PushConfig) -> Self {
+    fn build(namespace: &str, db: Arc<Sqlite>, vocabulary: Vocabulary, push: PushConfig) -> Self {
         let rt = Arc::new(FakeRuntime::new(namespace));
         let namespace = Namespace::parse(namespace).unwrap();
         let (object_rt, object_db) = (Arc::clone(&rt), Arc::clone(&db));
@@ -128,7 +128,7 @@ impl World {
 
     /// Another namespace on the same database.
     pub fn neighbour(&self) -> Self {
-        Self::of("neighbour", Arc::clone(&self.db))
+        Self::in_namespace("neighbour", Arc::clone(&self.db))
     }
 
     pub fn hub(&self) -> Arc<Hub> {
@@ -145,8 +145,8 @@ impl World {
     }
 
     /// Everybody finishes; then the object is evicted, and woken with what is left: attachments, notebook, database.
-    pub async fn sleep_and_wake(&self) {
-        quiet().await;
+    pub async fn hibernate_and_wake(&self) {
+        run_until_idle().await;
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let left = Arc::downgrade(&hub.expect("the object is asleep"));
         assert!(left.upgrade().is_none(), "something still held the hub, so the object could not have slept");
@@ -167,22 +167,22 @@ impl World {
     pub fn redeploy(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         for (conn, _) in self.rt.evict() {
-            self.rt.forget(conn);
+            self.rt.remove_socket(conn);
         }
         drop(hub);
         self.object.wake(Vec::new());
     }
 
     /// Time passes; the alarm rings whenever it is due.
-    pub async fn pass(&self, ms: u64) {
-        quiet().await;
+    pub async fn advance(&self, ms: u64) {
+        run_until_idle().await;
         let end = self.now() + ms;
         for _ in 0..10_000 {
             match self.rt.alarm() {
-                Some(at) if at <= end => self.ring_at(at.max(self.now())).await,
+                Some(at) if at <= end => self.fire_alarm_at(at.max(self.now())).await,
                 _ => {
                     self.rt.set_now(end);
-                    return quiet().await;
+                    return run_until_idle().await;
                 }
             }
         }
@@ -190,13 +190,13 @@ impl World {
     }
 
     /// The alarm rings at a moment, on time or late.
-    pub async fn ring_at(&self, at: u64) {
+    pub async fn fire_alarm_at(&self, at: u64) {
         self.rt.set_now(at);
-        quiet().await;
+        run_until_idle().await;
         self.rt.take_alarm();
         let hub = self.hub();
         hub.on_alarm();
-        quiet().await;
+        run_until_idle().await;
     }
 
     /// Opens a socket for a CLI. `authenticated`: a good token came with the upgrade.
@@ -220,7 +220,7 @@ impl World {
     /// A connected CLI of a session that it says is alive.
     pub async fn live_cli(&self, session: &str) -> Cli {
         let mut cli = self.cli(session).await;
-        cli.alive(self, session).await;
+        cli.send_heartbeat(self, session).await;
         cli
     }
 
@@ -230,12 +230,12 @@ impl World {
     }
 
     /// A session of this tag, made by a CLI; answers its id.
-    pub async fn session(&self, tag: &str) -> String {
-        self.session_with(tag, json!({})).await
+    pub async fn create_session(&self, tag: &str) -> String {
+        self.create_session_with(tag, json!({})).await
     }
 
     /// The same with more in its metadata than path and host, or with another of the two.
-    pub async fn session_with(&self, tag: &str, more: Value) -> String {
+    pub async fn create_session_with(&self, tag: &str, more: Value) -> String {
         let mut metadata = json!({"path": tag, "host": "box"});
         metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let answer = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
@@ -243,7 +243,7 @@ impl World {
     }
 
     /// A machine of this id, made known by its runner.
-    pub async fn machine(&self, id: &str) {
+    pub async fn register_machine(&self, id: &str) {
         let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
         self.post("/cli/machines", &body).await.ok();
     }
@@ -253,23 +253,23 @@ impl World {
         self.post("/cli/machines", &json!({"id": machine, "metadata": {"host": host}})).await.ok();
         let mut runner = self.runner(machine).await;
         let alive = json!({"machineId": machine, "time": self.now()});
-        assert_eq!(runner.ask("machine-alive", &alive).await, json!({"ok": true}));
+        assert_eq!(runner.emit_with_ack("machine-alive", &alive).await, json!({"ok": true}));
         runner.register("spawnSession").await;
         runner
     }
 
     /// A session as `GET /api/sessions/:id` shows it.
-    pub async fn shown(&self, session: &str) -> Value {
+    pub async fn get_session(&self, session: &str) -> Value {
         self.get(&format!("/api/sessions/{session}")).await.ok()["session"].clone()
     }
 
     /// Subscribes as the object does for a request with this query.
     pub async fn try_subscribe(&self, query: &str, last: Option<&str>, format: Format) -> Result<Socket, Error> {
-        self.try_subscribe_until(query, last, format, None).await
+        self.try_subscribe_with_expiry(query, last, format, None).await
     }
 
     /// The same with a token that is good until a moment.
-    pub async fn try_subscribe_until(
+    pub async fn try_subscribe_with_expiry(
         &self,
         query: &str,
         last: Option<&str>,
@@ -286,7 +286,7 @@ impl World {
     /// A web client of this query that has read its greeting.
     pub async fn web(&self, query: &str) -> Web {
         let mut web = Web(self.try_subscribe(query, None, Format::Json).await.unwrap());
-        assert_eq!(web.event().await["type"], "connection-changed");
+        assert_eq!(web.next_event().await["type"], "connection-changed");
         web
     }
 }

@@ -9,7 +9,7 @@ use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint;
 use web_push_native::{Auth, decrypt};
 
 use super::cli::Cli;
-use super::{World, quiet};
+use super::{World, run_until_idle};
 
 /// The endpoint of the browser in [`scene`].
 pub const ENDPOINT: &str = "https://push.service.com/send/a";
@@ -17,7 +17,7 @@ pub const ENDPOINT: &str = "https://push.service.com/send/a";
 /// An active session with flavor beta, its CLI, and a subscribed browser.
 pub async fn scene() -> (World, String, Cli, Browser) {
     let world = World::new();
-    let session = world.session_with("/code/demo", json!({"flavor": "beta"})).await;
+    let session = world.create_session_with("/code/demo", json!({"flavor": "beta"})).await;
     let cli = world.live_cli(&session).await;
     let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
     (world, session, cli, browser)
@@ -33,7 +33,7 @@ pub fn pending(requests: &[&str]) -> Value {
 /// Another subscribed browser, whose push service sends these responses.
 pub async fn second_browser(world: &World, responses: &[(u16, Option<&str>)]) -> Browser {
     let endpoint = "https://other.service.com:8443/b";
-    world.rt.answer_pushes(endpoint, responses);
+    world.rt.respond_to_pushes(endpoint, responses);
     Browser::subscribed(world, endpoint, 2).await
 }
 
@@ -82,7 +82,7 @@ pub fn header<'r>(request: &'r Request<Vec<u8>>, name: &str) -> &'r str {
 impl World {
     /// The entries of `GET /api/push/log`, newest first.
     pub async fn push_log(&self) -> Vec<Value> {
-        quiet().await;
+        run_until_idle().await;
         self.get("/api/push/log").await.ok()["log"].as_array().unwrap().clone()
     }
 

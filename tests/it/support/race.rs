@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::World;
-use super::cli::{Cli, Request};
-use super::rest::{Awaited, Reply};
+use super::cli::{Call, Cli};
+use super::rest::{PendingReply, Reply};
 use super::web::Web;
 
 /// The order of one run: at each place with several moves, which of them is made.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct Schedule {
     turns: Vec<(usize, usize)>,
     at: usize,
 }
 
-impl Order {
+impl Schedule {
     fn choose(&mut self, moves: usize) -> usize {
         if self.at == self.turns.len() {
             self.turns.push((0, moves));
@@ -45,8 +45,8 @@ impl Order {
 }
 
 /// Runs a scene in every order; answers how many there are.
-pub async fn in_every_order(scene: impl AsyncFn(&mut Order)) -> usize {
-    let (mut order, mut runs) = (Order::default(), 1);
+pub async fn in_every_order(scene: impl AsyncFn(&mut Schedule)) -> usize {
+    let (mut order, mut runs) = (Schedule::default(), 1);
     loop {
         scene(&mut order).await;
         if !order.next() {
@@ -62,7 +62,7 @@ enum Move {
     Ask { method: &'static str, path: String, body: String },
     Say { cli: usize, event: &'static str, payload: Value },
     Close { cli: usize },
-    Answer { cli: usize, request: Request },
+    Answer { cli: usize, request: Call },
 }
 
 /// What somebody does in a race, by which its outcome is asked for.
@@ -80,7 +80,7 @@ pub struct Race {
     pub called: Vec<(usize, String)>,
     moves: Vec<(Step, Move)>,
     steps: usize,
-    replies: BTreeMap<Step, Awaited>,
+    replies: BTreeMap<Step, PendingReply>,
     acks: BTreeMap<Step, (usize, u64)>,
     /// What was done, to be shown when something is wrong.
     done: Vec<String>,
@@ -91,12 +91,12 @@ impl Race {
     /// slept, and has to ask the database for everything.
     pub async fn of(world: World, query: &str, mut clis: Vec<Cli>, asleep: bool) -> Self {
         let watchers = [world.web(query).await, world.web(query).await];
-        super::quiet().await;
+        super::run_until_idle().await;
         if asleep {
-            world.sleep_and_wake().await;
+            world.hibernate_and_wake().await;
         }
         for cli in &mut clis {
-            cli.socket.rest().await;
+            cli.socket.drain().await;
         }
         let result = json!({"success": true});
         let (moves, called, done) = (Vec::new(), Vec::new(), Vec::new());
@@ -111,12 +111,12 @@ impl Race {
     }
 
     /// A web client, or a CLI by REST, will ask for something.
-    pub fn ask(&mut self, method: &'static str, path: &str, body: &Value) -> Step {
+    pub fn request(&mut self, method: &'static str, path: &str, body: &Value) -> Step {
         self.step(Move::Ask { method, path: path.to_owned(), body: body.to_string() })
     }
 
     /// A CLI will say something.
-    pub fn say(&mut self, cli: usize, event: &'static str, payload: Value) -> Step {
+    pub fn emit(&mut self, cli: usize, event: &'static str, payload: Value) -> Step {
         self.step(Move::Say { cli, event, payload })
     }
 
@@ -126,11 +126,11 @@ impl Race {
     }
 
     /// Makes all moves, in this order, until nothing is left.
-    pub async fn run(&mut self, order: &mut Order) {
-        self.world.db.hold_everything();
+    pub async fn run(&mut self, order: &mut Schedule) {
+        self.world.db.hold_all();
         loop {
             self.hear_calls().await;
-            let moves = self.moves.len() + self.world.db.held();
+            let moves = self.moves.len() + self.world.db.held_count();
             if moves == 0 {
                 break;
             }
@@ -148,9 +148,9 @@ impl Race {
     }
 
     async fn hear_calls(&mut self) {
-        super::quiet().await;
+        super::run_until_idle().await;
         for cli in 0..self.clis.len() {
-            while let Some(request) = self.clis[cli].heard_request().await {
+            while let Some(request) = self.clis[cli].try_call().await {
                 self.called.push((cli, request.method.clone()));
                 self.step(Move::Answer { cli, request });
             }
@@ -163,11 +163,11 @@ impl Race {
                 self.replies.insert(step, self.world.start(method, &path, body));
             }
             Move::Say { cli, event, payload } => {
-                let ack = self.clis[cli].emit_asking(event, &payload);
+                let ack = self.clis[cli].emit_for_ack(event, &payload);
                 self.acks.insert(step, (cli, ack));
             }
             Move::Close { cli } => self.clis[cli].socket.close(),
-            Move::Answer { cli, request } => self.clis[cli].answer(&request, &self.result),
+            Move::Answer { cli, request } => self.clis[cli].respond(&request, &self.result),
         }
     }
 
@@ -179,11 +179,11 @@ impl Race {
     /// What a CLI was answered.
     pub async fn ack(&mut self, step: Step) -> Value {
         let (cli, ack) = self.acks[&step];
-        self.clis[cli].acknowledged(ack).await
+        self.clis[cli].wait_for_ack(ack).await
     }
 
     /// The events that both web clients heard, which must be the same.
-    pub async fn heard(&mut self) -> Vec<Value> {
+    pub async fn events(&mut self) -> Vec<Value> {
         let [one, other] = &mut self.watchers;
         let heard = one.events().await;
         assert_eq!(heard, other.events().await);
@@ -192,16 +192,16 @@ impl Race {
 
     /// The session as everybody sees it in the end: memory, the database, and after all updates also those who listen,
     /// who heard of each version once and in order.
-    pub async fn agreed(&mut self, session: &str) -> Value {
-        let shown = self.world.shown(session).await;
+    pub async fn check_agreement(&mut self, session: &str) -> Value {
+        let shown = self.world.get_session(session).await;
         for (version, field) in [("metadataVersion", "metadata"), ("agentStateVersion", "agentState")] {
             let heard: Vec<u64> = self.versions(version).await;
             assert!(heard.is_sorted_by(|a, b| a < b), "{version} {heard:?}");
             assert!(heard.last().is_none_or(|last| *last == shown[version]), "{version} {heard:?} of {shown}");
             assert!(!shown[field].is_null() || shown[version] == 1, "{shown}");
         }
-        self.world.sleep_and_wake().await;
-        assert_eq!(self.world.shown(session).await, shown, "the database has it as memory had it");
+        self.world.hibernate_and_wake().await;
+        assert_eq!(self.world.get_session(session).await, shown, "the database has it as memory had it");
         shown
     }
 
@@ -211,7 +211,7 @@ impl Race {
         for web in &mut self.watchers {
             let mut versions = Vec::new();
             let read = |text: &str| serde_json::from_str::<Value>(text).unwrap()["data"][field].as_u64();
-            web.0.look(|text| versions.extend(read(text))).await;
+            web.0.peek(|text| versions.extend(read(text))).await;
             of_each.push(versions);
         }
         assert_eq!(of_each[0], of_each[1]);

@@ -6,7 +6,7 @@ use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
 use super::web::Web;
-use super::{World, quiet};
+use super::{World, run_until_idle};
 
 /// Both formats of events.
 pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
@@ -16,7 +16,7 @@ pub const TEN_MINUTES: u64 = 600_000;
 /// A session with a CLI, and the query of a web client that receives all its events.
 pub async fn scene() -> (World, String, Cli, String) {
     let world = World::new();
-    let session = world.session("/code").await;
+    let session = world.create_session("/code").await;
     let cli = world.cli(&session).await;
     let query = format!("all=true&sessionId={session}");
     (world, session, cli, query)
@@ -25,7 +25,7 @@ pub async fn scene() -> (World, String, Cli, String) {
 /// Connects a web client with the id of its last event. Returns `resume` of its first event, and the client.
 pub async fn reconnect(world: &World, query: &str, last: &str, format: Format) -> (String, Web) {
     let mut web = Web(world.try_subscribe(query, Some(last), format).await.unwrap());
-    let first = web.event().await;
+    let first = web.next_event().await;
     assert_eq!(first["type"], "connection-changed");
     (first["data"]["resume"].as_str().unwrap().to_owned(), web)
 }
@@ -65,13 +65,13 @@ pub fn message(session: &str, text: &str) -> Value {
 /// Advances the clock until no attempt at a batch is left.
 pub async fn exhaust_retries(world: &World) {
     for _ in 0..10 {
-        quiet().await;
+        run_until_idle().await;
         world.rt.set_now(world.now() + 5_000);
     }
-    quiet().await;
+    run_until_idle().await;
 }
 
 /// The first event of a new web client.
 pub async fn first_event(world: &World, query: &str) -> Value {
-    Web(world.try_subscribe(query, None, Format::Json).await.unwrap()).event().await
+    Web(world.try_subscribe(query, None, Format::Json).await.unwrap()).next_event().await
 }

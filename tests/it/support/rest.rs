@@ -35,7 +35,7 @@ impl Reply {
     }
 
     /// Fails unless the answer refuses with this status and code, in the shape that every refusal has.
-    pub fn refuses(&self, status: u16, code: &str) -> Value {
+    pub fn assert_error(&self, status: u16, code: &str) -> Value {
         let body = self.json();
         assert_eq!((self.status.as_u16(), body["code"].as_str()), (status, Some(code)), "{self:?}");
         assert!(body["error"].as_str().is_some_and(|sentence| sentence.len() > 10), "{self:?}");
@@ -49,7 +49,7 @@ impl Reply {
 impl Reply {
     /// What is wrong with an answer that has to be this refusal, in the shape that every refusal has: status, code, the
     /// field that is at fault (or empty), a sentence that names it, and the headers that belong to the status.
-    pub fn mistake(&self, status: u16, code: &str, field: &str) -> Option<String> {
+    pub fn error_mismatch(&self, status: u16, code: &str, field: &str) -> Option<String> {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
         let word = |name: &str| body[name].as_str().unwrap_or_default();
         let header = |name| self.headers.get(name).map(|value| value.to_str().unwrap());
@@ -73,21 +73,21 @@ impl Reply {
 }
 
 /// An answer that may be waited for later.
-pub struct Awaited(tokio::task::JoinHandle<Reply>);
+pub struct PendingReply(tokio::task::JoinHandle<Reply>);
 
-impl Awaited {
+impl PendingReply {
     /// The answer that a task brings.
     pub fn of(answer: impl Future<Output = Reply> + Send + 'static) -> Self {
         Self(tokio::spawn(answer))
     }
 
     /// Whether the answer is there.
-    pub fn is_here(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.0.is_finished()
     }
 
     /// The request dies with the object that worked on it.
-    pub fn cut_off(self) {
+    pub fn abort(self) {
         self.0.abort();
     }
 
@@ -100,10 +100,10 @@ impl Awaited {
 
 impl World {
     /// Sends a request; its answer may be waited for later.
-    pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Awaited {
+    pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> PendingReply {
         let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
         let router = router(self.hub());
-        Awaited::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await })
+        PendingReply::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await })
     }
 
     /// Sends a request and waits for its answer.

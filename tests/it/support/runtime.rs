@@ -100,7 +100,7 @@ impl FakeRuntime {
     }
 
     /// A client is gone.
-    pub fn forget(&self, conn: ConnId) {
+    pub fn remove_socket(&self, conn: ConnId) {
         self.inner().sockets.remove(&conn);
     }
 
@@ -143,7 +143,7 @@ impl FakeRuntime {
     }
 
     /// The next so many times the alarm can't be set.
-    pub fn break_alarm(&self, times: usize) {
+    pub fn fail_alarms(&self, times: usize) {
         self.inner().broken_alarms = times;
     }
 
@@ -160,28 +160,28 @@ impl FakeRuntime {
     }
 
     /// How many wait for the clock.
-    pub fn sleeping(&self) -> usize {
+    pub fn sleeping_tasks(&self) -> usize {
         self.inner().sleepers.len()
     }
 
     /// The random source fails from now on.
-    pub fn break_random(&self) {
+    pub fn fail_random(&self) {
         self.inner().random_fails = true;
     }
 
     /// How often others were let have their turn.
-    pub fn turns(&self) -> usize {
+    pub fn yields(&self) -> usize {
         self.inner().turns
     }
 
     /// What push services got since this was asked last.
-    pub fn pushed(&self) -> Vec<Request<Vec<u8>>> {
+    pub fn take_pushes(&self) -> Vec<Request<Vec<u8>>> {
         std::mem::take(&mut self.inner().pushed)
     }
 
     /// The push services of endpoints that begin so answer the next messages with these statuses, and headers
     /// `Retry-After`; 0 stands for no answer at all. The last one is for all that follow.
-    pub fn answer_pushes(&self, endpoint: &str, answers: &[(u16, Option<&str>)]) {
+    pub fn respond_to_pushes(&self, endpoint: &str, answers: &[(u16, Option<&str>)]) {
         let answer = |&(status, retry_after): &(u16, Option<&str>)| match status {
             0 => Err("The push service could not be reached.".to_owned()),
             _ => Ok(PushAnswer { status, retry_after: retry_after.map(str::to_owned) }),
@@ -192,12 +192,12 @@ impl FakeRuntime {
     }
 
     /// The push services of endpoints that begin so do not answer any more.
-    pub fn silence_pushes(&self, endpoint: &str) {
+    pub fn hang_pushes(&self, endpoint: &str) {
         self.inner().silent.push(endpoint.to_owned());
     }
 
     /// Whoever waits for a push service that does not answer gives it up.
-    pub fn give_up_pushes(&self) {
+    pub fn time_out_pushes(&self) {
         let waiting = std::mem::take(&mut self.inner().unanswered);
         for push in waiting {
             let _ = push.send(());
@@ -205,12 +205,12 @@ impl FakeRuntime {
     }
 
     /// The notebook.
-    pub fn notebook(&self) -> BTreeMap<String, String> {
+    pub fn stored_entries(&self) -> BTreeMap<String, String> {
         self.inner().notes.clone()
     }
 
     /// How often something was written into the notebook.
-    pub fn noted(&self) -> usize {
+    pub fn kv_writes(&self) -> usize {
         self.inner().noted
     }
 }

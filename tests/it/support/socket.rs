@@ -42,7 +42,7 @@ impl Socket {
     pub fn close(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
             self.object.hub().on_close(conn);
-            self.object.rt.forget(conn);
+            self.object.rt.remove_socket(conn);
         }
     }
 
@@ -58,7 +58,7 @@ impl Socket {
     }
 
     /// The first frame, heard already or yet to come, of which `read` makes something. The others stay.
-    pub async fn find<T>(&mut self, what: &str, mut read: impl FnMut(&Frame) -> Option<T>) -> T {
+    pub async fn wait_for<T>(&mut self, what: &str, mut read: impl FnMut(&Frame) -> Option<T>) -> T {
         let mut checked = 0;
         loop {
             self.collect();
@@ -78,8 +78,8 @@ impl Socket {
     }
 
     /// The first frame heard, once nobody has anything left to do, of which `read` makes something. The others stay.
-    pub async fn heard<T>(&mut self, read: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
-        super::quiet().await;
+    pub async fn try_find<T>(&mut self, read: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
+        super::run_until_idle().await;
         self.collect();
         let (at, found) = self.heard.iter().map(read).enumerate().find_map(|(at, found)| Some((at, found?)))?;
         self.heard.remove(at);
@@ -87,8 +87,8 @@ impl Socket {
     }
 
     /// Shows every text heard and not yet read, once nobody has anything left to do. All stay.
-    pub async fn look(&mut self, mut show: impl FnMut(&str)) {
-        super::quiet().await;
+    pub async fn peek(&mut self, mut show: impl FnMut(&str)) {
+        super::run_until_idle().await;
         self.collect();
         for frame in &self.heard {
             if let Frame::Text(text) = frame {
@@ -99,11 +99,11 @@ impl Socket {
 
     /// The next frame.
     pub async fn next(&mut self) -> Frame {
-        self.find("a frame", |frame| Some(frame.clone())).await
+        self.wait_for("a frame", |frame| Some(frame.clone())).await
     }
 
     /// The next frame, which must be a text.
-    pub async fn text(&mut self) -> String {
+    pub async fn next_text(&mut self) -> String {
         match self.next().await {
             Frame::Text(text) => text,
             closed => panic!("expected a text, but heard {closed:?}"),
@@ -111,8 +111,8 @@ impl Socket {
     }
 
     /// The code with which the hub closes the socket.
-    pub async fn closed(&mut self) -> u16 {
-        self.find("the socket to be closed", |frame| match frame {
+    pub async fn wait_for_close(&mut self) -> u16 {
+        self.wait_for("the socket to be closed", |frame| match frame {
             Frame::Closed { code, .. } => Some(*code),
             Frame::Text(_) => None,
         })
@@ -120,15 +120,15 @@ impl Socket {
     }
 
     /// All that was heard and not yet read, once nobody has anything left to do.
-    pub async fn rest(&mut self) -> Vec<Frame> {
-        super::quiet().await;
+    pub async fn drain(&mut self) -> Vec<Frame> {
+        super::run_until_idle().await;
         self.collect();
         self.heard.drain(..).collect()
     }
 
     /// Fails when anything was heard that is not yet read.
-    pub async fn heard_nothing(&mut self) {
-        let rest = self.rest().await;
+    pub async fn assert_no_frames(&mut self) {
+        let rest = self.drain().await;
         assert!(rest.is_empty(), "expected silence, but heard {rest:#?}");
     }
 }

@@ -12,12 +12,12 @@ use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, 
 
 /// A kind of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum BatchKind {
     Reads,
     Writes,
 }
 
-impl On {
+impl BatchKind {
     /// The kind of a batch.
     pub fn of(statements: &[Statement]) -> Self {
         if is_read_only(statements) { Self::Reads } else { Self::Writes }
@@ -25,7 +25,7 @@ impl On {
 }
 
 struct Fault {
-    on: On,
+    on: BatchKind,
     error: DbError,
     /// Whether the batch is committed before the fault.
     after_commit: bool,
@@ -36,10 +36,10 @@ struct Script {
     /// Each meets one batch of its kind.
     faults: VecDeque<Fault>,
     /// The next batch of this kind stays in flight.
-    lingering: Option<On>,
+    lingering: Option<BatchKind>,
     /// Meets every batch of its kind that no queued fault meets.
-    broken: Option<(On, DbError)>,
-    held: Vec<On>,
+    broken: Option<(BatchKind, DbError)>,
+    held: Vec<BatchKind>,
     waiting: Vec<oneshot::Sender<()>>,
     /// The statements of every read, in order.
     reads: Vec<Vec<Statement>>,
@@ -98,22 +98,22 @@ impl Sqlite {
     }
 
     /// The next batch of this kind fails and is not committed.
-    pub fn fail(&self, on: On, error: DbError) {
+    pub fn fail(&self, on: BatchKind, error: DbError) {
         lock(&self.script).faults.push_back(Fault { on, error, after_commit: false });
     }
 
     /// The next write is committed, but returns the error.
-    pub fn lose_answer(&self, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { on: On::Writes, error, after_commit: true });
+    pub fn lose_response(&self, error: DbError) {
+        lock(&self.script).faults.push_back(Fault { on: BatchKind::Writes, error, after_commit: true });
     }
 
     /// The next batch of this kind is not run and never returns.
-    pub fn linger(&self, on: On) {
+    pub fn hang_next(&self, on: BatchKind) {
         lock(&self.script).lingering = Some(on);
     }
 
     /// Every batch of this kind fails from now on.
-    pub fn break_down(&self, on: On, error: DbError) {
+    pub fn fail_all(&self, on: BatchKind, error: DbError) {
         lock(&self.script).broken = Some((on, error));
     }
 
@@ -125,13 +125,13 @@ impl Sqlite {
     }
 
     /// Batches of this kind are run, but their answers wait for [`release`](Self::release).
-    pub fn hold(&self, on: On) {
+    pub fn hold(&self, on: BatchKind) {
         lock(&self.script).held = vec![on];
     }
 
     /// Batches of every kind are run, but their answers wait.
-    pub fn hold_everything(&self) {
-        lock(&self.script).held = vec![On::Reads, On::Writes];
+    pub fn hold_all(&self) {
+        lock(&self.script).held = vec![BatchKind::Reads, BatchKind::Writes];
     }
 
     /// Releases one held answer by its index.
@@ -149,37 +149,37 @@ impl Sqlite {
     }
 
     /// Stops holding further answers.
-    pub fn pass(&self) {
+    pub fn stop_holding(&self) {
         lock(&self.script).held.clear();
     }
 
     /// The number of held answers.
-    pub fn held(&self) -> usize {
+    pub fn held_count(&self) -> usize {
         lock(&self.script).waiting.len()
     }
 
     /// The number of reads.
-    pub fn reads(&self) -> usize {
+    pub fn read_count(&self) -> usize {
         lock(&self.script).reads.len()
     }
 
     /// The statements of each read.
-    pub fn read(&self) -> Vec<Vec<Statement>> {
+    pub fn read_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).reads.clone()
     }
 
     /// The number of writes, including failed ones.
-    pub fn writes(&self) -> usize {
+    pub fn write_count(&self) -> usize {
         lock(&self.script).writes.len()
     }
 
     /// The statements of each write, including failed ones.
-    pub fn written(&self) -> Vec<Vec<Statement>> {
+    pub fn write_batches(&self) -> Vec<Vec<Statement>> {
         lock(&self.script).writes.clone()
     }
 
     /// Runs an earlier batch now.
-    pub fn arrives_late(&self, batch: &[Statement]) -> Result<(), DbError> {
+    pub fn deliver_late(&self, batch: &[Statement]) -> Result<(), DbError> {
         self.commit(batch).map(drop)
     }
 
@@ -195,13 +195,13 @@ impl Sqlite {
         Ok(results)
     }
 
-    fn answer(&self, on: On, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
+    fn answer(&self, on: BatchKind, statements: &[Statement]) -> Result<Vec<Vec<Row>>, DbError> {
         let fault = {
             let mut script = lock(&self.script);
             let position = script.faults.iter().position(|fault| fault.on == on);
             let queued = position.and_then(|position| script.faults.remove(position));
-            let lasting = script.broken.clone().filter(|(broken, _)| *broken == on);
-            queued.or(lasting.map(|(on, error)| Fault { on, error, after_commit: false }))
+            let permanent = script.broken.clone().filter(|(broken, _)| *broken == on);
+            queued.or(permanent.map(|(on, error)| Fault { on, error, after_commit: false }))
         };
         match fault {
             Some(Fault { error, after_commit: false, .. }) => Err(error),
@@ -214,12 +214,12 @@ impl Sqlite {
 impl Database for Sqlite {
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>> {
         Box::pin(async move {
-            let on = On::of(statements);
+            let on = BatchKind::of(statements);
             let lingers = {
                 let mut script = lock(&self.script);
                 match on {
-                    On::Reads => script.reads.push(statements.to_vec()),
-                    On::Writes => script.writes.push(statements.to_vec()),
+                    BatchKind::Reads => script.reads.push(statements.to_vec()),
+                    BatchKind::Writes => script.writes.push(statements.to_vec()),
                 }
                 script.lingering.take_if(|lingering| *lingering == on).is_some()
             };

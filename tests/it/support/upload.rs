@@ -15,7 +15,7 @@ use session_gateway_hub::model::json::{Json, JsonObject};
 use tower::ServiceExt;
 
 use super::World;
-use super::rest::{Awaited, Reply};
+use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 
 /// A body that is there at once, or when the test lets it arrive.
@@ -82,17 +82,17 @@ pub fn arrived(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
 
 impl World {
     /// Begins an upload whose body arrives later.
-    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (Awaited, Arrival) {
+    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (PendingReply, Arrival) {
         let (body, arrival) = arriving(&self.object.rt, declared);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());
-        let reply = Awaited::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
+        let reply = PendingReply::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await });
         (reply, arrival)
     }
 
     /// Sends an upload; its answer may be waited for later.
-    pub fn uploading(&self, path: &str, body: &str) -> Awaited {
+    pub fn uploading(&self, path: &str, body: &str) -> PendingReply {
         let (reply, arrival) = self.start_upload(path, Some(body.len() as u64));
         arrival.send(Ok(body.to_owned())).unwrap();
         reply

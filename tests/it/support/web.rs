@@ -26,15 +26,15 @@ pub fn number(event: &Value) -> u64 {
 
 impl Web {
     /// The next event.
-    pub async fn event(&mut self) -> Value {
-        read(&self.0.text().await)
+    pub async fn next_event(&mut self) -> Value {
+        read(&self.0.next_text().await)
     }
 
     /// The next event of this type; the others stay.
-    pub async fn event_of(&mut self, wanted: &str) -> Value {
+    pub async fn next_event_of(&mut self, wanted: &str) -> Value {
         let what = format!("the event {wanted}");
         self.0
-            .find(&what, |frame| match frame {
+            .wait_for(&what, |frame| match frame {
                 Frame::Text(text) => {
                     let event = read(text);
                     (event["type"] == wanted).then_some(event)
@@ -55,6 +55,6 @@ impl Web {
             Frame::Text(text) => read(&text),
             closed => panic!("expected events, but heard {closed:?}"),
         };
-        self.0.rest().await.into_iter().map(read).collect()
+        self.0.drain().await.into_iter().map(read).collect()
     }
 }

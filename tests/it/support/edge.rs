@@ -16,7 +16,7 @@ use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::ports::Runtime;
 use tower::ServiceExt;
 
-use super::rest::{Awaited, Reply};
+use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::arrived;
@@ -38,9 +38,9 @@ pub struct Asked {
 impl World {
     /// Sends a request through the edge; its answer may be waited for later. What is let in to a socket or a stream is
     /// answered with a 200.
-    pub fn knock(&self, asked: Asked) -> Awaited {
+    pub fn send_to_edge(&self, asked: Asked) -> PendingReply {
         let (hub, db, rt) = (self.hub(), Arc::clone(&self.db), Arc::clone(&self.rt));
-        Awaited::of(async move { Reply::of(serve(&hub, db, rt, asked).await).await })
+        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, asked).await).await })
     }
 }
 

@@ -6,13 +6,13 @@ use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
-use super::door::Asked;
+use super::edge::Asked;
 use super::faults::good;
 use super::rest::Reply;
 use super::route::{Given, Of, Route, When};
 use super::socket::Socket;
-use super::sqlite::On;
-use super::{RPC_TIMEOUT_MS, World, quiet};
+use super::sqlite::BatchKind;
+use super::{RPC_TIMEOUT_MS, World, run_until_idle};
 
 /// The machine of the namespace, and its neighbour's.
 const MACHINES: [&str; 2] = ["box-1", "their-box"];
@@ -52,8 +52,9 @@ impl Scene {
     async fn with(route: &'static Route, active: bool) -> Self {
         let world = World::new();
         let neighbour = world.neighbour();
-        let session = world.session_with("/code", json!({"machineId": MACHINES[0], "alphaSessionId": "a-1"})).await;
-        let foreign = neighbour.session("/secret-path").await;
+        let session =
+            world.create_session_with("/code", json!({"machineId": MACHINES[0], "alphaSessionId": "a-1"})).await;
+        let foreign = neighbour.create_session("/secret-path").await;
         neighbour.post("/cli/machines", &json!({"id": MACHINES[1], "metadata": {"host": "secret-host"}})).await.ok();
         let mut runner = world.spawner(MACHINES[0], "box").await;
         runner.register("checkPathExists").await;
@@ -61,9 +62,9 @@ impl Scene {
         for method in ["abort", "switch", "set-session-config", "permission", "uploadFile", "deleteUploadFile"] {
             cli.register(method).await;
         }
-        cli.state(&session, 1, &json!({"requests": {REQUEST: {"tool": "T", "arguments": {}}}})).await;
+        cli.update_state(&session, 1, &json!({"requests": {REQUEST: {"tool": "T", "arguments": {}}}})).await;
         if !active {
-            cli.ask("session-end", &json!({"sid": session, "time": world.now()})).await;
+            cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
         let mut subscribers = [&world, &neighbour].map(|world| (world, None));
         for (world, socket) in &mut subscribers {
@@ -72,11 +73,11 @@ impl Scene {
         let mut subscribers = subscribers.map(|(_, socket)| socket.unwrap());
         let mut subscriptions = Vec::new();
         for socket in &mut subscribers {
-            let greeting: Value = serde_json::from_str(&socket.text().await).unwrap();
+            let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
             subscriptions.push(greeting["data"]["subscriptionId"].as_str().unwrap().to_owned());
         }
-        quiet().await;
-        cli.socket.rest().await;
+        run_until_idle().await;
+        cli.socket.drain().await;
         let [own, others] = <[String; 2]>::try_from(subscriptions).unwrap();
         let names = vec![
             ("$foreign_session", foreign),
@@ -87,7 +88,7 @@ impl Scene {
             ("$subscription", own),
             ("$token", world.token()),
         ];
-        let written = world.db.writes();
+        let written = world.db.write_count();
         Self { world, route, session, names, cli, runner, subscribers, written }
     }
 
@@ -120,13 +121,13 @@ impl Scene {
 
     /// What the good request is answered with when the CLI does its part.
     pub async fn done(&mut self) -> Reply {
-        let answer = self.world.knock(self.good());
+        let answer = self.world.send_to_edge(self.good());
         if let Some((method, result)) = self.route.call {
-            let request = self.callee().request().await;
+            let request = self.callee().next_call().await;
             assert!(request.method.ends_with(method), "{request:?}");
-            self.callee().answer_raw(&request, &json!(result).to_string());
+            self.callee().respond_raw(&request, &json!(result).to_string());
             if self.route.path.ends_with("/resume") {
-                self.cli.alive(&self.world, &self.session).await;
+                self.cli.send_heartbeat(&self.world, &self.session).await;
             }
         }
         answer.reply().await
@@ -161,10 +162,10 @@ impl Scene {
             Given::NoAgentId => self.put_metadata(json!({"path": "/code", "host": "box"})).await,
             Given::OtherFlavor => self.put_metadata(json!({"path": "/code", "host": "box", "flavor": "beta"})).await,
             Given::NoReads => {
-                self.world.sleep_and_wake().await;
-                self.world.db.break_down(On::Reads, DbError::TimedOut("D1 did not answer in time".into()));
+                self.world.hibernate_and_wake().await;
+                self.world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
             }
-            Given::NoWrites => self.world.db.break_down(On::Writes, DbError::Refused("constraint failed".into())),
+            Given::NoWrites => self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into())),
             Given::FullJournal => self.fill_journal().await,
             Given::UploadFails(fault) => {
                 let (answer, arrival) = self.world.start_upload(&asked.url, None);
@@ -173,8 +174,8 @@ impl Scene {
             }
             Given::ManyUploads => {
                 let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&asked.url, None)).collect();
-                quiet().await;
-                return self.world.knock(asked).reply().await;
+                run_until_idle().await;
+                return self.world.send_to_edge(asked).reply().await;
             }
             Given::NoHandler => self.unregister().await,
             Given::CliSays(_) | Given::CliLeaves | Given::CliIsSilent | Given::NeverActive => {}
@@ -182,7 +183,7 @@ impl Scene {
         if given == Given::WrongState {
             asked = self.good();
         }
-        let answer = self.world.knock(asked);
+        let answer = self.world.send_to_edge(asked);
         let called = matches!(
             given,
             Given::CliSays(_) | Given::CliLeaves | Given::CliIsSilent | Given::NeverActive | Given::NoWrites
@@ -195,15 +196,15 @@ impl Scene {
 
     /// The part of the one who is called.
     async fn play(&mut self, given: Given, result: &str) {
-        let request = self.callee().request().await;
+        let request = self.callee().next_call().await;
         match given {
-            Given::CliIsSilent => self.world.pass(RPC_TIMEOUT_MS).await,
+            Given::CliIsSilent => self.world.advance(RPC_TIMEOUT_MS).await,
             Given::CliLeaves => self.callee().socket.close(),
-            Given::CliSays(result) => self.callee().answer_raw(&request, &json!(result).to_string()),
-            _ => self.callee().answer_raw(&request, &json!(result).to_string()),
+            Given::CliSays(result) => self.callee().respond_raw(&request, &json!(result).to_string()),
+            _ => self.callee().respond_raw(&request, &json!(result).to_string()),
         }
         if given == Given::NeverActive {
-            self.world.pass(15_000).await;
+            self.world.advance(15_000).await;
         }
     }
 
@@ -217,7 +218,7 @@ impl Scene {
 
     async fn unregister(&mut self) {
         let (method, _) = self.route.call.unwrap();
-        self.callee().ask("rpc-unregister", &json!({"method": method})).await;
+        self.callee().emit_with_ack("rpc-unregister", &json!({"method": method})).await;
     }
 
     fn of_machine(&self) -> bool {
@@ -227,12 +228,12 @@ impl Scene {
     async fn web_token(&self) -> String {
         let body = json!({"accessToken": self.world.token()}).to_string().into_bytes();
         let asked = Asked { method: "POST".into(), url: "/api/auth".into(), body, ..Asked::default() };
-        self.world.knock(asked).reply().await.ok()["token"].as_str().unwrap().to_owned()
+        self.world.send_to_edge(asked).reply().await.ok()["token"].as_str().unwrap().to_owned()
     }
 
     async fn put_metadata(&mut self, metadata: Value) {
         let update = json!({"sid": self.session, "expectedVersion": 1, "metadata": metadata});
-        assert_eq!(self.cli.ask("update-metadata", &update).await["result"], "success");
+        assert_eq!(self.cli.emit_with_ack("update-metadata", &update).await["result"], "success");
     }
 
     async fn fill_metadata(&mut self) {
@@ -244,11 +245,11 @@ impl Scene {
 
     /// The database answers no more, and messages go on coming.
     async fn fill_journal(&mut self) {
-        self.world.db.hold(On::Writes);
+        self.world.db.hold(BatchKind::Writes);
         // Each waits twice: as its row, and to be told of.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
-            quiet().await;
+            run_until_idle().await;
         }
     }
 
@@ -256,10 +257,10 @@ impl Scene {
     pub async fn nothing_came_of_it(&mut self) {
         let [one, other] = &mut self.subscribers;
         for socket in [&mut self.cli.socket, &mut self.runner.socket, one, other] {
-            socket.heard_nothing().await;
+            socket.assert_no_frames().await;
         }
         assert_eq!(
-            self.world.db.writes(),
+            self.world.db.write_count(),
             self.written,
             "{} {}: something was written",
             self.route.method,
