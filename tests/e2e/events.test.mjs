@@ -121,7 +121,8 @@ for (const channel of Object.keys(CHANNELS)) {
       await feeds.one.nextEvent('session-updated', one.session.id);
       await feeds.machine.nextEvent('machine-updated');
 
-      const heard = (feed) => feed.all.slice(1).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
+      const events = (feed) => feed.all.slice(1).filter(({ type }) => type !== 'heartbeat');
+      const heard = (feed) => events(feed).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
       const [message1, message2] = [one, two].map(({ session }) => ['message-received', session.id]);
       const [update1, update2] = [one, two].map(({ session }) => ['session-updated', session.id]);
       const machine = ['machine-updated', namespace];

@@ -184,6 +184,14 @@ test('sends unsent messages after a reload with the same id', async () => {
   assert.deepEqual(states(), []);
 });
 
+test('sends no rejected message again after a deploy of another version', async () => {
+  const { outbox, storage } = setup();
+  const stored = { localId: 'l1', text: 'one', attachments: [], createdAt: 1, state: 'failed', error: 'Too long.' };
+  storage.setItem('outbox', JSON.stringify({ a: [stored] }));
+  outbox.restore();
+  assert.deepEqual([states(), outgoing()[0]?.error], [[['l1', 'failed']], 'Too long.']);
+});
+
 test('drops a message that the hub had stored before', async () => {
   const { outbox } = setup();
   const later = { id: 'm9', seq: 9, localId: null, content: 'x', createdAt: 0 };

@@ -14,11 +14,11 @@ export interface AnswerDraft {
   typedTexts: ReadonlyMap<string, string>;
 }
 
-/** An {@link AnswerDraft} as JSON. */
+/** An {@link AnswerDraft} as JSON. The names must not change: a tab keeps its drafts across a deploy. */
 interface StoredDraft {
   reason: string;
-  selectedOptions: [string, string[]][];
-  typedTexts: [string, string][];
+  chosen: [string, string[]][];
+  written: [string, string][];
 }
 
 const EMPTY_DRAFT: AnswerDraft = { reason: '', selectedOptions: new Map(), typedTexts: new Map() };
@@ -31,7 +31,7 @@ const draftKey = (sessionId: string, requestId: string) => `${sessionId} ${reque
 /** Restores the drafts that this tab stored before a reload. */
 export function restoreDrafts(): void {
   const stored = JSON.parse(sessionStorage.getItem(KEY) ?? '[]') as [string, StoredDraft][];
-  drafts.value = new Map(stored.map(([key, { reason, selectedOptions, typedTexts }]) => [key, { reason, selectedOptions: new Map(selectedOptions), typedTexts: new Map(typedTexts) }]));
+  drafts.value = new Map(stored.map(([key, { reason, chosen, written }]) => [key, { reason, selectedOptions: new Map(chosen), typedTexts: new Map(written) }]));
 }
 
 /** Returns the draft of an answer, empty if there is none. */
@@ -50,6 +50,6 @@ export function deleteDraft(sessionId: string, requestId: string): void {
 
 function saveDrafts(next: ReadonlyMap<string, AnswerDraft>): void {
   drafts.value = next;
-  const stored = [...next].map(([key, { reason, selectedOptions, typedTexts }]): [string, StoredDraft] => [key, { reason, selectedOptions: [...selectedOptions], typedTexts: [...typedTexts] }]);
+  const stored = [...next].map(([key, { reason, selectedOptions, typedTexts }]): [string, StoredDraft] => [key, { reason, chosen: [...selectedOptions], written: [...typedTexts] }]);
   saveItem(sessionStorage, KEY, JSON.stringify(stored));
 }

@@ -18,6 +18,11 @@ const KEY = 'outbox';
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 
+/** An unsent message as JSON. The names must not change: a tab keeps its messages across a deploy. */
+type StoredMessage = Omit<OutgoingMessage, 'status'> & { state: OutgoingMessage['status'] };
+
+const toStored = ({ status, ...message }: OutgoingMessage): StoredMessage => ({ ...message, state: status });
+
 /** Sends messages. Unsent ones survive a reload, as far as the browser's storage quota allows. */
 export class Outbox {
   #api: Pick<Api, 'POST'>;
@@ -53,15 +58,15 @@ export class Outbox {
 
   /** Restores the messages that were unsent before a reload. The next {@link flush} sends them. */
   restore(): void {
-    const stored = JSON.parse(this.#storage.getItem(KEY) ?? '{}') as Record<string, OutgoingMessage[]>;
+    const stored = JSON.parse(this.#storage.getItem(KEY) ?? '{}') as Record<string, StoredMessage[]>;
     for (const [id, outgoing] of Object.entries(stored)) {
       // A message that the hub rejected is not sent again by itself.
-      for (const message of outgoing) this.#updateMessage(id, message.status === 'failed' ? message : { ...message, status: 'waiting' });
+      for (const { state: status, ...message } of outgoing) this.#updateMessage(id, { ...message, status: status === 'failed' ? status : 'waiting' });
     }
   }
 
   #save(): void {
-    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((message) => message.status !== 'sent')] as const);
+    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((message) => message.status !== 'sent').map(toStored)] as const);
     saveItem(this.#storage, KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
   }
 
