@@ -183,7 +183,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   });
 
   test('starts again at once after its npm was killed', async () => {
-    await hub.killRuntime();
+    await hub.kill();
     hub = await clone.running(port);
     assert.equal((await hub.web().get('/api/sessions')).status, 200);
   });
