@@ -1,7 +1,7 @@
 //! The record of completed permission requests, which only grows: ten thousand of them cost no more than one.
 
 use crate::support::cli::Cli;
-use crate::support::permissions::{answered, asking, completed, request, state, state_event};
+use crate::support::permissions::{agent_state, answer, completed, request, session_with_requests, state_event};
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::store::columns::Columns;
@@ -14,7 +14,7 @@ fn record(n: usize) -> (String, Value) {
 
 /// A session with ten thousand completed requests, and one that waits.
 async fn veteran() -> (World, String, Cli, Map<String, Value>) {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let all: Map<String, Value> = (0..MANY).map(record).collect();
     let grown = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
     let answer = cli.update_state(&session, 2, &grown).await;
@@ -50,7 +50,7 @@ async fn ten_thousand_completed_requests_are_written_by_difference() {
     assert!(world.db.write_count() < 10, "in few batches: {}", world.db.write_count());
 
     let before = world.db.write_count();
-    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
     let (rows, bytes) = written_since(&world, before);
     assert_eq!(rows, 1);
     assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
@@ -79,7 +79,7 @@ async fn ten_thousand_completed_requests_are_written_by_difference() {
 }
 
 async fn state_of(world: &World, session: &str) -> Map<String, Value> {
-    state(world, session).await["completedRequests"].as_object().unwrap().clone()
+    agent_state(world, session).await["completedRequests"].as_object().unwrap().clone()
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +122,7 @@ async fn what_others_hear_of_a_long_record_is_what_changed() {
     let (world, session, mut cli, _) = veteran().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
-    answered(&world, &session, &mut cli, "r1/deny", &json!({})).await;
+    answer(&world, &session, &mut cli, "r1/deny", &json!({})).await;
     let told = state_event(&mut web).await["agentState"]["completedRequests"].clone();
     let update = second.next_event("update").await["body"]["agentState"]["value"]["completedRequests"].clone();
     for changed in [told, update] {
@@ -147,7 +147,7 @@ fn stored(world: &World) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_became_too_large_keeps_its_newest_entries() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let mut told = Map::new();
     for round in 0..4 {
         let few: Map<String, Value> = (4 * round..4 * round + 4).map(large).collect();
@@ -182,7 +182,7 @@ async fn a_record_that_became_too_large_keeps_its_newest_entries() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_too_large_before_it_had_a_bound_is_read_as_far_as_it_counts() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     world.hibernate_and_wake().await;
     world.db.execute(&format!(
         "WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 29)

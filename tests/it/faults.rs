@@ -2,7 +2,7 @@
 //! permanent ones are reported and reverted, and sockets stay open.
 
 use crate::support::cli::Cli;
-use crate::support::edge::Asked;
+use crate::support::edge::EdgeRequest;
 use crate::support::rest::{PendingReply, Reply};
 use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
@@ -371,7 +371,7 @@ async fn a_slow_database_causes_overloaded_and_leaves_sockets_open() {
 /// A request through the edge, which answers pages of messages itself. The time of all attempts passes.
 async fn get(fixture: &Fixture, path: &str) -> Reply {
     let (method, url, token) = ("GET".to_owned(), path.to_owned(), Some(fixture.world.token()));
-    let reply = fixture.world.send_to_edge(Asked { method, url, token, ..Asked::default() });
+    let reply = fixture.world.send_to_edge(EdgeRequest { method, url, token, ..EdgeRequest::default() });
     fixture.pass_attempts().await;
     reply.reply().await
 }

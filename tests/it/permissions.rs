@@ -1,7 +1,9 @@
 //! Permission requests: how an answer of the web reaches the agent, and what becomes of the request.
 
 use crate::support::cli::Cli;
-use crate::support::permissions::{answer, answered, asking, completed, request, state, state_event};
+use crate::support::permissions::{
+    agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
+};
 use crate::support::rest::Reply;
 use crate::support::sqlite::BatchKind;
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
 async fn pending(world: &World, session: &str) -> Vec<String> {
-    state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
+    agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
 }
 
 async fn listed(world: &World) -> Value {
@@ -18,13 +20,13 @@ async fn listed(world: &World) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_everybody() {
-    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let mut web = world.web("all=true").await;
     let body = json!({
         "mode": "acceptEdits", "allowTools": ["Bash", "Read"], "decision": "approved_for_session",
         "answers": {"Which?": ["this", "that"], "Why?": []}, "ignored": 1,
     });
-    let reply = answer(&world, &session, "r1/approve", &body);
+    let reply = start_answer(&world, &session, "r1/approve", &body);
     let call = cli.next_call().await;
     assert_eq!(call.method, "permission");
     let heard = json!({
@@ -67,15 +69,15 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_object_or_no_body_is_an_answer() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     assert_eq!(
-        answered(&world, &session, &mut cli, "r1/approve", &json!({})).await,
+        answer(&world, &session, &mut cli, "r1/approve", &json!({})).await,
         json!({"id": "r1", "approved": true})
     );
     let denied = world.start("POST", &format!("/api/sessions/{session}/permissions/r2/deny"), "");
     assert_eq!(cli.serve("permission", &json!({})).await, json!({"id": "r2", "approved": false}));
     denied.reply().await.ok();
-    let record = state(&world, &session).await["completedRequests"].clone();
+    let record = agent_state(&world, &session).await["completedRequests"].clone();
     assert_eq!((&record["r1"]["status"], &record["r2"]["status"]), (&json!("approved"), &json!("denied")));
     assert_eq!(record["r1"].get("allowTools"), None);
     assert!(pending(&world, &session).await.is_empty());
@@ -83,9 +85,9 @@ async fn an_empty_object_or_no_body_is_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_denial_says_how_far_it_goes() {
-    let (world, session, mut cli) = asking(&json!("beta")).await;
+    let (world, session, mut cli) = session_with_requests(&json!("beta")).await;
     for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
-        let heard = answered(&world, &session, &mut cli, &format!("{id}/deny"), &json!({"decision": decision})).await;
+        let heard = answer(&world, &session, &mut cli, &format!("{id}/deny"), &json!({"decision": decision})).await;
         assert_eq!(heard, json!({"id": id, "approved": false, "decision": decision}));
         let entry = completed(&world, &session, id).await;
         assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
@@ -96,10 +98,10 @@ async fn a_denial_says_how_far_it_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_says_denied_or_abort_is_a_denial_and_grants_nothing() {
-    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
         let body = json!({"decision": decision, "mode": "bypassPermissions", "allowTools": ["Bash"]});
-        let heard = answered(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        let heard = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
         assert_eq!((&heard["approved"], &heard["decision"]), (&json!(false), &json!(decision)));
         let entry = completed(&world, &session, id).await;
         assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
@@ -111,7 +113,7 @@ async fn an_approval_that_says_denied_or_abort_is_a_denial_and_grants_nothing() 
 
 #[tokio::test(start_paused = true)]
 async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
-    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let odd = [
         json!([]),
         json!("yes"),
@@ -123,14 +125,14 @@ async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
         json!({"q": ["yes"], "p": {"answers": ["no"]}}),
     ];
     for answers in odd {
-        let refused = answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
+        let refused = start_answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
         assert_eq!(refused.assert_error(400, "invalid_field")["field"], "answers", "{answers}");
     }
     let plain = json!({"q": ["yes", "no"], "p": []});
     let nested = json!({"q": {"answers": ["yes"]}, "p": {"answers": []}});
     for (id, answers) in [("r1", plain), ("r2", nested)] {
         let body = json!({"answers": answers});
-        let heard = answered(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        let heard = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
         assert_eq!(heard["answers"], answers);
         assert_eq!(completed(&world, &session, id).await["answers"], answers);
     }
@@ -138,7 +140,7 @@ async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
-    let (world, session, mut cli) = asking(&json!("alpha")).await;
+    let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let table = [
         ("approve", json!({"mode": "warp"}), "mode"),
         ("approve", json!({"mode": 5}), "mode"),
@@ -151,7 +153,7 @@ async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
         ("deny", json!({"decision": "never"}), "decision"),
     ];
     for (how, body, field) in table {
-        let refused = answer(&world, &session, &format!("r1/{how}"), &body).reply().await;
+        let refused = start_answer(&world, &session, &format!("r1/{how}"), &body).reply().await;
         assert_eq!(refused.assert_error(400, "invalid_field")["field"], field, "{how} {body}");
     }
     for body in ["[]", "7", "{"] {
@@ -160,7 +162,7 @@ async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
     }
     cli.socket.assert_no_frames().await;
     assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
-    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,10 +180,10 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
         (json!("zeta"), &["default"]),
     ];
     for (flavor, valid) in table {
-        let (world, session, mut cli) = asking(&flavor).await;
+        let (world, session, mut cli) = session_with_requests(&flavor).await;
         let mut version = 2;
         for mode in modes {
-            let reply = answer(&world, &session, "r1/approve", &json!({"mode": mode}));
+            let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": mode}));
             if !valid.contains(&mode) {
                 let refused = reply.reply().await;
                 assert_eq!(refused.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
@@ -198,30 +200,30 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_there_or_not_active_takes_no_answer() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     for how in ["r3/approve", "r3/deny", "__proto__/approve", "constructor/deny", "r1%20/approve"] {
-        answer(&world, &session, how, &json!({})).reply().await.assert_error(404, "request_not_found");
+        start_answer(&world, &session, how, &json!({})).reply().await.assert_error(404, "request_not_found");
     }
-    answer(&world, "nobody", "r1/approve", &json!({})).reply().await.assert_error(404, "session_not_found");
+    start_answer(&world, "nobody", "r1/approve", &json!({})).reply().await.assert_error(404, "session_not_found");
     let neighbour = world.neighbour();
     for how in ["r1/approve", "r1/deny"] {
-        answer(&neighbour, &session, how, &json!({})).reply().await.assert_error(403, "forbidden");
+        start_answer(&neighbour, &session, how, &json!({})).reply().await.assert_error(403, "forbidden");
     }
-    answered(&world, &session, &mut cli, "r1/approve", &json!({})).await;
-    answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
+    answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
+    start_answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     for how in ["r1/approve", "r2/deny", "r3/deny"] {
-        answer(&world, &session, how, &json!({})).reply().await.assert_error(409, "session_inactive");
+        start_answer(&world, &session, how, &json!({})).reply().await.assert_error(409, "session_inactive");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn ids_with_odd_characters_are_answered_as_they_are() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
     cli.update_state(&session, 2, &state).await;
     for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
-        let heard = answered(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
+        let heard = answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
         assert_eq!(heard["id"], id);
         assert_eq!(completed(&world, &session, id).await["status"], "approved");
     }
@@ -229,11 +231,11 @@ async fn ids_with_odd_characters_are_answered_as_they_are() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
-    let first = answer(&world, &session, "r1/approve", &json!({}));
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let first = start_answer(&world, &session, "r1/approve", &json!({}));
     let call = cli.next_call().await;
-    let second = answer(&world, &session, "r1/deny", &json!({}));
-    let other = answer(&world, &session, "r2/deny", &json!({}));
+    let second = start_answer(&world, &session, "r1/deny", &json!({}));
+    let other = start_answer(&world, &session, "r2/deny", &json!({}));
     second.reply().await.assert_error(404, "request_not_found");
     assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "another request is another matter");
     other.reply().await.ok();
@@ -241,12 +243,12 @@ async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
     first.reply().await.ok();
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
     assert_eq!(world.get_session(&session).await["agentStateVersion"], 4);
-    answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
+    start_answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let still_pending = async |reply: Reply, status, code| {
         reply.assert_error(status, code);
         let shown = world.get_session(&session).await;
@@ -255,13 +257,13 @@ async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
         assert_eq!(shown.get("permissionMode"), None, "{code}");
     };
     let body = json!({"mode": "plan"});
-    let reply = answer(&world, &session, "r1/approve", &body);
+    let reply = start_answer(&world, &session, "r1/approve", &body);
     cli.serve("permission", &json!({"success": false, "error": "no such request"})).await;
     let reply = reply.reply().await;
     assert!(reply.text.contains("no such request"), "{reply:?}");
     still_pending(reply, 503, "cli_refused").await;
 
-    let reply = answer(&world, &session, "r1/approve", &body);
+    let reply = start_answer(&world, &session, "r1/approve", &body);
     let late = cli.next_call().await;
     for _ in 0..3 {
         world.advance(RPC_TIMEOUT_MS / 3).await;
@@ -273,23 +275,23 @@ async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
     assert_eq!(pending(&world, &session).await, ["r1", "r2"], "a late word changes nothing");
 
     assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "permission"})).await, json!({"ok": true}));
-    still_pending(answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
+    still_pending(start_answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
     cli.register("permission").await;
-    let reply = answer(&world, &session, "r1/approve", &body);
+    let reply = start_answer(&world, &session, "r1/approve", &body);
     cli.next_call().await;
     cli.socket.close();
     still_pending(reply.reply().await, 503, "cli_unreachable").await;
 
     let mut back = world.live_cli(&session).await;
     back.register("permission").await;
-    answered(&world, &session, &mut back, "r1/approve", &body).await;
+    answer(&world, &session, &mut back, "r1/approve", &body).await;
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_moves_the_request_itself_has_the_last_word_and_the_mode_still_counts() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
-    let reply = answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
     let call = cli.next_call().await;
     let own = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
     let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": own}});
@@ -308,8 +310,8 @@ async fn a_cli_that_moves_the_request_itself_has_the_last_word_and_the_mode_stil
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_moves_the_request_too_late_is_told_what_stands() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
-    answered(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    answer(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
     let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
     let refused = cli.update_state(&session, 2, &moved).await;
     assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(3)));
@@ -320,10 +322,10 @@ async fn a_cli_that_moves_the_request_too_late_is_told_what_stands() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_a_success_only_once_it_is_durable() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let mut web = world.web("all=true").await;
     world.db.hold(BatchKind::Writes);
-    let reply = answer(&world, &session, "r1/approve", &json!({}));
+    let reply = start_answer(&world, &session, "r1/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
     run_until_idle().await;
     assert!(!reply.is_ready());
@@ -333,11 +335,11 @@ async fn an_answer_is_a_success_only_once_it_is_durable() {
     reply.reply().await.ok();
     state_event(&mut web).await;
     world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
-    let reply = answer(&world, &session, "r2/approve", &json!({}));
+    let reply = start_answer(&world, &session, "r2/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
     reply.reply().await.assert_error(503, "hub_unavailable");
     assert_eq!(pending(&world, &session).await, ["r2"], "what was not written never happened");
-    answered(&world, &session, &mut cli, "r2/approve", &json!({})).await;
+    answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
 }
 
 /// How a session's time can be over.
@@ -392,7 +394,7 @@ async fn what_waits_is_canceled_when_its_session_is_over() {
         "sleep and expiry",
     ];
     for how in ways {
-        let (world, session, mut cli) = asking(&Value::Null).await;
+        let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         let mut second = world.cli(&session).await;
         let mut web = world.web("all=true").await;
         end(&world, &session, &mut cli, how).await;
@@ -418,8 +420,8 @@ async fn what_waits_is_canceled_when_its_session_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_under_way_when_its_session_ends_does_not_undo_the_cancellation() {
-    let (world, session, mut cli) = asking(&Value::Null).await;
-    let reply = answer(&world, &session, "r1/approve", &json!({}));
+    let (world, session, mut cli) = session_with_requests(&Value::Null).await;
+    let reply = start_answer(&world, &session, "r1/approve", &json!({}));
     let call = cli.next_call().await;
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.respond(&call, &json!({}));

@@ -29,7 +29,7 @@ async fn a_file_reaches_the_cli_and_its_answer_comes_back_to_the_letter() {
     let (world, session, mut cli) = live_session().await;
     let names = ["notes.txt", "grüße \u{1f600}.txt", "\"content\":\"x\"", "a\\\"content\\\":\\\"b", "\u{0}\u{1f}"];
     for name in names {
-        let upload = world.uploading(&path(&session), &body(name, b"hello").to_string());
+        let upload = world.start_complete_upload(&path(&session), &body(name, b"hello").to_string());
         let request = cli.next_call().await;
         let params = json!({"filename": name, "content": STANDARD.encode("hello"), "mimeType": "text/plain"});
         assert_eq!((request.method.as_str(), &request.params), ("uploadFile", &params));
@@ -43,7 +43,7 @@ async fn a_file_reaches_the_cli_and_its_answer_comes_back_to_the_letter() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_file_is_a_file_and_a_refusal_of_the_cli_is_an_answer() {
     let (world, session, mut cli) = live_session().await;
-    let upload = world.uploading(&path(&session), &body("empty", b"").to_string());
+    let upload = world.start_complete_upload(&path(&session), &body("empty", b"").to_string());
     let request = cli.next_call().await;
     assert_eq!(request.params["content"], "");
     cli.respond(&request, &json!({"success": false, "error": "The disk is full."}));
@@ -88,7 +88,7 @@ async fn what_is_wrong_with_a_body_is_said_before_the_cli_hears_of_it() {
 #[tokio::test(start_paused = true)]
 async fn names_count_by_their_characters() {
     let (world, session, mut cli) = live_session().await;
-    let upload = world.uploading(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
+    let upload = world.start_complete_upload(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
     let request = cli.next_call().await;
     cli.respond(&request, &json!({"success": true}));
     upload.reply().await.ok();
@@ -159,7 +159,7 @@ async fn a_cli_that_does_not_serve_uploads_dies_or_stays_silent_makes_a_500() {
     assert!(refusal["error"].as_str().unwrap().contains("No handler registered for uploadFile"), "{refusal}");
 
     cli.register("uploadFile").await;
-    let silent = world.uploading(&path(&session), &good);
+    let silent = world.start_complete_upload(&path(&session), &good);
     cli.next_call().await;
     world.advance(RPC_TIMEOUT_MS - 1_000).await;
     assert!(!silent.is_ready());
@@ -168,7 +168,7 @@ async fn a_cli_that_does_not_serve_uploads_dies_or_stays_silent_makes_a_500() {
     assert!(refusal["error"].as_str().unwrap().contains("RPC timed out: uploadFile"), "{refusal}");
 
     cli.send_heartbeat(&world, &session).await;
-    let cut = world.uploading(&path(&session), &good);
+    let cut = world.start_complete_upload(&path(&session), &good);
     cli.next_call().await;
     cli.socket.close();
     cut.reply().await.assert_error(500, "upload_failed");
@@ -243,7 +243,7 @@ async fn an_uploaded_file_is_deleted_by_its_path() {
 async fn a_small_file_of_unknown_length_takes_the_whole_room_only_until_it_is_read() {
     let (world, session, mut cli) = live_session().await;
     let (small, arrival) = world.start_upload(&path(&session), None);
-    let other = world.uploading(&path(&session), &body("b", b"x").to_string());
+    let other = world.start_complete_upload(&path(&session), &body("b", b"x").to_string());
     cli.socket.assert_no_frames().await;
     arrival.send(Ok(body("a", b"x").to_string())).unwrap();
     for name in ["a", "b"] {

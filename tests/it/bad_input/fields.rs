@@ -3,7 +3,7 @@
 //! be wrong with a field in `support/faults.rs`.
 
 use crate::support::World;
-use crate::support::edge::Asked;
+use crate::support::edge::EdgeRequest;
 use crate::support::faults::{Refused, twice, with, without};
 use crate::support::rest::Reply;
 use crate::support::route::{Given, Of, Route};
@@ -27,7 +27,7 @@ impl Trial {
         Self { scene: Scene::in_the_wrong_state(route).await, mistakes: Vec::new() }
     }
 
-    async fn send(&self, asked: Asked) -> Reply {
+    async fn send(&self, asked: EdgeRequest) -> Reply {
         let reply = self.scene.world.send_to_edge(asked).reply().await;
         let (route, status) = (self.scene.route, reply.status.as_u16());
         assert!(route.may_answer(status), "{} {}: its row knows no {reply:?}", route.method, route.path);
@@ -35,7 +35,7 @@ impl Trial {
     }
 
     async fn body(&self, body: impl Into<Vec<u8>>) -> Reply {
-        self.send(Asked { body: body.into(), ..self.scene.good() }).await
+        self.send(EdgeRequest { body: body.into(), ..self.scene.good() }).await
     }
 
     /// Sends a body that has to be refused.
@@ -179,13 +179,13 @@ async fn a_query_is_read_strictly_and_its_fault_named() {
                 let query = trial.scene.named(&format!("{query}{rest}"));
                 let url = format!("{}?{query}", good.url.split('?').next().unwrap());
                 let mistake =
-                    trial.send(Asked { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
+                    trial.send(EdgeRequest { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
                 mistakes.extend(mistake.map(|mistake| format!("{} {url}: {mistake}", route.method)));
             }
         }
         let good = trial.scene.good();
         let url = format!("{}&unknown=1&__proto__=2&%zz=%zz&&=&", good.url);
-        let reply = trial.send(Asked { url, ..good }).await;
+        let reply = trial.send(EdgeRequest { url, ..good }).await;
         assert_ne!(reply.status, 400, "unknown parameters are ignored: {} {}", route.method, route.path);
         mistakes.extend(std::mem::take(&mut trial.mistakes));
     }
@@ -230,11 +230,11 @@ async fn a_strange_id_is_that_of_nobody() {
         let mut trial = Trial::of(route).await;
         for id in ids.clone() {
             let url = trial.scene.path(id);
-            let reply = trial.send(Asked { url: url.clone(), ..trial.scene.good() }).await;
+            let reply = trial.send(EdgeRequest { url: url.clone(), ..trial.scene.good() }).await;
             assert_eq!(reply.error_mismatch(404, code, ""), None, "{} {url}", route.method);
         }
         for id in ["%ff", "%c0%ae%c0%ae", "%ed%a0%80", "a%80"] {
-            let reply = trial.send(Asked { url: trial.scene.path(id), ..trial.scene.good() }).await;
+            let reply = trial.send(EdgeRequest { url: trial.scene.path(id), ..trial.scene.good() }).await;
             assert_eq!(reply.error_mismatch(400, "invalid_field", "id"), None, "{} {id}", route.method);
         }
         trial.scene.nothing_came_of_it().await;
@@ -247,11 +247,11 @@ async fn a_strange_id_of_a_permission_request_is_that_of_none() {
         let mut scene = Scene::of(route).await;
         for id in STRANGE_IDS {
             let url = scene.good().url.replace("/r1/", &format!("/{id}/"));
-            let reply = scene.world.send_to_edge(Asked { url, ..scene.good() }).reply().await;
+            let reply = scene.world.send_to_edge(EdgeRequest { url, ..scene.good() }).reply().await;
             assert_eq!(reply.error_mismatch(404, "request_not_found", ""), None, "{id}");
         }
         let url = scene.good().url.replace("/r1/", "/%ff/");
-        let reply = scene.world.send_to_edge(Asked { url, ..scene.good() }).reply().await;
+        let reply = scene.world.send_to_edge(EdgeRequest { url, ..scene.good() }).reply().await;
         assert_eq!(reply.error_mismatch(400, "invalid_field", "requestId"), None);
         scene.nothing_came_of_it().await;
         assert_eq!(scene.provoke(Given::UnknownRequest).await.status, 404);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::World;
-use crate::support::edge::Asked;
+use crate::support::edge::EdgeRequest;
 use crate::support::route::{Given, Of, Route};
 use crate::support::route_fixture::Scene;
 use crate::support::routes::{EDGE_ROUTES, ROUTES};
@@ -144,7 +144,7 @@ async fn a_known_path_says_which_methods_it_takes() {
         // OPTIONS is for browsers of other origins, and answered with what they may.
         let open = if route.path == "/health" { "" } else { "OPTIONS" };
         for method in methods.into_iter().filter(|method| !taken.contains(method) && *method != open) {
-            let reply = scene.world.send_to_edge(Asked { method: method.into(), ..scene.good() }).reply().await;
+            let reply = scene.world.send_to_edge(EdgeRequest { method: method.into(), ..scene.good() }).reply().await;
             reply.assert_error(405, "method_not_allowed");
             let allow = reply.headers["allow"].to_str().unwrap();
             let allowed: BTreeSet<&str> = allow.split(',').map(str::trim).filter(|method| *method != "HEAD").collect();
@@ -182,7 +182,7 @@ async fn a_path_that_is_none_is_a_404() {
     for path in nowhere {
         for method in ["GET", "POST", "DELETE"] {
             let token = Some(world.token());
-            let asked = Asked { method: method.into(), url: path.into(), token, ..Asked::default() };
+            let asked = EdgeRequest { method: method.into(), url: path.into(), token, ..EdgeRequest::default() };
             world.send_to_edge(asked).reply().await.assert_error(404, "not_found");
         }
     }
@@ -194,7 +194,7 @@ async fn a_stream_of_events_is_asked_for_by_somebody_before_anything_else_is_loo
     let scene = Scene::of(route).await;
     let ask = async |query: &str| {
         let url = format!("/api/events?{}", scene.named(query));
-        scene.world.send_to_edge(Asked { url, token: None, ..scene.good() }).reply().await
+        scene.world.send_to_edge(EdgeRequest { url, token: None, ..scene.good() }).reply().await
     };
     for nobody in ["", "token=wrong", "all=1&all=1", "token=", "token=$token&token=$token", "sessionId=%ff"] {
         ask(nobody).await.assert_error(401, "unauthorized");
@@ -222,21 +222,21 @@ async fn of_several_faults_the_first_in_the_documented_order_is_told() {
         let url = |id: &str| format!("{}?{bad_query}", scene.path(id).replace("/r1/", "/r2/"));
         let of_own = good.url.split('?').next().unwrap().replace("/r1/", "/r2/");
         let body = if route.body.is_empty() { vec![] } else { b"[]".to_vec() };
-        let all_wrong = Asked { token: None, url: url("nobody"), body, ..good.clone() };
+        let all_wrong = EdgeRequest { token: None, url: url("nobody"), body, ..good.clone() };
 
-        let ask = async |asked: &Asked| scene.world.send_to_edge(asked.clone()).reply().await;
+        let ask = async |asked: &EdgeRequest| scene.world.send_to_edge(asked.clone()).reply().await;
         ask(&all_wrong).await.assert_error(401, "unauthorized");
-        let wrong_id = Asked { token: good.token.clone(), ..all_wrong };
+        let wrong_id = EdgeRequest { token: good.token.clone(), ..all_wrong };
         ask(&wrong_id).await.assert_error(503, "hub_unavailable");
         scene.world.db.repair();
         assert_eq!(ask(&wrong_id).await.status, 404, "{} {}", route.method, route.path);
-        let foreign_id = Asked { url: url(&scene.named(foreign)), ..wrong_id };
+        let foreign_id = EdgeRequest { url: url(&scene.named(foreign)), ..wrong_id };
         ask(&foreign_id).await.assert_error(403, "forbidden");
-        let wrong_input = Asked { url: format!("{of_own}?{bad_query}"), ..foreign_id };
+        let wrong_input = EdgeRequest { url: format!("{of_own}?{bad_query}"), ..foreign_id };
         if !(route.body.is_empty() && route.query.is_empty()) {
             assert_eq!(ask(&wrong_input).await.status, 400, "{} {}", route.method, route.path);
         }
-        let wrong_state = Asked { url: of_own, body: good.body, ..wrong_input };
+        let wrong_state = EdgeRequest { url: of_own, body: good.body, ..wrong_input };
         if let Some(conflict) = route.particular.iter().find(|refusal| refusal.given == [Given::WrongState]) {
             ask(&wrong_state).await.assert_error(409, conflict.code);
         }

@@ -2,7 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::merge::{
-    MergeFixture, begin_merge, merge_fixture, permanent, resume, say, success, texts, transient,
+    MergeFixture, begin_merge, merge_fixture, permanent, resume, send_text, success, texts, transient,
 };
 use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
@@ -14,7 +14,7 @@ async fn nothing_is_half_done(world: &World, old: &str, new: &str, cli: &mut Cli
     world.db.release();
     run_until_idle().await;
     let merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
-    say(cli, new, "five", None).await;
+    send_text(cli, new, "five", None).await;
     if merged {
         assert_eq!(texts(world, new).await, ["one", "two", "three", "four", "five"]);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::merge::{
-    MergeFixture, begin_merge, history, merge_fixture, permanent, resumable_metadata, resume, say, success, texts,
+    MergeFixture, begin_merge, history, merge_fixture, permanent, resumable_metadata, resume, send_text, success, texts,
 };
 use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
@@ -42,14 +42,14 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
     seq(&mut of_new).await;
 
     // Life goes on: numbers behind the merged ones, and every local id still stands for its message.
-    say(&mut cli, &new, "five", None).await;
+    send_text(&mut cli, &new, "five", None).await;
     for (local_id, seq) in [("b", 2), ("c", 3), ("d", 4)] {
         let again = json!({"sid": new, "message": {"text": "again"}, "localId": local_id});
         assert_eq!(cli.emit_with_ack("message", &again).await["seq"], seq, "{local_id}");
     }
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"]);
     world.hibernate_and_wake().await;
-    say(&mut cli, &new, "six", None).await;
+    send_text(&mut cli, &new, "six", None).await;
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five", "six"]);
     assert_eq!(resume(&world, &new).reply().await.ok(), success(&new));
     resume(&world, &old).reply().await.assert_error(404, "session_not_found");
@@ -150,7 +150,7 @@ async fn completed_requests_of_both_are_kept() {
 async fn messages_in_parts_are_merged_whole() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
-    say(&mut cli, &new, &long, Some("long")).await;
+    send_text(&mut cli, &new, &long, Some("long")).await;
     cli.send_heartbeat(&world, &new).await;
     reply.reply().await.ok();
     let all = texts(&world, &new).await;
@@ -191,7 +191,7 @@ async fn what_arrives_during_the_second_of_two_merges_into_one_session_waits_for
     let mut merge_fixture = merge_fixture(json!({}), json!({})).await;
     let older = merge_fixture.world.create_session_with("/older", resumable_metadata()).await;
     let mut before = merge_fixture.world.cli(&older).await;
-    say(&mut before, &older, "zero", None).await;
+    send_text(&mut before, &older, "zero", None).await;
     let second = resume(&merge_fixture.world, &older);
     let call = merge_fixture.runner.next_call().await;
     merge_fixture.runner.respond(&call, &json!({"success": true, "sessionId": merge_fixture.new}));
@@ -273,7 +273,7 @@ async fn whatever_happens_to_the_old_session_during_the_merge_does_no_harm() {
             request.reply().await.assert_error(404, "session_not_found");
         }
         run_until_idle().await;
-        say(&mut cli, &new, "five", None).await;
+        send_text(&mut cli, &new, "five", None).await;
         assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four", "five"], "{what}");
         world.get(&path).await.assert_error(404, "session_not_found");
         assert!(world.get_session(&new).await["metadata"]["name"].is_string(), "{what}");
@@ -393,7 +393,7 @@ async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_i
     ));
     world.db.fail(BatchKind::Writes, permanent());
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
-    say(&mut cli, &new, "again", Some("l5000")).await;
+    send_text(&mut cli, &new, "again", Some("l5000")).await;
     let mut beside = world.cli(&new).await;
 
     world.db.hold(BatchKind::Reads);

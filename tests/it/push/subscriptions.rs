@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::support::pushes::{Browser, header};
 use crate::support::sqlite::{BatchKind, Sqlite};
-use crate::support::web::read;
+use crate::support::web::parse_event;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::hub::peers::subscription::Format;
@@ -327,7 +327,7 @@ async fn the_visibility_of_an_event_stream_expires_after_15_minutes() {
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
     let mut stream = world.try_subscribe("visibility=visible", None, Format::Sse).await.unwrap();
-    let first = read(&stream.next_text().await);
+    let first = parse_event(&stream.next_text().await);
     let visible = json!({"subscriptionId": first["data"]["subscriptionId"], "visibility": "visible"});
     world.advance(890_000).await;
     world.post("/api/visibility", &visible).await.ok();

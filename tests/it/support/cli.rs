@@ -1,5 +1,4 @@
-//! A CLI, as far as the hub can tell: Socket.IO text frames over the fake socket. Packets are written and read here by
-//! hand, so that the hub's own codec is not tested against itself.
+//! A test CLI that sends Socket.IO frames over a fake socket. It has its own codec, independent of the hub's.
 
 use serde_json::{Value, json};
 
@@ -7,7 +6,7 @@ use super::World;
 use super::runtime::Frame;
 use super::socket::Socket;
 
-/// What a CLI hears.
+/// A received packet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Received {
     Open(Value),
@@ -18,7 +17,7 @@ pub enum Received {
     Ack { id: u64, arg: Value },
 }
 
-/// Reads a frame of the hub; what is none of the above is a mistake of the hub.
+/// Parses a frame of the hub. Panics on an invalid one.
 pub fn parse_frame(text: &str) -> Received {
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|e| panic!("not JSON ({e}): {text}"));
     if text == "2" {
@@ -40,40 +39,40 @@ pub fn parse_frame(text: &str) -> Received {
             Received::Event { name, arg: args.pop().unwrap_or(Value::Null), ack }
         }
         ("43", Some(id)) => Received::Ack { id, arg: json(payload)[0].clone() },
-        _ => panic!("a CLI does not understand {text}"),
+        _ => panic!("invalid frame {text}"),
     }
 }
 
-fn acknowledgement(frame: &Frame, wanted: u64) -> Option<Value> {
+fn parse_ack(frame: &Frame, expected_id: u64) -> Option<Value> {
     match frame {
         Frame::Text(text) => match parse_frame(text) {
-            Received::Ack { id, arg } if id == wanted => Some(arg),
+            Received::Ack { id, arg } if id == expected_id => Some(arg),
             _ => None,
         },
         Frame::Closed { .. } => None,
     }
 }
 
-fn event(frame: &Frame, wanted: &str) -> Option<Value> {
+fn parse_event(frame: &Frame, expected_name: &str) -> Option<Value> {
     match frame {
         Frame::Text(text) => match parse_frame(text) {
-            Received::Event { name, arg, ack: None } if name == wanted => Some(arg),
+            Received::Event { name, arg, ack: None } if name == expected_name => Some(arg),
             _ => None,
         },
         Frame::Closed { .. } => None,
     }
 }
 
-fn call(frame: &Frame) -> Option<Call> {
+fn parse_call(frame: &Frame) -> Option<Call> {
     let Frame::Text(text) = frame else { return None };
     let Received::Event { name, arg, ack: Some(ack) } = parse_frame(text) else { return None };
     (name == "rpc-request").then(|| {
-        let params = serde_json::from_str(arg["params"].as_str().expect("params is JSON inside a string")).unwrap();
+        let params = serde_json::from_str(arg["params"].as_str().expect("params must be a JSON string")).unwrap();
         Call { ack, method: arg["method"].as_str().unwrap().to_owned(), params }
     })
 }
 
-/// A call of the hub.
+/// An RPC call.
 #[derive(Debug)]
 pub struct Call {
     pub ack: u64,
@@ -81,14 +80,13 @@ pub struct Call {
     pub params: Value,
 }
 
-/// A CLI.
 pub struct Cli {
     pub socket: Socket,
     next_ack: u64,
 }
 
 impl Cli {
-    /// Opens a socket and sends CONNECT; what the hub makes of it is yet to be heard.
+    /// Opens a socket and sends CONNECT without waiting for the reply.
     pub fn start_connect(world: &World, auth: &Value) -> Self {
         let socket = world.open_cli(false);
         socket.send(format!("40/cli,{auth}"));
@@ -105,7 +103,7 @@ impl Cli {
         cli
     }
 
-    /// The next thing heard.
+    /// The next packet.
     pub async fn receive(&mut self) -> Received {
         parse_frame(&self.socket.next_text().await)
     }
@@ -115,12 +113,12 @@ impl Cli {
         self.socket.send(format!("42/cli,{}", json!([name, payload])));
     }
 
-    /// Sends an event that asks for an acknowledgement; answers its id.
+    /// Sends an event that requests an acknowledgement. Returns the ack id.
     pub fn emit_for_ack(&mut self, name: &str, payload: &Value) -> u64 {
         self.emit_raw(name, &payload.to_string())
     }
 
-    /// The same with a payload of exactly this text.
+    /// The same with the text of the payload.
     pub fn emit_raw(&mut self, name: &str, payload: &str) -> u64 {
         let ack = self.next_ack;
         self.next_ack += 1;
@@ -128,85 +126,79 @@ impl Cli {
         ack
     }
 
-    /// Sends an event and waits for its acknowledgement.
     pub async fn emit_with_ack(&mut self, name: &str, payload: &Value) -> Value {
         let id = self.emit_for_ack(name, payload);
         self.wait_for_ack(id).await
     }
 
-    /// The acknowledgement of an event.
-    pub async fn wait_for_ack(&mut self, wanted: u64) -> Value {
-        self.socket.wait_for(&format!("the acknowledgement {wanted}"), |frame| acknowledgement(frame, wanted)).await
+    pub async fn wait_for_ack(&mut self, id: u64) -> Value {
+        self.socket.wait_for(&format!("the acknowledgement {id}"), |frame| parse_ack(frame, id)).await
     }
 
-    /// The same, if it comes.
-    pub async fn try_ack(&mut self, wanted: u64) -> Option<Value> {
-        self.socket.try_find(|frame| acknowledgement(frame, wanted)).await
+    /// `None` if no acknowledgement was received when all tasks are waiting.
+    pub async fn try_ack(&mut self, id: u64) -> Option<Value> {
+        self.socket.try_find(|frame| parse_ack(frame, id)).await
     }
 
-    /// The next event of this name.
-    pub async fn next_event(&mut self, wanted: &str) -> Value {
-        self.socket.wait_for(&format!("the event {wanted}"), |frame| event(frame, wanted)).await
+    /// The next event with a name.
+    pub async fn next_event(&mut self, name: &str) -> Value {
+        self.socket.wait_for(&format!("the event {name}"), |frame| parse_event(frame, name)).await
     }
 
-    /// The same, if it comes.
-    pub async fn try_event(&mut self, wanted: &str) -> Option<Value> {
-        self.socket.try_find(|frame| event(frame, wanted)).await
+    /// `None` if no such event was received when all tasks are waiting.
+    pub async fn try_event(&mut self, name: &str) -> Option<Value> {
+        self.socket.try_find(|frame| parse_event(frame, name)).await
     }
 
-    /// The next call of the hub.
     pub async fn next_call(&mut self) -> Call {
-        self.socket.wait_for("a call", call).await
+        self.socket.wait_for("a call", parse_call).await
     }
 
-    /// The same, if it comes.
+    /// `None` if no call was received when all tasks are waiting.
     pub async fn try_call(&mut self) -> Option<Call> {
-        self.socket.try_find(call).await
+        self.socket.try_find(parse_call).await
     }
 
-    /// Answers a call: the result is JSON inside a JSON string.
-    pub fn respond(&self, request: &Call, result: &Value) {
-        self.respond_raw(request, &json!(result.to_string()).to_string());
+    /// Responds to a call.
+    pub fn respond(&self, call: &Call, result: &Value) {
+        self.respond_raw(call, &json!(result.to_string()).to_string());
     }
 
-    /// Answers a call with an argument of exactly this text.
-    pub fn respond_raw(&self, request: &Call, argument: &str) {
-        self.socket.send(format!("43/cli,{}[{argument}]", request.ack));
+    /// Responds with the text of the argument.
+    pub fn respond_raw(&self, call: &Call, argument: &str) {
+        self.socket.send(format!("43/cli,{}[{argument}]", call.ack));
     }
 
-    /// Registers a method.
     pub async fn register(&mut self, method: &str) {
         assert_eq!(self.emit_with_ack("rpc-register", &json!({"method": method})).await, json!({"ok": true}));
     }
 
-    /// Answers the next call, which must be of this method; answers its params.
+    /// Responds to the next call, which must have this method. Returns its params.
     pub async fn serve(&mut self, method: &str, result: &Value) -> Value {
-        let request = self.next_call().await;
-        assert_eq!(request.method, method);
-        self.respond(&request, result);
-        request.params
+        let call = self.next_call().await;
+        assert_eq!(call.method, method);
+        self.respond(&call, result);
+        call.params
     }
 
-    /// Puts an agent state in place of the one of this version.
     pub async fn update_state(&mut self, session: &str, expected: u64, state: &Value) -> Value {
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
         self.emit_with_ack("update-state", &update).await
     }
 
-    /// Says that a session is alive now.
+    /// Sends `session-alive`.
     pub async fn send_heartbeat(&mut self, world: &World, session: &str) {
         let alive = json!({"sid": session, "time": world.now()});
         assert_eq!(self.emit_with_ack("session-alive", &alive).await, json!({"ok": true}));
     }
 
-    /// Says that the agent of a session is done and waits.
+    /// Sends a ready event.
     pub async fn send_ready(&mut self, session: &str) {
         let content = json!({"type": "event", "data": {"type": "ready"}});
         let message = json!({"sid": session, "message": {"role": "agent", "content": content}});
         assert_eq!(self.emit_with_ack("message", &message).await["ok"], true);
     }
 
-    /// Sends a message and waits for its acknowledgement.
     pub async fn send_message(&mut self, session: &str, text: &str) -> Value {
         self.emit_with_ack("message", &json!({"sid": session, "message": {"role": "agent", "content": text}})).await
     }

@@ -1,4 +1,4 @@
-//! The hub as a client meets it: the worker's edge in front of the namespace's object.
+//! Requests through the edge of the worker to the object.
 
 use std::sync::Arc;
 
@@ -19,60 +19,58 @@ use tower::ServiceExt;
 use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
-use super::upload::arrived;
+use super::upload::received_body;
 use super::{SECRET, World, retrying};
 
-/// A request.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct EdgeRequest {
     pub method: String,
     pub url: String,
-    /// What stands behind `Bearer`.
+    /// The bearer token.
     pub token: Option<String>,
     pub origin: Option<String>,
-    /// Whether it asks for a WebSocket.
-    pub upgrade: bool,
+    /// Whether it is a WebSocket upgrade.
+    pub is_upgrade: bool,
     pub body: Vec<u8>,
 }
 
 impl World {
-    /// Sends a request through the edge; its answer may be waited for later. What is let in to a socket or a stream is
-    /// answered with a 200.
-    pub fn send_to_edge(&self, asked: Asked) -> PendingReply {
+    /// Sends a request without waiting for the response. An accepted WebSocket or event stream has a response with status 200.
+    pub fn send_to_edge(&self, request: EdgeRequest) -> PendingReply {
         let (hub, db, rt) = (self.hub(), Arc::clone(&self.db), Arc::clone(&self.rt));
-        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, asked).await).await })
+        PendingReply::of(async move { Reply::of(serve(&hub, db, rt, request).await).await })
     }
 }
 
-async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, asked: Asked) -> Response {
+async fn serve(hub: &Arc<Hub>, db: Arc<Sqlite>, rt: Arc<FakeRuntime>, request: EdgeRequest) -> Response {
     let now = rt.now();
-    let (path, query) = asked.url.split_once('?').unwrap_or((&asked.url, ""));
+    let (path, query) = request.url.split_once('?').unwrap_or((&request.url, ""));
     let head = RequestHead {
-        method: asked.method.clone(),
+        method: request.method.clone(),
         path: path.to_owned(),
         query: query.to_owned(),
         host: "hub.example".into(),
-        authorization: asked.token.as_ref().map(|token| format!("Bearer {token}")),
-        origin: asked.origin.clone(),
-        is_upgrade: asked.upgrade,
+        authorization: request.token.as_ref().map(|token| format!("Bearer {token}")),
+        origin: request.origin.clone(),
+        is_upgrade: request.is_upgrade,
     };
-    let fresh = || Some("fresh secret of thirty-two bytes".to_owned());
+    let generate_secret = || Some("fresh secret of thirty-two bytes".to_owned());
     let edge = Edge::new(AccessTokens::new(SECRET, false), Cors::default(), Routing::Token, None, retrying(&db));
-    match edge.route(&head, now, fresh).await {
+    match edge.route(&head, now, generate_secret).await {
         Action::Respond(response) => response,
-        Action::Authenticate => edge.authenticate(&asked.body, now, fresh).await,
+        Action::Authenticate => edge.authenticate(&request.body, now, generate_secret).await,
         Action::Object(namespace) => {
-            assert_eq!(namespace, hub.config.namespace, "the request of one namespace went to another's object");
-            let outside = is_upload(&asked.method, path);
-            let (body, upload) = match outside {
-                true => (Body::empty(), Some(arrived(&rt, asked.body))),
-                false => (Body::from(asked.body), None),
+            assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
+            let is_upload = is_upload(&request.method, path);
+            let (body, upload) = match is_upload {
+                true => (Body::empty(), Some(received_body(&rt, request.body))),
+                false => (Body::from(request.body), None),
             };
-            let request = http::Request::builder().method(&*asked.method).uri(&asked.url).body(body);
-            match request {
-                Ok(mut request) => {
-                    upload.into_iter().for_each(|body| drop(request.extensions_mut().insert(body)));
-                    router(Arc::clone(hub)).oneshot(request).await.unwrap()
+            let http_request = http::Request::builder().method(&*request.method).uri(&request.url).body(body);
+            match http_request {
+                Ok(mut http_request) => {
+                    upload.into_iter().for_each(|body| drop(http_request.extensions_mut().insert(body)));
+                    router(Arc::clone(hub)).oneshot(http_request).await.unwrap()
                 }
                 Err(_) => ErrorResponse::no_route().into_response(),
             }

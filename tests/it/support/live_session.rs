@@ -1,11 +1,10 @@
-//! A session with a CLI at work, as most stories begin.
+//! An active session with a connected CLI, the fixture of most tests.
 
 use serde_json::json;
 
 use super::cli::Cli;
 use super::{World, run_until_idle};
 
-/// An active session with its CLI.
 pub async fn live_session() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -14,7 +13,7 @@ pub async fn live_session() -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// The same, where the CLI speaks for the machine `m` too.
+/// The same with a CLI that is also the runner of the machine `m`.
 pub async fn live_session_with_machine() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;

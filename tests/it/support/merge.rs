@@ -1,4 +1,4 @@
-//! Two sessions that a resume will make one, and their histories.
+//! Fixtures for the merge of two sessions in a resume.
 
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
@@ -8,7 +8,7 @@ use super::rest::PendingReply;
 use super::sqlite::BatchKind;
 use super::{World, run_until_idle};
 
-/// What a machine needs to bring a session of an agent back.
+/// Metadata of a session that can be resumed.
 pub fn resumable_metadata() -> Value {
     json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
 }
@@ -21,8 +21,7 @@ pub fn success(session: &str) -> Value {
     json!({"success": true, "sessionId": session})
 }
 
-/// A message of a CLI with a local id.
-pub async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
+pub async fn send_text(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str>) {
     let mut message = json!({"sid": session, "message": {"text": text}});
     if let Some(local_id) = local_id {
         message["localId"] = json!(local_id);
@@ -30,12 +29,12 @@ pub async fn say(cli: &mut Cli, session: &str, text: &str, local_id: Option<&str
     assert_eq!(cli.emit_with_ack("message", &message).await["ok"], true);
 }
 
-/// The history of a session as text and local id, oldest first; its numbers must be gapless.
+/// The text and local id of each message, oldest first. Checks that the seqs have no gaps.
 pub async fn history(world: &World, session: &str) -> Vec<(String, Option<String>)> {
     let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
     let messages = page["messages"].as_array().unwrap();
     let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "gapless");
+    assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>(), "the seqs must have no gaps");
     let of = |m: &Value| {
         let text = m["content"]["text"].as_str().or(m["content"]["content"]["text"].as_str());
         (text.unwrap().to_owned(), m["localId"].as_str().map(str::to_owned))
@@ -47,7 +46,7 @@ pub async fn texts(world: &World, session: &str) -> Vec<String> {
     history(world, session).await.into_iter().map(|(text, _)| text).collect()
 }
 
-/// A session with a history that ended, another that its machine came back with, and the resume that will merge them.
+/// An ended session, another session that the runner reports for its resume, and the response to the resume.
 pub struct MergeFixture {
     pub world: World,
     pub old: String,
@@ -65,9 +64,9 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
     let old = world.create_session_with("/code", metadata).await;
     let mut before = world.live_cli(&old).await;
-    say(&mut before, &old, "one", None).await;
-    say(&mut before, &old, "two", Some("b")).await;
-    say(&mut before, &old, "three", Some("c")).await;
+    send_text(&mut before, &old, "one", None).await;
+    send_text(&mut before, &old, "two", Some("b")).await;
+    send_text(&mut before, &old, "three", Some("c")).await;
     before.emit_with_ack("session-end", &json!({"sid": old, "time": world.now()})).await;
     before.socket.close();
     let reply = resume(&world, &old);
@@ -75,21 +74,20 @@ pub async fn merge_fixture(old_metadata: Value, new_metadata: Value) -> MergeFix
     world.rt.set_now(world.now() + 1_000);
     let new = world.create_session_with("/work#2", new_metadata).await;
     let mut cli = world.cli(&new).await;
-    say(&mut cli, &new, "two", Some("b")).await;
-    say(&mut cli, &new, "four", Some("d")).await;
+    send_text(&mut cli, &new, "two", Some("b")).await;
+    send_text(&mut cli, &new, "four", Some("d")).await;
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
     run_until_idle().await;
     MergeFixture { world, old, new, cli, runner, reply }
 }
 
-/// Brings the merge on its way to the database, where its answer is held back. `fault`: what it meets there, and whether
-/// only its answer is lost.
+/// Starts the merge and holds its result. `fault`: an error, and whether the merge is committed nevertheless.
 pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbError, bool)>) {
     let MergeFixture { world, new, cli, .. } = merge_fixture;
     world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "that the session is active is written first");
+    assert_eq!(world.db.held_count(), 1, "the heartbeat is written first");
     match fault {
         Some((error, true)) => world.db.lose_response(error),
         Some((error, false)) => world.db.fail(BatchKind::Writes, error),
@@ -99,16 +97,14 @@ pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbErro
     world.db.hold(BatchKind::Writes);
     run_until_idle().await;
     let batch = world.db.write_batches().pop().unwrap();
-    assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge began");
+    assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge has started");
     assert_eq!(world.db.held_count(), 1);
 }
 
-/// A fault that trying again does not help against.
 pub fn permanent() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
-/// A fault that is gone when it is tried again.
 pub fn transient() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }

@@ -1,6 +1,6 @@
-//! What the integration tests share: a world with one namespace's hub, a database, a runtime, and clients around it.
+//! The test harness: the hub of a namespace with a fake runtime, a database and clients.
 //!
-//! Tests run on an executor whose clock stands (`start_paused`): a wait that nothing can end fails at once, and
+//! Tests run with a paused tokio clock (`start_paused`): a wait that can't end fails immediately, and
 //! [`quiet`] returns exactly when nobody has anything left to do. The hub's own clock is the fake runtime's.
 
 pub mod cli;
@@ -46,24 +46,22 @@ use socket::Socket;
 use sqlite::Sqlite;
 use web::Web;
 
-/// The hub's secret.
 pub const SECRET: &str = "secret";
-/// How long a CLI may take to answer a call.
 pub const RPC_TIMEOUT_MS: u64 = 30_000;
-/// How long a CLI that was there a moment ago is waited for.
+/// How long a call waits for a CLI to reconnect.
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
 
-/// Returns when no task has anything left to do.
+/// Returns when all tasks are waiting.
 pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// The database of the edge. Its pauses between two attempts take no time here.
+/// The database of the edge, without delays between retries.
 pub fn retrying(db: &Arc<Sqlite>) -> Arc<dyn Database> {
     Arc::new(Retrying::new(Arc::clone(db), Box::new(|_| Box::pin(tokio::task::yield_now()))))
 }
 
-/// A namespace's object: its runtime, its database, and the hub while it is awake.
+/// The object of a namespace, with its hub unless it hibernates.
 pub struct Object {
     pub rt: Arc<FakeRuntime>,
     pub db: Arc<Sqlite>,
@@ -74,9 +72,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// The hub that is awake now.
     pub fn hub(&self) -> Arc<Hub> {
-        Arc::clone(self.hub.lock().unwrap_or_else(PoisonError::into_inner).as_ref().expect("the object is asleep"))
+        Arc::clone(self.hub.lock().unwrap_or_else(PoisonError::into_inner).as_ref().expect("the object hibernates"))
     }
 
     fn wake(&self, sockets: Vec<(ConnId, String)>) {
@@ -89,7 +86,7 @@ impl Object {
     }
 }
 
-/// One namespace, from the outside.
+/// A namespace with its clients.
 pub struct World {
     pub object: Arc<Object>,
     pub rt: Arc<FakeRuntime>,
@@ -97,22 +94,20 @@ pub struct World {
 }
 
 impl World {
-    /// The namespace `team` on a fresh database.
+    /// The namespace `team` on a new database.
     pub fn new() -> Self {
         Self::in_namespace("team", Arc::new(Sqlite::with_schema()))
     }
 
-    /// A namespace on a database.
     pub fn in_namespace(namespace: &str, db: Arc<Sqlite>) -> Self {
         Self::build(namespace, db, Vocabulary::default(), PushConfig::default())
     }
 
-    /// The namespace `team` of a deployment with words of its own: the variable `VOCABULARY`.
+    /// The namespace `team` with the variable `VOCABULARY`.
     pub fn with_vocabulary(words: &str) -> Self {
         Self::build("team", Arc::new(Sqlite::with_schema()), Vocabulary::parse(words).unwrap(), PushConfig::default())
     }
 
-    /// A namespace of a deployment with settings of its own for pushes.
     pub fn with_push_config(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
         Self::build(namespace, db, Vocabulary::default(), push)
     }
@@ -135,7 +130,7 @@ impl World {
         self.object.hub()
     }
 
-    /// The access token of the namespace.
+    /// An access token of the namespace.
     pub fn token(&self) -> String {
         format!("{SECRET}:{}", self.object.namespace)
     }
@@ -144,17 +139,17 @@ impl World {
         self.rt.now()
     }
 
-    /// Everybody finishes; then the object is evicted, and woken with what is left: attachments, notebook, database.
+    /// Runs until idle, then evicts and restarts the object. Attachments, storage and database survive.
     pub async fn hibernate_and_wake(&self) {
         run_until_idle().await;
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let left = Arc::downgrade(&hub.expect("the object is asleep"));
-        assert!(left.upgrade().is_none(), "something still held the hub, so the object could not have slept");
+        let hub = Arc::downgrade(&hub.expect("the object hibernates"));
+        assert!(hub.upgrade().is_none(), "a reference to the hub would have prevented the hibernation");
         self.rt.set_interrupted(false);
         self.object.wake(self.rt.evict());
     }
 
-    /// The object is torn down in the middle of whatever it did, as by a panic, and woken.
+    /// Ends the object immediately, like a panic, and restarts it. Its sockets survive.
     pub fn restart(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         let sockets = self.rt.evict();
@@ -163,7 +158,7 @@ impl World {
         self.object.wake(sockets);
     }
 
-    /// The same, and every socket is gone with it, as when a new version is deployed.
+    /// Ends the object with all sockets, like a deployment, and restarts it.
     pub fn redeploy(&self) {
         let hub = self.object.hub.lock().unwrap_or_else(PoisonError::into_inner).take();
         for (conn, _) in self.rt.evict() {
@@ -173,7 +168,7 @@ impl World {
         self.object.wake(Vec::new());
     }
 
-    /// Time passes; the alarm rings whenever it is due.
+    /// Advances the clock and fires each alarm when it is due.
     pub async fn advance(&self, ms: u64) {
         run_until_idle().await;
         let end = self.now() + ms;
@@ -186,10 +181,10 @@ impl World {
                 }
             }
         }
-        panic!("the alarm rings without end: it is set to {:?} again and again", self.rt.alarm());
+        panic!("an endless loop of alarms: the next is set to {:?}", self.rt.alarm());
     }
 
-    /// The alarm rings at a moment, on time or late.
+    /// Advances the clock to a time and fires the alarm.
     pub async fn fire_alarm_at(&self, at: u64) {
         self.rt.set_now(at);
         run_until_idle().await;
@@ -199,7 +194,7 @@ impl World {
         run_until_idle().await;
     }
 
-    /// Opens a socket for a CLI. `authenticated`: a good token came with the upgrade.
+    /// Opens a CLI's socket. `authenticated`: the upgrade request has a valid token.
     pub fn open_cli(&self, authenticated: bool) -> Socket {
         let (key, conn, frames) = self.rt.open();
         let upgrade = if authenticated { Upgrade::Authenticated } else { Upgrade::Unauthenticated };
@@ -207,7 +202,7 @@ impl World {
         Socket::new(Arc::clone(&self.object), key, frames)
     }
 
-    /// A connected CLI that named nothing.
+    /// A connected CLI without a session or machine.
     pub async fn bare_cli(&self) -> Cli {
         Cli::connect(self, json!({})).await
     }
@@ -217,7 +212,7 @@ impl World {
         Cli::connect(self, json!({"sessionId": session})).await
     }
 
-    /// A connected CLI of a session that it says is alive.
+    /// A connected CLI of an active session.
     pub async fn live_cli(&self, session: &str) -> Cli {
         let mut cli = self.cli(session).await;
         cli.send_heartbeat(self, session).await;
@@ -229,26 +224,25 @@ impl World {
         Cli::connect(self, json!({"machineId": machine})).await
     }
 
-    /// A session of this tag, made by a CLI; answers its id.
+    /// Creates a session. Returns its id.
     pub async fn create_session(&self, tag: &str) -> String {
         self.create_session_with(tag, json!({})).await
     }
 
-    /// The same with more in its metadata than path and host, or with another of the two.
-    pub async fn create_session_with(&self, tag: &str, more: Value) -> String {
+    /// Creates a session with additional metadata.
+    pub async fn create_session_with(&self, tag: &str, extra: Value) -> String {
         let mut metadata = json!({"path": tag, "host": "box"});
-        metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let answer = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
-        answer.ok()["session"]["id"].as_str().unwrap().to_owned()
+        metadata.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let reply = self.post("/cli/sessions", &json!({"tag": tag, "metadata": metadata})).await;
+        reply.ok()["session"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// A machine of this id, made known by its runner.
     pub async fn register_machine(&self, id: &str) {
         let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
         self.post("/cli/machines", &body).await.ok();
     }
 
-    /// The runner of a machine on a host, that is online and serves `spawnSession`.
+    /// The runner of an online machine that has registered `spawnSession`.
     pub async fn spawner(&self, machine: &str, host: &str) -> Cli {
         self.post("/cli/machines", &json!({"id": machine, "metadata": {"host": host}})).await.ok();
         let mut runner = self.runner(machine).await;
@@ -258,17 +252,17 @@ impl World {
         runner
     }
 
-    /// A session as `GET /api/sessions/:id` shows it.
+    /// `GET /api/sessions/:id`
     pub async fn get_session(&self, session: &str) -> Value {
         self.get(&format!("/api/sessions/{session}")).await.ok()["session"].clone()
     }
 
-    /// Subscribes as the object does for a request with this query.
+    /// Opens an event stream with a query and `Last-Event-ID`.
     pub async fn try_subscribe(&self, query: &str, last: Option<&str>, format: Format) -> Result<Socket, Error> {
         self.try_subscribe_with_expiry(query, last, format, None).await
     }
 
-    /// The same with a token that is good until a moment.
+    /// The same with a token that expires.
     pub async fn try_subscribe_with_expiry(
         &self,
         query: &str,
@@ -276,14 +270,14 @@ impl World {
         format: Format,
         expires_at: Option<u64>,
     ) -> Result<Socket, Error> {
-        let asked = events::parse_request(&self.hub(), query, last.map(str::to_owned), format).await?;
+        let request = events::parse_request(&self.hub(), query, last.map(str::to_owned), format).await?;
         let (key, conn, frames) = self.rt.open();
-        let subscription = Subscription { expires_at, ..asked.subscription };
-        self.hub().subscribe(conn, subscription, asked.last_event_id.as_deref());
+        let subscription = Subscription { expires_at, ..request.subscription };
+        self.hub().subscribe(conn, subscription, request.last_event_id.as_deref());
         Ok(Socket::new(Arc::clone(&self.object), key, frames))
     }
 
-    /// A web client of this query that has read its greeting.
+    /// A web client that has received `connection-changed`.
     pub async fn web(&self, query: &str) -> Web {
         let mut web = Web(self.try_subscribe(query, None, Format::Json).await.unwrap());
         assert_eq!(web.next_event().await["type"], "connection-changed");

@@ -1,4 +1,4 @@
-//! REST requests to the object's router.
+//! HTTP requests to the router of the object.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tower::ServiceExt;
 use super::World;
 use super::faults::names;
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: StatusCode,
@@ -17,28 +17,27 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Reads an answer whole.
+    /// Reads a response with its body.
     pub async fn of(response: axum::response::Response) -> Self {
         let (parts, body) = finalize(response).await.into_parts();
         Self { status: parts.status, headers: parts.headers, text: String::from_utf8(body.to_vec()).unwrap() }
     }
 
-    /// The body.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("not JSON ({e}): {self:?}"))
     }
 
-    /// The body of a 200.
+    /// The body of a response with status 200.
     pub fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{self:?}");
         self.json()
     }
 
-    /// Fails unless the answer refuses with this status and code, in the shape that every refusal has.
+    /// Fails unless this is a well-formed error response with a status and code. Returns its body.
     pub fn assert_error(&self, status: u16, code: &str) -> Value {
         let body = self.json();
         assert_eq!((self.status.as_u16(), body["code"].as_str()), (status, Some(code)), "{self:?}");
-        assert!(body["error"].as_str().is_some_and(|sentence| sentence.len() > 10), "{self:?}");
+        assert!(body["error"].as_str().is_some_and(|message| message.len() > 10), "{self:?}");
         assert_eq!(self.headers["content-type"], "application/json");
         assert_eq!(self.headers["cache-control"], "no-store");
         assert_eq!(self.headers["x-content-type-options"], "nosniff");
@@ -47,66 +46,65 @@ impl Reply {
 }
 
 impl Reply {
-    /// What is wrong with an answer that has to be this refusal, in the shape that every refusal has: status, code, the
-    /// field that is at fault (or empty), a sentence that names it, and the headers that belong to the status.
+    /// Compares with an expected error response: status, code, the invalid field (or empty), a message that names it, and the
+    /// headers of the status. Returns a description of the difference.
     pub fn error_mismatch(&self, status: u16, code: &str, field: &str) -> Option<String> {
         let body: Value = serde_json::from_str(&self.text).unwrap_or_default();
-        let word = |name: &str| body[name].as_str().unwrap_or_default();
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
         let header = |name| self.headers.get(name).map(|value| value.to_str().unwrap());
-        let of_status = |only: u16, value| (status == only).then_some(value);
-        let right = (self.status.as_u16(), word("code")) == (status, code)
-            && word("error").len() > 10
-            && word("error").contains(word("field"))
-            && names(word("field"), field)
+        let expected_for = |only: u16, value| (status == only).then_some(value);
+        let is_expected = (self.status.as_u16(), text("code")) == (status, code)
+            && text("error").len() > 10
+            && text("error").contains(text("field"))
+            && names(text("field"), field)
             && body.as_object().is_some_and(|body| body.len() == 2 + usize::from(!field.is_empty()))
             && header("content-type") == Some("application/json")
             && header("cache-control") == Some("no-store")
             && header("x-content-type-options") == Some("nosniff")
-            && header("www-authenticate") == of_status(401, "Bearer")
-            && header("retry-after") == of_status(503, "1")
+            && header("www-authenticate") == expected_for(401, "Bearer")
+            && header("retry-after") == expected_for(503, "1")
             && header("allow").is_some() == (status == 405)
-            // What the neighbour of a scene has.
+            // The data of the other namespace of a fixture.
             && !self.text.contains("secret-");
-        let shown = self.text.get(..300).unwrap_or(&self.text);
-        (!right).then(|| format!("not {status} {code} {field}, but {} {:?} {shown}", self.status, self.headers))
+        let text = self.text.get(..300).unwrap_or(&self.text);
+        (!is_expected).then(|| {
+            format!("expected {status} {code} {field}, but received {} {:?} {text}", self.status, self.headers)
+        })
     }
 }
 
-/// An answer that may be waited for later.
+/// The response of a started request.
 pub struct PendingReply(tokio::task::JoinHandle<Reply>);
 
 impl PendingReply {
-    /// The answer that a task brings.
-    pub fn of(answer: impl Future<Output = Reply> + Send + 'static) -> Self {
-        Self(tokio::spawn(answer))
+    pub fn of(reply: impl Future<Output = Reply> + Send + 'static) -> Self {
+        Self(tokio::spawn(reply))
     }
 
-    /// Whether the answer is there.
     pub fn is_ready(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// The request dies with the object that worked on it.
+    /// Drops the request, like a crash of the object.
     pub fn abort(self) {
         self.0.abort();
     }
 
-    /// The answer. A wait that nothing can end fails at once.
+    /// Waits for the response. A wait that can't end fails immediately.
     pub async fn reply(self) -> Reply {
-        let answer = tokio::time::timeout(std::time::Duration::from_secs(1), self.0).await;
-        answer.expect("the answer never comes").unwrap()
+        let reply = tokio::time::timeout(std::time::Duration::from_secs(1), self.0).await;
+        reply.expect("no response").unwrap()
     }
 }
 
 impl World {
-    /// Sends a request; its answer may be waited for later.
+    /// Sends a request without waiting for the response.
     pub fn start(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> PendingReply {
         let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
         let router = router(self.hub());
         PendingReply::of(async move { Reply::of(router.oneshot(request).await.unwrap()).await })
     }
 
-    /// Sends a request and waits for its answer.
     pub async fn request(&self, method: &str, path: &str, body: impl Into<axum::body::Body>) -> Reply {
         self.start(method, path, body).reply().await
     }

@@ -6,7 +6,7 @@ use session_gateway_hub::hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
-use super::edge::Asked;
+use super::edge::EdgeRequest;
 use super::faults::good;
 use super::rest::Reply;
 use super::route::{Given, Of, Route, When};
@@ -103,17 +103,17 @@ impl Scene {
     }
 
     /// The request that does what the route is for.
-    pub fn good(&self) -> Asked {
+    pub fn good(&self) -> EdgeRequest {
         let Route { method, path, of, body, query, .. } = self.route;
         let id = if *of == Of::Machine { MACHINES[0] } else { &self.session };
         let socket = path.starts_with("/socket.io");
         let required = query.iter().filter(|param| param.required()).map(|p| format!("{}={}", p.name, p.good()));
         let query = if socket { "EIO=4&transport=websocket".into() } else { required.collect::<Vec<_>>().join("&") };
-        Asked {
+        EdgeRequest {
             method: (*method).to_owned(),
             url: format!("{}?{query}", self.path(id)),
             token: (*of != Of::Anyone).then(|| self.world.token()),
-            upgrade: socket,
+            is_upgrade: socket,
             origin: None,
             body: if body.is_empty() { Vec::new() } else { self.named(&good(body).to_string()).into_bytes() },
         }
@@ -155,8 +155,8 @@ impl Scene {
             Given::Query(query) => {
                 asked.url = format!("{}?{}", asked.url.split('?').next().unwrap(), self.named(query))
             }
-            Given::ForeignOrigin => (asked.upgrade, asked.origin) = (true, Some("https://evil.example".into())),
-            Given::NoUpgrade => asked.upgrade = false,
+            Given::ForeignOrigin => (asked.is_upgrade, asked.origin) = (true, Some("https://evil.example".into())),
+            Given::NoUpgrade => asked.is_upgrade = false,
             Given::WrongState => *self = Self::in_the_wrong_state(self.route).await,
             Given::FullMetadata => self.fill_metadata().await,
             Given::NoAgentId => self.put_metadata(json!({"path": "/code", "host": "box"})).await,
@@ -227,7 +227,7 @@ impl Scene {
 
     async fn web_token(&self) -> String {
         let body = json!({"accessToken": self.world.token()}).to_string().into_bytes();
-        let asked = Asked { method: "POST".into(), url: "/api/auth".into(), body, ..Asked::default() };
+        let asked = EdgeRequest { method: "POST".into(), url: "/api/auth".into(), body, ..EdgeRequest::default() };
         self.world.send_to_edge(asked).reply().await.ok()["token"].as_str().unwrap().to_owned()
     }
 

@@ -1,4 +1,4 @@
-//! The client's end of a socket to the hub.
+//! The client side of a socket to the hub.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,35 +10,31 @@ use futures::channel::mpsc;
 use super::Object;
 use super::runtime::{Frame, SocketKey};
 
-/// A socket that speaks text frames.
 pub struct Socket {
     object: Arc<Object>,
     pub key: SocketKey,
     frames: mpsc::UnboundedReceiver<Frame>,
-    heard: VecDeque<Frame>,
+    unread: VecDeque<Frame>,
 }
 
 impl Socket {
-    /// The client's end of a socket that the runtime opened.
     pub fn new(object: Arc<Object>, key: SocketKey, frames: mpsc::UnboundedReceiver<Frame>) -> Self {
-        Self { object, key, frames, heard: VecDeque::new() }
+        Self { object, key, frames, unread: VecDeque::new() }
     }
 
-    /// Sends a frame; the hub handles it beside the caller.
+    /// Sends a text frame; the hub processes it concurrently.
     pub fn send(&self, text: impl Into<String>) {
         let Some(conn) = self.object.rt.conn(self.key) else { return };
         let (hub, text) = (self.object.hub(), text.into());
         tokio::spawn(async move { hub.on_text(conn, text).await });
     }
 
-    /// Sends a binary frame.
     pub fn send_binary(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
             self.object.hub().on_binary(conn);
         }
     }
 
-    /// Closes the socket from the client's side.
     pub fn close(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
             self.object.hub().on_close(conn);
@@ -46,53 +42,52 @@ impl Socket {
         }
     }
 
-    /// Whether neither side has closed the socket.
     pub fn is_open(&self) -> bool {
         self.object.rt.conn(self.key).is_some()
     }
 
     fn collect(&mut self) {
         while let Ok(frame) = self.frames.try_recv() {
-            self.heard.push_back(frame);
+            self.unread.push_back(frame);
         }
     }
 
-    /// The first frame, heard already or yet to come, of which `read` makes something. The others stay.
-    pub async fn wait_for<T>(&mut self, what: &str, mut read: impl FnMut(&Frame) -> Option<T>) -> T {
+    /// Waits for the first frame that `parse` accepts. Other frames remain unread.
+    pub async fn wait_for<T>(&mut self, what: &str, mut parse: impl FnMut(&Frame) -> Option<T>) -> T {
         let mut checked = 0;
         loop {
             self.collect();
-            for position in checked..self.heard.len() {
-                if let Some(found) = read(&self.heard[position]) {
-                    self.heard.remove(position);
+            for position in checked..self.unread.len() {
+                if let Some(found) = parse(&self.unread[position]) {
+                    self.unread.remove(position);
                     return found;
                 }
             }
-            checked = self.heard.len();
-            // The clock of the test's executor stands; it only goes on when nobody has anything left to do.
+            checked = self.unread.len();
+            // The paused clock of tokio advances only when all tasks are waiting.
             match tokio::time::timeout(Duration::from_secs(1), self.frames.next()).await {
-                Ok(Some(frame)) => self.heard.push_back(frame),
-                _ => panic!("waited in vain for {what}; heard only {:#?}", self.heard),
+                Ok(Some(frame)) => self.unread.push_back(frame),
+                _ => panic!("{what} was not received; unread frames: {:#?}", self.unread),
             }
         }
     }
 
-    /// The first frame heard, once nobody has anything left to do, of which `read` makes something. The others stay.
-    pub async fn try_find<T>(&mut self, read: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
+    /// The first frame that `parse` accepts, when all tasks are waiting. Other frames remain unread.
+    pub async fn try_find<T>(&mut self, parse: impl FnMut(&Frame) -> Option<T>) -> Option<T> {
         super::run_until_idle().await;
         self.collect();
-        let (at, found) = self.heard.iter().map(read).enumerate().find_map(|(at, found)| Some((at, found?)))?;
-        self.heard.remove(at);
+        let (at, found) = self.unread.iter().map(parse).enumerate().find_map(|(at, found)| Some((at, found?)))?;
+        self.unread.remove(at);
         Some(found)
     }
 
-    /// Shows every text heard and not yet read, once nobody has anything left to do. All stay.
-    pub async fn peek(&mut self, mut show: impl FnMut(&str)) {
+    /// Calls `visit` with each unread text, when all tasks are waiting. They remain unread.
+    pub async fn peek(&mut self, mut visit: impl FnMut(&str)) {
         super::run_until_idle().await;
         self.collect();
-        for frame in &self.heard {
+        for frame in &self.unread {
             if let Frame::Text(text) = frame {
-                show(text);
+                visit(text);
             }
         }
     }
@@ -102,15 +97,15 @@ impl Socket {
         self.wait_for("a frame", |frame| Some(frame.clone())).await
     }
 
-    /// The next frame, which must be a text.
+    /// The next frame, which must be text.
     pub async fn next_text(&mut self) -> String {
         match self.next().await {
             Frame::Text(text) => text,
-            closed => panic!("expected a text, but heard {closed:?}"),
+            closed => panic!("expected a text frame, but received {closed:?}"),
         }
     }
 
-    /// The code with which the hub closes the socket.
+    /// Waits until the hub closes the socket. Returns the close code.
     pub async fn wait_for_close(&mut self) -> u16 {
         self.wait_for("the socket to be closed", |frame| match frame {
             Frame::Closed { code, .. } => Some(*code),
@@ -119,16 +114,16 @@ impl Socket {
         .await
     }
 
-    /// All that was heard and not yet read, once nobody has anything left to do.
+    /// All unread frames, when all tasks are waiting.
     pub async fn drain(&mut self) -> Vec<Frame> {
         super::run_until_idle().await;
         self.collect();
-        self.heard.drain(..).collect()
+        self.unread.drain(..).collect()
     }
 
-    /// Fails when anything was heard that is not yet read.
+    /// Fails if there are unread frames.
     pub async fn assert_no_frames(&mut self) {
-        let rest = self.drain().await;
-        assert!(rest.is_empty(), "expected silence, but heard {rest:#?}");
+        let frames = self.drain().await;
+        assert!(frames.is_empty(), "expected no frames, but received {frames:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The body of an upload, as the runtime keeps it outside of the hub: here it is read whole.
+//! A fake of the upload body that stays in JavaScript.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use super::World;
 use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 
-/// A body that is there at once, or when the test lets it arrive.
+/// A body that is received immediately, or when the test sends it.
 struct Body {
     rt: Arc<FakeRuntime>,
     declared: Option<u64>,
@@ -45,8 +45,8 @@ impl UploadBody for Body {
             let content: String = serde_json::from_str(content.get()).map_err(|_| UploadFault::BadBase64)?;
             STANDARD.decode(&content).map_err(|_| UploadFault::BadBase64)?;
             *self.content.lock().unwrap() = content;
-            let nothing = Json::parse(r#""""#).unwrap();
-            body.set("content", nothing.raw());
+            let empty = Json::parse(r#""""#).unwrap();
+            body.set("content", empty.raw());
             Ok(serde_json::to_string(&body).unwrap())
         }
         .boxed()
@@ -62,28 +62,27 @@ impl UploadBody for Body {
     }
 }
 
-/// Lets the body of an upload arrive, or fail.
-pub type Arrival = oneshot::Sender<Result<String, UploadFault>>;
+/// Sends the body of an upload, or a fault.
+pub type BodySender = oneshot::Sender<Result<String, UploadFault>>;
 
-/// A body that arrives later.
-fn arriving(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (ExternalBody, Arrival) {
+/// A body that is received later.
+fn pending_body(rt: &Arc<FakeRuntime>, declared: Option<u64>) -> (ExternalBody, BodySender) {
     let (arrival, receiver) = oneshot::channel();
     let (arrival_of_body, content) = (Mutex::new(Some(receiver)), Mutex::default());
     let body = Body { rt: Arc::clone(rt), declared, arrival: arrival_of_body, content };
     (ExternalBody(Arc::new(body)), arrival)
 }
 
-/// A body that is there.
-pub fn arrived(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
-    let (outside, arrival) = arriving(rt, Some(body.len() as u64));
-    arrival.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
-    outside
+pub fn received_body(rt: &Arc<FakeRuntime>, body: Vec<u8>) -> ExternalBody {
+    let (external, sender) = pending_body(rt, Some(body.len() as u64));
+    sender.send(String::from_utf8(body).map_err(|_| UploadFault::NotUtf8)).unwrap();
+    external
 }
 
 impl World {
-    /// Begins an upload whose body arrives later.
-    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (PendingReply, Arrival) {
-        let (body, arrival) = arriving(&self.object.rt, declared);
+    /// Starts an upload whose body the test sends later.
+    pub fn start_upload(&self, path: &str, declared: Option<u64>) -> (PendingReply, BodySender) {
+        let (body, arrival) = pending_body(&self.object.rt, declared);
         let mut request = http::Request::post(path).body(axum::body::Body::empty()).unwrap();
         request.extensions_mut().insert(body);
         let router = router(self.hub());
@@ -91,15 +90,14 @@ impl World {
         (reply, arrival)
     }
 
-    /// Sends an upload; its answer may be waited for later.
-    pub fn uploading(&self, path: &str, body: &str) -> PendingReply {
+    /// Starts an upload.
+    pub fn start_complete_upload(&self, path: &str, body: &str) -> PendingReply {
         let (reply, arrival) = self.start_upload(path, Some(body.len() as u64));
         arrival.send(Ok(body.to_owned())).unwrap();
         reply
     }
 
-    /// Sends an upload and waits for its answer.
     pub async fn upload(&self, path: &str, body: &str) -> Reply {
-        self.uploading(path, body).reply().await
+        self.start_complete_upload(path, body).reply().await
     }
 }
