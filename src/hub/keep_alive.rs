@@ -69,7 +69,7 @@ impl Hub {
             let ended = match (&owner, loaded) {
                 (_, Ok(())) if is_alive_again => Ok(()),
                 (Owner::Session(id), Ok(())) => self.end_session(id).await,
-                (Owner::Machine(id), Ok(())) => self.machine_ended(id).await,
+                (Owner::Machine(id), Ok(())) => self.end_machine(id).await,
                 (_, Err(error)) => Err(error),
             };
             match ended {

@@ -154,10 +154,7 @@ impl Hub {
 
     /// A machine as JSON text, once everything it shows is durable.
     pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let machine = |state: &State| {
-            let machine = state.cache.machines().and_then(|machines| machines.get(id));
-            machine.map(pieces_of_machine).ok_or(Error::Missing(Kind::Machine))
-        };
+        let machine = |state: &State| state.cache.machine(id).map(pieces_of_machine);
         let mut outdated = Vec::new();
         loop {
             self.load_machine(id).await?;

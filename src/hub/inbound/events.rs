@@ -9,7 +9,7 @@ use crate::hub::Hub;
 use crate::hub::commit::AckTiming;
 use crate::hub::error::{Error, Kind};
 use crate::hub::inbound::replies::{Rejection, Sender};
-use crate::hub::machines::manage::MachinePart;
+use crate::hub::machines::updates::MachineField;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
 use crate::hub::state::effect::Effect;
@@ -41,8 +41,8 @@ impl Hub {
             CliEvent::Message(message) => self.on_message(from, message).await,
             CliEvent::UpdateMetadata(u) => self.on_metadata(from, u).await,
             CliEvent::UpdateState(u) => self.on_agent_state(from, u).await,
-            CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachinePart::Metadata, u).await,
-            CliEvent::MachineUpdateState(u) => self.on_machine_update(from, MachinePart::RunnerState, u).await,
+            CliEvent::MachineUpdateMetadata(u) => self.on_machine_update(from, MachineField::Metadata, u).await,
+            CliEvent::MachineUpdateState(u) => self.on_machine_update(from, MachineField::RunnerState, u).await,
             CliEvent::SessionAlive(alive) => {
                 let id = alive.sid.clone();
                 let result = self.session_alive(alive, conn).await;
@@ -105,10 +105,15 @@ impl Hub {
         reject_failed(from, Kind::Session, &u.sid, result)
     }
 
-    async fn on_machine_update(self: &Arc<Self>, from: Sender, part: MachinePart, u: MachineUpdate<'_>) -> Vec<Effect> {
-        let reply = |updated: &Updated| from.update_reply(part.name(), updated);
+    async fn on_machine_update(
+        self: &Arc<Self>,
+        from: Sender,
+        field: MachineField,
+        u: MachineUpdate<'_>,
+    ) -> Vec<Effect> {
+        let reply = |updated: &Updated| from.update_reply(field.name(), updated);
         let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_machine(&u.machine_id, part, u.expected_version, value, from.conn, &reply).await,
+            Ok(value) => self.update_machine(&u.machine_id, field, u.expected_version, value, from.conn, &reply).await,
             Err(error) => Err(error),
         };
         reject_failed(from, Kind::Machine, &u.machine_id, result)

@@ -1,7 +1,7 @@
 //! The in-memory cache of a namespace's sessions and machines.
 //!
 //! Sessions are loaded on demand and evicted when they are idle. Once the session list was requested, every evicted session
-//! leaves its summary. Machines are few and small ([`crate::hub::machines::manage`]): once loaded, all stay.
+//! leaves its summary. Machines are few and small ([`crate::hub::machines`]): once loaded, all stay.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -135,10 +135,7 @@ impl Cache {
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
         let active_at = match owner {
             Owner::Session(id) => self.entry_mut(id).map(|entry| &mut entry.session.active_at),
-            Owner::Machine(id) => {
-                let machine = self.machines.as_mut().and_then(|machines| machines.get_mut(id));
-                machine.map(|machine| &mut machine.active_at)
-            }
+            Owner::Machine(id) => self.machine_mut(id).ok().map(|machine| &mut machine.active_at),
         };
         active_at.into_iter().for_each(|at| *at = now);
     }
@@ -316,9 +313,27 @@ impl Cache {
         self.machines.as_ref()
     }
 
-    /// Returns all machines of the namespace for a change.
-    pub fn machines_mut(&mut self) -> Option<&mut HashMap<String, Machine>> {
-        self.machines.as_mut()
+    /// Returns a machine. An error also if the machines are not loaded.
+    pub fn machine(&self, id: &str) -> Result<&Machine, Error> {
+        self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::Missing(Kind::Machine))
+    }
+
+    pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
+        self.machines.as_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::Missing(Kind::Machine))
+    }
+
+    /// Inserts a new machine. Does nothing while the machines are not loaded.
+    pub fn insert_machine(&mut self, machine: Machine) {
+        if let Some(machines) = &mut self.machines {
+            machines.insert(machine.id.clone(), machine);
+        }
+    }
+
+    /// Removes a machine that was deleted.
+    pub fn remove_machine(&mut self, id: &str) {
+        if let Some(machines) = &mut self.machines {
+            machines.remove(id);
+        }
     }
 
     /// Returns the estimated memory of the machines, in bytes.

@@ -1,0 +1,56 @@
+//! Whether a machine is online, as reported by the `machine-alive` of its runner (PROTOCOL.md "Liveness"). Only changes are
+//! written to the database.
+
+use std::sync::Arc;
+
+use crate::hub::Hub;
+use crate::hub::commit::AckTiming;
+use crate::hub::error::Error;
+use crate::hub::ports::ConnId;
+use crate::hub::state::effect::Effect;
+use crate::hub::state::liveness::is_fresh;
+use crate::hub::storage_keys::alive_key;
+use crate::model::owner::Owner;
+use crate::wire::cli::MachineAlive;
+
+impl Hub {
+    /// Handles `machine-alive`.
+    pub async fn machine_alive(self: &Arc<Self>, alive: MachineAlive, from: ConnId) -> Result<AckTiming, Error> {
+        let (id, now) = (alive.machine_id, self.rt.now());
+        if !is_fresh(alive.time, now) {
+            return Ok(AckTiming::Now);
+        }
+        self.load_machine(&id).await?;
+        let timing = {
+            let mut state = self.state();
+            self.record_keep_alive(&mut state, Owner::Machine(id.clone()), Some(from));
+            let machine = state.cache.machine_mut(&id)?;
+            machine.active_at = now;
+            let was_active = std::mem::replace(&mut machine.active, true);
+            if !was_active {
+                state.record_machine_change(&id, now)?;
+            }
+            state.ack_timing(!was_active)
+        };
+        self.flush();
+        Ok(timing)
+    }
+
+    /// Takes a machine offline after its timeout.
+    pub(in crate::hub) async fn end_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_machine(id).await?;
+        {
+            let mut state = self.state();
+            let owner = Owner::Machine(id.to_owned());
+            state.liveness.stop(&owner);
+            if std::mem::replace(&mut state.cache.machine_mut(id)?.active, false) {
+                state.record_machine_change(id, self.rt.now())?;
+                state.journal.on_commit(Effect::Ended(owner));
+            } else {
+                self.rt.kv_delete(&alive_key(&owner));
+            }
+        }
+        self.flush();
+        Ok(())
+    }
+}

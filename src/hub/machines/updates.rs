@@ -1,0 +1,211 @@
+//! Versioned fields of a machine: metadata and runner state. An update names the version it is based on (optimistic
+//! concurrency); each change increments the version, and is sent to CLIs and web clients.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hub::error::{Error, check_size};
+use crate::hub::large::unreadable;
+use crate::hub::limits::MAX_CONTENT_BYTES;
+use crate::hub::limits::{MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
+use crate::hub::ports::ConnId;
+use crate::hub::state::effect::Effect;
+use crate::hub::versioned::{Reply, Updated};
+use crate::hub::{Hub, State};
+use crate::model::event::Event;
+use crate::model::json::Json;
+use crate::model::large::{Field, LargeRef};
+use crate::model::machine::Machine;
+use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
+use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
+
+/// A versioned field of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineField {
+    Metadata,
+    RunnerState,
+}
+
+/// The current value of a [`MachineField`].
+pub(super) struct FieldValue<'m> {
+    /// Only the excerpt of a large value.
+    pub value: Option<&'m Json>,
+    pub large: Option<&'m LargeRef>,
+    pub version: u64,
+}
+
+impl MachineField {
+    /// Returns the name of the JSON member.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::RunnerState => "runnerState",
+        }
+    }
+
+    fn field(self) -> Field {
+        match self {
+            Self::Metadata => Field::MachineMetadata,
+            Self::RunnerState => Field::RunnerState,
+        }
+    }
+
+    pub(super) fn get(self, m: &Machine) -> FieldValue<'_> {
+        let (value, large, version) = match self {
+            Self::Metadata => (&m.metadata, &m.metadata_large, m.metadata_version),
+            Self::RunnerState => (&m.runner_state, &m.runner_state_large, m.runner_state_version),
+        };
+        FieldValue { value: value.as_ref(), large: large.as_ref(), version }
+    }
+
+    fn get_mut(self, m: &mut Machine) -> (&mut Option<Json>, &mut Option<LargeRef>, &mut u64) {
+        match self {
+            Self::Metadata => (&mut m.metadata, &mut m.metadata_large, &mut m.metadata_version),
+            Self::RunnerState => (&mut m.runner_state, &mut m.runner_state_large, &mut m.runner_state_version),
+        }
+    }
+}
+
+/// The fields of a `machine-updated` event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Changes<'a> {
+    active: bool,
+    active_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a Json>,
+    /// The length of metadata that is too large for an event, in place of `metadata`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_bytes: Option<usize>,
+    metadata_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state: Option<&'a Json>,
+    /// The length of a runner state that is too large for an event, in place of `runner_state`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner_state_bytes: Option<usize>,
+    runner_state_version: u64,
+}
+
+impl<'a> Changes<'a> {
+    fn of(m: &'a Machine) -> Self {
+        Self {
+            active: m.active,
+            active_at: m.active_at,
+            metadata: m.metadata.as_ref().filter(|_| m.metadata_large.is_none()),
+            metadata_bytes: m.metadata_large.as_ref().map(|large| large.bytes),
+            metadata_version: m.metadata_version,
+            runner_state: m.runner_state.as_ref().filter(|_| m.runner_state_large.is_none()),
+            runner_state_bytes: m.runner_state_large.as_ref().map(|large| large.bytes),
+            runner_state_version: m.runner_state_version,
+        }
+    }
+}
+
+impl Hub {
+    /// Updates a field of a machine for a CLI. `reply` makes the answer.
+    pub async fn update_machine(
+        self: &Arc<Self>,
+        id: &str,
+        field: MachineField,
+        expected: u64,
+        value: Json,
+        from: ConnId,
+        reply: Reply<'_>,
+    ) -> Result<(), Error> {
+        if field == MachineField::Metadata && !value.is_object() {
+            return Err(Error::field("metadata", "Field `metadata` must be an object."));
+        }
+        check_size(field.name(), &value, MAX_CONTENT_BYTES)?;
+        self.load_machine(id).await?;
+        let large = {
+            let mut state = self.state();
+            state.check_queue_for(value.text().len())?;
+            let current = field.get(state.cache.machine(id)?);
+            let version = current.version;
+            if version == expected {
+                let value = Some(value).filter(|value| !value.is_null());
+                let updated = self.apply_machine_update(&mut state, id, field, version + 1, value, from)?;
+                reply(&updated).into_iter().for_each(|answer| state.journal.on_commit(answer));
+                None
+            } else if let Some(large) = current.large {
+                Some((large.clone(), version))
+            } else {
+                let value = TextParts::value(current.value.cloned());
+                let answer = reply(&Updated::Mismatch { version, value });
+                answer.into_iter().for_each(|answer| state.journal.on_commit(answer));
+                None
+            }
+        };
+        if let Some((large, version)) = large {
+            let _turn = self.large_reads.lock().await;
+            let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
+            let answer = reply(&Updated::Mismatch { version, value: TextParts::value(Some(value)) });
+            self.run_effects(answer.into_iter().collect(), 0..0);
+            return Ok(());
+        }
+        self.flush();
+        Ok(())
+    }
+
+    /// Sets a field, and queues the write, the update for CLIs other than `from`, and the event.
+    fn apply_machine_update(
+        &self,
+        state: &mut State,
+        id: &str,
+        field: MachineField,
+        version: u64,
+        value: Option<Json>,
+        from: ConnId,
+    ) -> Result<Updated, Error> {
+        let now = self.rt.now();
+        self.set_machine_field(state, id, field, version, value.clone())?;
+        state.record_machine_change(id, now)?;
+        let value = TextParts::journaled_value(field.field(), value);
+        let versioned = Some(Versioned { version, value: None });
+        let (metadata, runner_state) = match field {
+            MachineField::Metadata => (versioned, None),
+            MachineField::RunnerState => (None, versioned),
+        };
+        let body = UpdateBody::UpdateMachine { machine_id: id, metadata, runner_state };
+        let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
+        let frame = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
+        state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
+        Ok(Updated::Success { version, value })
+    }
+
+    /// Sets a field. The more memory the machines occupy, the smaller is a value that is stored externally.
+    pub(super) fn set_machine_field(
+        &self,
+        state: &mut State,
+        id: &str,
+        field: MachineField,
+        new_version: u64,
+        new_value: Option<Json>,
+    ) -> Result<(), Error> {
+        let State { cache, journal, .. } = state;
+        let new_bytes = new_value.as_ref().map_or(0, |value| value.text().len());
+        let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
+        let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
+        let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
+        let old = large.take();
+        *version = new_version;
+        (*value, *large) =
+            self.keep_within(max_inline_bytes, journal, (id, field.field()), new_version, old.as_ref(), new_value);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Queues the write of a changed machine and the `machine-updated` event.
+    pub(super) fn record_machine_change(&mut self, id: &str, now: u64) -> Result<(), Error> {
+        let machine = self.cache.machine_mut(id)?;
+        machine.seq += 1;
+        machine.updated_at = now;
+        let event = Event::machine_updated(id, &Changes::of(machine));
+        self.journal.queue_machine(id);
+        self.journal.on_commit(Effect::Publish(event));
+        Ok(())
+    }
+}
