@@ -118,7 +118,7 @@ fn owned_workspace<'a>(
 ) -> BoxFuture<'a, Result<OwnedWorkspace, ErrorResponse>> {
     Box::pin(async move {
         let PathId(id) = PathId::from_request_parts(parts, hub).await?;
-        Ok(OwnedWorkspace(hub.workspace(&id).await?))
+        Ok(OwnedWorkspace(hub.load_workspace(&id).await?))
     })
 }
 

@@ -73,7 +73,7 @@ pub async fn spawn(
         session_type: body.session_type.map(|kind| if kind == SessionType::Simple { "simple" } else { "worktree" }),
         worktree_name: body.worktree_name,
     };
-    Ok(JsonText::serialize(&hub.spawn(&id, &params).await?))
+    Ok(JsonText::serialize(&hub.spawn_session(&id, &params).await?))
 }
 
 /// The body of `POST /api/machines/:id/paths/exists`.
@@ -92,5 +92,5 @@ pub async fn paths_exist(
     if !(1..=MAX_PATHS).contains(&paths.len()) {
         return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());
     }
-    Ok(JsonText::of(hub.paths_exist(&id, &paths).await?))
+    Ok(JsonText::of(hub.check_paths(&id, &paths).await?))
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::hub::error::Error;
 use crate::hub::limits::{REOPEN_MS, RESUME_TIMEOUT_MS};
-use crate::hub::machines::spawn::read_spawned;
+use crate::hub::machines::spawn::parse_spawn_result;
 use crate::hub::peers::rpc::RpcError;
 use crate::hub::{Hub, State};
 use crate::model::json::{Json, JsonObject};
@@ -78,7 +78,7 @@ impl Hub {
             RpcError::NoHandler(_) => Error::NoMachineOnline,
             error => error.into(),
         })?;
-        let spawned = read_spawned(&answer);
+        let spawned = parse_spawn_result(&answer);
         if !spawned.success {
             return Err(Error::CliRefused(spawned.error.unwrap_or_default()));
         }

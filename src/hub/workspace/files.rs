@@ -1,5 +1,5 @@
-//! The working directory of a session, seen through its CLI: git, files, commands. The hub only passes on; what the CLI
-//! answers goes back as it came.
+//! Git, files and commands of a session's working directory. The hub forwards these calls to the session's CLI, and
+//! returns its result unchanged.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
 
-/// A session as the calls about its directory need it.
+/// The working directory of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
-    /// The id of the session.
-    pub session: String,
-    /// The session's working directory.
+    pub session_id: String,
+    /// The absolute path, empty if the session's metadata has none.
     pub path: String,
     /// The agent kind.
     pub flavor: Option<String>,
@@ -72,46 +71,46 @@ struct FileEntry {
 }
 
 impl Hub {
-    /// What calls about a session's directory need; the session must be in memory.
-    pub async fn workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
+    /// Loads a session and returns its workspace.
+    pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let state = self.state();
-        let entry = state.cache.session(id)?;
-        let facts = entry.session.metadata_fields();
-        let path = facts.path().unwrap_or_default();
-        Ok(Workspace { session: id.to_owned(), path, flavor: facts.flavor() })
+        let metadata = state.cache.session(id)?.session.metadata_fields();
+        let path = metadata.path().unwrap_or_default();
+        Ok(Workspace { session_id: id.to_owned(), path, flavor: metadata.flavor() })
     }
 
     /// `GET .../git-status`.
     pub async fn git_status(&self, w: &Workspace) -> String {
-        self.pass(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: None, staged: None }).await
+        self.forward(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: None, staged: None }).await
     }
 
     /// `GET .../git-diff-numstat`.
     pub async fn git_diff_numstat(&self, w: &Workspace, staged: bool) -> String {
-        self.pass(w, Method::GitDiffNumstat, &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) }).await
+        self.forward(w, Method::GitDiffNumstat, &GitParams { cwd: &w.path, file_path: None, staged: Some(staged) })
+            .await
     }
 
     /// `GET .../git-diff-file`.
     pub async fn git_diff_file(&self, w: &Workspace, path: &str, staged: bool) -> String {
-        self.pass(w, Method::GitDiffFile, &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) })
+        self.forward(w, Method::GitDiffFile, &GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged) })
             .await
     }
 
     /// `GET .../file`.
     pub async fn read_file(&self, w: &Workspace, path: &str) -> String {
-        self.pass(w, Method::ReadFile, &PathParams { path }).await
+        self.forward(w, Method::ReadFile, &PathParams { path }).await
     }
 
     /// `GET .../directory`.
     pub async fn list_directory(&self, w: &Workspace, path: &str) -> String {
-        self.pass(w, Method::ListDirectory, &PathParams { path }).await
+        self.forward(w, Method::ListDirectory, &PathParams { path }).await
     }
 
     /// `GET .../slash-commands`.
     pub async fn slash_commands(&self, w: &Workspace) -> String {
         let agent = w.flavor.as_deref().unwrap_or(self.config.vocabulary.default_agent());
-        self.pass(w, Method::ListSlashCommands, &AgentParams { agent }).await
+        self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
     /// `GET .../skills`.
@@ -119,7 +118,7 @@ impl Hub {
         or_failure(self.call_session(w, Method::ListSkills, "{}").await)
     }
 
-    /// `GET .../files`: file names that match the query, found with ripgrep.
+    /// `GET .../files`: the files whose names match the query, found with ripgrep.
     pub async fn find_files(&self, w: &Workspace, query: &str, limit: usize) -> String {
         let glob = file_glob(query);
         let args: Vec<&str> = match &glob {
@@ -127,33 +126,32 @@ impl Hub {
             None => vec!["--files"],
         };
         let params = to_text(&RipgrepParams { args: &args, cwd: &w.path });
-        let answer = self.call_session(w, Method::RunRipgrep, &params).await;
-        let result = answer.as_ref().ok().and_then(|text| serde_json::from_str::<RipgrepResult>(text).ok());
-        match result {
+        let result = self.call_session(w, Method::RunRipgrep, &params).await;
+        match result.as_ref().ok().and_then(|text| serde_json::from_str(text).ok()) {
             Some(RipgrepResult { success: true, stdout }) => {
-                let files = stdout.iter().flat_map(|out| out.lines()).filter(|line| !line.is_empty());
-                let files = files.take(limit).map(|line| file_entry(&w.path, line)).collect();
+                let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());
+                let files = paths.take(limit).map(|path| file_entry(&w.path, path)).collect();
                 to_text(&FileList { success: true, files })
             }
-            _ => or_failure(answer),
+            _ => or_failure(result),
         }
     }
 
-    async fn pass<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
+    async fn forward<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
         or_failure(self.call_session(w, method, &to_text(params)).await)
     }
 
     async fn call_session(&self, w: &Workspace, method: Method, params: &str) -> RpcResult {
-        self.call(&Owner::Session(w.session.clone()), method, params).await
+        self.call(&Owner::Session(w.session_id.clone()), method, params).await
     }
 }
 
-/// The pattern for a query: anywhere in the name, or as it is when it is a pattern already; none for an empty query.
+/// Returns the glob that finds a query anywhere in a file name. A query that is a glob is returned as it is.
 fn file_glob(query: &str) -> Option<String> {
     match query {
         "" => None,
-        pattern if pattern.contains(['*', '?', '[', ']', '{', '}']) => Some(pattern.to_owned()),
-        part => Some(format!("*{part}*")),
+        glob if glob.contains(['*', '?', '[', ']', '{', '}']) => Some(glob.to_owned()),
+        text => Some(format!("*{text}*")),
     }
 }
 
@@ -167,32 +165,32 @@ fn file_entry(cwd: &str, path: &str) -> FileEntry {
     }
 }
 
-/// A call that brought nothing is a result too: `{success: false, error}`.
-fn or_failure(answer: RpcResult) -> String {
+/// Returns the result, or `{success: false, error}` for a failed call.
+fn or_failure(result: RpcResult) -> String {
     #[derive(Serialize)]
     struct Failure {
         success: bool,
         error: String,
     }
-    answer.unwrap_or_else(|error| to_text(&Failure { success: false, error: error.to_string() }))
+    result.unwrap_or_else(|error| to_text(&Failure { success: false, error: error.to_string() }))
 }
 
 fn to_text<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Checks a path of a query: relative, and not out of the session's directory. Both kinds of slash separate.
+/// Checks that a path is relative and has no `..` segment. A CLI may run on Windows, so both slashes are separators.
 pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
-    let refuse = |reason| Err(Error::InvalidPath { field, reason });
+    let invalid = |reason| Err(Error::InvalidPath { field, reason });
     if path.contains('\0') {
-        return refuse("it contains a NUL character");
+        return invalid("it contains a NUL character");
     }
-    let drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    if drive || path.starts_with(['/', '\\']) {
-        return refuse("it is absolute");
+    let has_drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    if has_drive || path.starts_with(['/', '\\']) {
+        return invalid("it is absolute");
     }
     if path.split(['/', '\\']).any(|segment| segment == "..") {
-        return refuse("it leads out of the directory");
+        return invalid("it has a `..` segment");
     }
     Ok(())
 }
@@ -202,17 +200,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_stays_inside_the_directory() {
-        for good in ["a", "a/b.txt", "", "./a", "a..b/..c", "ü/日本", "%2e%2e/x", "1:notes", "c:x"] {
-            assert!(check_path("path", good).is_ok(), "{good}");
+    fn a_path_must_be_relative_and_without_parent_segments() {
+        for valid in ["a", "a/b.txt", "", "./a", "a..b/..c", "ü/日本", "%2e%2e/x", "1:notes", "c:x"] {
+            assert!(check_path("path", valid).is_ok(), "{valid}");
         }
-        for bad in ["/etc/passwd", "..", "../x", "a/../../b", "a/..", "a\0b", "\\x", "a\\..\\b", "C:\\x"] {
-            assert!(check_path("path", bad).is_err(), "{bad}");
+        for invalid in ["/etc/passwd", "..", "../x", "a/../../b", "a/..", "a\0b", "\\x", "a\\..\\b", "C:\\x"] {
+            assert!(check_path("path", invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn a_query_matches_anywhere_in_the_name_unless_it_is_a_pattern_itself() {
+    fn a_query_matches_anywhere_in_the_name_unless_it_is_a_glob() {
         assert_eq!(file_glob(""), None);
         assert_eq!(file_glob("main").as_deref(), Some("*main*"));
         assert_eq!(file_glob("*.rs").as_deref(), Some("*.rs"));
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_entry_names_its_place_in_three_ways() {
+    fn a_file_entry_has_the_name_and_both_paths() {
         let entry = file_entry("/code/", "./src/main.rs");
         assert_eq!(
             (entry.file_name.as_str(), entry.file_path.as_str(), entry.full_path.as_str()),

@@ -1,4 +1,4 @@
-//! Files of a session: what its CLI is asked, and uploads.
+//! RPC calls to a session's CLI about its working directory, and uploads to it.
 
 pub mod files;
 pub mod uploads;

@@ -1,5 +1,5 @@
-//! Uploads: a file on its way from a web client to a session's CLI. Its content only passes through, outside of the hub's
-//! memory ([`UploadBody`]); what the hub adds is written around it.
+//! Uploads of files from web clients to a session's CLI (PROTOCOL.md "Uploads"). The content stays outside of wasm memory
+//! ([`UploadBody`]): the hub makes the frame around it.
 
 use std::sync::Arc;
 
@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::limits::MAX_UPLOAD_BYTES;
 use crate::hub::limits::{
-    MAX_FILE_BYTES, MAX_FILE_NAME_CHARS, MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS, MIN_UPLOAD_BYTES,
-    STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS,
+    MAX_FILE_BYTES, MAX_FILE_NAME_CHARS, MAX_UPLOAD_BYTES, MAX_UPLOAD_FIELDS_BYTES, MAX_UPLOAD_PATH_CHARS,
+    MIN_UPLOAD_BYTES, STALL_TIMEOUT_MS, UPLOAD_BYTES_PER_MS,
 };
 use crate::hub::peers::rpc::{Call, RpcError};
 use crate::hub::ports::{UploadBody, UploadFault};
@@ -19,7 +18,7 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::fields::read_object;
 
-/// The body of an upload; `content` is an empty string, since the content stays outside.
+/// The body of an upload. `content` is an empty string in place of the content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Upload {
@@ -28,7 +27,7 @@ struct Upload {
     mime_type: String,
 }
 
-/// The params of `uploadFile`.
+/// The params of RPC `uploadFile`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UploadParams<'a> {
@@ -42,17 +41,17 @@ struct DeleteParams<'a> {
     path: &'a str,
 }
 
-/// An upload's place among [`UploadSlots`](crate::hub::state::upload_slots::UploadSlots), released when it is dropped.
+/// A slot in [`UploadSlots`](crate::hub::state::upload_slots::UploadSlots), released on drop.
 struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,
     bytes: u64,
-    /// Resolves when the memory is granted; `None` once that was received.
+    /// Resolves when the memory is granted. `None` after that.
     granted: Option<oneshot::Receiver<()>>,
 }
 
 impl UploadSlot<'_> {
-    /// Returns the memory beyond `bytes`.
+    /// Releases the memory beyond `bytes`.
     fn shrink_to(&mut self, bytes: u64) {
         let spare = self.bytes.saturating_sub(bytes);
         self.bytes -= spare;
@@ -62,7 +61,7 @@ impl UploadSlot<'_> {
 
 impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
-        // A canceled upload may have been granted its memory without having received that.
+        // A request that is canceled while it waits may have been granted the memory just before.
         let is_granted = self.granted.as_mut().is_none_or(|granted| matches!(granted.try_recv(), Ok(Some(()))));
         let bytes = if is_granted { self.bytes } else { 0 };
         self.hub.state().upload_slots.release(self.session, bytes);
@@ -70,36 +69,37 @@ impl Drop for UploadSlot<'_> {
 }
 
 impl Hub {
-    /// Hands a file to the session's CLI; answers what the CLI answered, as JSON text.
+    /// Sends a file to the session's CLI, and returns the CLI's result as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
         let mut slot = self.acquire_upload_slot(id, body.declared_length().unwrap_or(MAX_UPLOAD_BYTES)).await?;
-        let rest = body.read().await?;
+        let fields = body.read().await?;
         slot.shrink_to(body.length());
-        let upload: Upload = read_object(&rest).map_err(Error::from_body)?;
+        let upload: Upload = read_object(&fields).map_err(Error::from_body)?;
         upload.check()?;
         self.require_active(id).await?;
-        let limit = self.config.rpc_timeout_ms + slot.bytes / UPLOAD_BYTES_PER_MS;
-        let call = self.open_call(&Owner::Session(id.to_owned()), Method::UploadFile, limit).await.map_err(failed)?;
-        let (head, tail) = upload.around(&call);
-        body.send(call.conn, &head, &tail);
-        call.result().await.map_err(failed)
+        let timeout_ms = self.config.rpc_timeout_ms + slot.bytes / UPLOAD_BYTES_PER_MS;
+        let owner = Owner::Session(id.to_owned());
+        let call = self.open_call(&owner, Method::UploadFile, timeout_ms).await.map_err(upload_failed)?;
+        let (before_content, after_content) = upload.split_frame(&call);
+        body.send(call.conn, &before_content, &after_content);
+        call.result().await.map_err(upload_failed)
     }
 
-    /// Has the session's CLI delete an uploaded file; answers what it answered, as JSON text.
+    /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
     pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
         check_length("path", path, MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = serde_json::to_string(&DeleteParams { path }).unwrap_or_default();
-        self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(failed)
+        self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(upload_failed)
     }
 
-    /// Waits until an upload may be in memory. An upload larger than the limit gets a slot, and is refused while it is read.
+    /// Waits for memory. An upload above the limit gets a slot too: `UploadBody::read` rejects it.
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str, bytes: u64) -> Result<UploadSlot<'a>, Error> {
         let bytes = bytes.min(MAX_UPLOAD_BYTES);
         let granted = self.state().upload_slots.acquire(session, bytes)?;
         let mut slot = UploadSlot { hub: self, session, bytes, granted: Some(granted) };
         if let Some(granted) = &mut slot.granted {
-            // Not canceled: the sender lives as long as the hub.
+            // The sender is in the hub's state, so it is never dropped first.
             let _ = granted.await;
         }
         slot.granted = None;
@@ -113,23 +113,23 @@ impl Upload {
         check_length("mimeType", &self.mime_type, MAX_FILE_NAME_CHARS)
     }
 
-    /// The frame of the call, cut in two where the content belongs. ASCII, so that with the content, which is ASCII too, it
-    /// takes one byte a character.
-    fn around(&self, call: &Call) -> (String, String) {
+    /// Returns the frame of the call before and after the content. JavaScript stores ASCII text, which base64 is, in one byte
+    /// a character; with any other character in the frame it takes two.
+    fn split_frame(&self, call: &Call) -> (String, String) {
         let params = UploadParams { content: &self.content, filename: &self.filename, mime_type: &self.mime_type };
-        let frame = ascii(&call.frame(&serde_json::to_string(&params).unwrap_or_default()));
-        // From behind: what the CLI registered stands before it, and a file name would have its quotes escaped once more.
-        let place = frame.rfind(CONTENT).map_or(frame.len(), |at| at + CONTENT.len());
-        let (head, tail) = frame.split_at(place);
-        (head.to_owned(), tail.to_owned())
+        let frame = escape_non_ascii(&call.frame(&serde_json::to_string(&params).unwrap_or_default()));
+        // The last match: the name of the method is before it, and quotes in a file name are escaped once more.
+        let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
+        let (before_content, after_content) = frame.split_at(split);
+        (before_content.to_owned(), after_content.to_owned())
     }
 }
 
-/// How the content begins in the frame: params are JSON inside a JSON string.
-const CONTENT: &str = r#"\"content\":\""#;
+/// The text before the content in the frame. Params are JSON in a JSON string.
+const CONTENT_START: &str = r#"\"content\":\""#;
 
-/// JSON text with everything but ASCII escaped.
-fn ascii(text: &str) -> String {
+/// Escapes all characters of JSON text that are not ASCII.
+fn escape_non_ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_ascii() {
@@ -143,14 +143,14 @@ fn ascii(text: &str) -> String {
     escaped
 }
 
-fn check_length(field: &str, text: &str, longest: usize) -> Result<(), Error> {
-    if (1..=longest).contains(&text.chars().count()) {
+fn check_length(field: &str, text: &str, max_chars: usize) -> Result<(), Error> {
+    if (1..=max_chars).contains(&text.chars().count()) {
         return Ok(());
     }
-    Err(Error::field(field, format!("Field `{field}` must have 1 to {longest} characters.")))
+    Err(Error::field(field, format!("Field `{field}` must have 1 to {max_chars} characters.")))
 }
 
-fn failed(error: RpcError) -> Error {
+fn upload_failed(error: RpcError) -> Error {
     Error::UploadFailed(error.to_string())
 }
 
@@ -159,13 +159,13 @@ impl From<UploadFault> for Error {
         match fault {
             UploadFault::TooLarge => Self::TooLarge { what: "file", limit: MAX_FILE_BYTES },
             UploadFault::FieldsTooLarge => {
-                Self::TooLarge { what: "body beside its `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
+                Self::TooLarge { what: "request body without `content`", limit: MAX_UPLOAD_FIELDS_BYTES }
             }
             UploadFault::BadBase64 => {
-                Self::field("content", "Field `content` must be base64 with padding: A-Z a-z 0-9 + / and = at its end.")
+                Self::field("content", "Field `content` must be base64 with padding: A-Z a-z 0-9 + / and = at the end.")
             }
-            UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
-            UploadFault::Broken => Self::InvalidBody("It broke off before its end.".into()),
+            UploadFault::NotUtf8 => Self::InvalidBody("The body is not valid UTF-8.".into()),
+            UploadFault::Broken => Self::InvalidBody("The body ended early.".into()),
             UploadFault::Stalled => {
                 Self::UploadStalled { kib: MIN_UPLOAD_BYTES / 1024, seconds: STALL_TIMEOUT_MS / 1000 }
             }
@@ -178,11 +178,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_around_a_content_is_ascii_and_still_says_the_same() {
+    fn escaped_json_is_ascii_and_has_the_same_value() {
         let text = "{\"filename\":\"\u{fc}\u{1f600}\"}";
-        let escaped = ascii(text);
+        let escaped = escape_non_ascii(text);
         assert!(escaped.is_ascii());
-        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(read(&escaped), read(text));
+        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(parse(&escaped), parse(text));
     }
 }
