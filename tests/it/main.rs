@@ -34,6 +34,7 @@ mod hibernation;
 mod journal;
 mod large_values;
 mod late_writes;
+mod layers;
 mod lifecycle;
 mod liveness;
 mod machines;

@@ -1,0 +1,264 @@
+//! The module structure: which modules a module uses, and what a module may contain. The tests read the source as text, so
+//! that they cover `platform`, which compiles for wasm only. They see imports and paths, not method calls.
+
+mod source;
+
+use source::{Source, Uses, text_at, uses};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Each module with the modules that it uses, from bottom to top: a module may use only modules in the rows above its own.
+/// To allow a use, add it to the row. A use that is gone must be removed.
+const LAYERS: &str = "
+    model                 ->
+    wire                  -> model
+    auth                  -> model
+    push                  ->
+    store                 -> model
+    hub::base             -> model
+    hub::peers            -> model wire hub::base
+    hub::error            -> model wire store hub::base hub::peers
+    hub::state            -> model push store hub::base hub::peers hub::error
+    hub::events::sans_io  -> model store hub::base hub::peers
+    hub::push::sans_io    -> model push store hub::base
+    hub                   -> model wire auth store hub::base hub::peers hub::error hub::state hub::events::sans_io hub::push::sans_io
+    hub::events           -> model push store hub::base hub::peers hub::error hub::state hub::events::sans_io hub
+    hub::push             -> model push store hub::base hub::error hub::push::sans_io hub
+    hub::machines         -> model wire store hub::base hub::peers hub::error hub::state hub
+    hub::sessions         -> model wire store hub::base hub::peers hub::error hub::state hub hub::machines
+    hub::workspace        -> model wire hub::base hub::peers hub::error hub
+    hub::inbound          -> model wire auth hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions
+    hub::entry            -> store hub::base hub::peers hub::state hub::events::sans_io hub::push::sans_io hub
+    http                  -> model wire auth push store hub::base hub::peers hub::error hub::state hub hub::machines hub::sessions hub::workspace
+    platform              -> model auth push store hub::base hub::peers hub::error hub::push::sans_io hub hub::inbound http
+";
+
+/// Modules that are some files of a folder: name, folder, files. The other files belong to the module of the folder.
+const FILE_GROUPS: &[(&str, &str, &str)] = &[
+    ("hub::base", "hub", "limits ports storage_keys"),
+    ("hub::error", "hub", "error"),
+    ("hub::entry", "hub", "alarm wake"),
+    ("hub::events::sans_io", "hub/events", "log numbering"),
+    ("hub::push::sans_io", "hub/push", "config delivery log queue state subscribers throttle"),
+];
+
+const MAX_LINES: usize = 450;
+
+#[test]
+fn modules_use_only_the_modules_in_their_row() {
+    assert_none(layer_violations(&uses(&sources()), LAYERS));
+}
+
+#[test]
+fn no_file_uses_itself_through_others() {
+    assert_none(cycles(&uses(&sources())));
+}
+
+#[test]
+fn the_hub_contains_no_sql() {
+    assert_none(sources().iter().filter(|source| source.file.starts_with("hub/")).flat_map(sql_statements));
+}
+
+/// Push services choose the statuses of their responses.
+#[test]
+fn only_http_chooses_statuses() {
+    let folders = ["http/", "push/", "hub/push/"];
+    let sources = sources();
+    let others = sources.iter().filter(|source| !folders.iter().any(|folder| source.file.starts_with(folder)));
+    assert_none(others.flat_map(statuses));
+}
+
+#[test]
+fn files_are_short() {
+    let sources = sources();
+    let long = sources.iter().filter(|source| source.line_count > MAX_LINES);
+    assert_none(long.map(|s| format!("src/{} has {} lines, the limit is {MAX_LINES}.", s.file, s.line_count)));
+}
+
+fn assert_none(violations: impl IntoIterator<Item = String>) {
+    let violations: Vec<String> = violations.into_iter().collect();
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+/// Reads all files of `src`.
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut sources, mut folders) = (Vec::new(), vec![root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let file = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                sources.push(Source::parse(file, &fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    sources
+}
+
+fn module(file: &str) -> String {
+    let path = file.trim_end_matches(".rs");
+    let (folder, name) = path.rsplit_once('/').unwrap_or((path, ""));
+    let is_in = |(_, of, names): &&(&str, &str, &str)| *of == folder && names.split(' ').any(|of| of == name);
+    let group = FILE_GROUPS.iter().find(is_in).map(|(module, ..)| (*module).to_owned());
+    group.unwrap_or_else(|| folder.replace('/', "::"))
+}
+
+/// Returns uses that no row names, and uses in rows that do not exist or point upward.
+fn layer_violations(uses: &Uses, layers: &str) -> Vec<String> {
+    let rows = layers.lines().filter_map(|row| row.split_once("->"));
+    let rows = rows.map(|(module, uses)| (module.trim(), uses.split_whitespace().collect::<Vec<_>>()));
+    let rows: Vec<(&str, Vec<&str>)> = rows.collect();
+    let (mut violations, mut found) = (Vec::new(), BTreeSet::new());
+    for (file, used) in uses {
+        for (used_file, line) in used {
+            let (from, to) = (module(file), module(used_file));
+            let is_allowed = rows.iter().any(|(module, uses)| *module == from && uses.contains(&to.as_str()));
+            if from != to && !is_allowed {
+                violations.push(format!("src/{file}:{line} uses src/{used_file}: `{from}` may not use `{to}`."));
+            }
+            found.insert((from, to));
+        }
+    }
+    for (at, (module, uses)) in rows.iter().enumerate() {
+        for used in uses {
+            if !found.contains(&((*module).to_owned(), (*used).to_owned())) {
+                violations.push(format!("No file of `{module}` uses `{used}`: remove it from the row."));
+            }
+            if !rows[..at].iter().any(|(below, _)| below == used) {
+                violations.push(format!("The row of `{module}` names `{used}`, which is not a row above it."));
+            }
+        }
+    }
+    violations
+}
+
+fn cycles(uses: &Uses) -> Vec<String> {
+    let (mut done, mut cycles) = (BTreeSet::new(), Vec::new());
+    uses.keys().for_each(|file| search_cycles(uses, file, &mut Vec::new(), &mut done, &mut cycles));
+    cycles
+}
+
+/// Searches depth first. `path` leads to `file`, and files in `done` have been searched.
+fn search_cycles<'u>(
+    uses: &'u Uses,
+    file: &'u String,
+    path: &mut Vec<&'u String>,
+    done: &mut BTreeSet<&'u String>,
+    cycles: &mut Vec<String>,
+) {
+    if let Some(start) = path.iter().position(|on_path| *on_path == file) {
+        let next = path[start..].iter().skip(1).chain([&file]);
+        let steps = path[start..].iter().zip(next);
+        let steps = steps.map(|(from, to)| format!("src/{from}:{} uses src/{to}", uses[*from][*to]));
+        cycles.push(steps.collect::<Vec<_>>().join(", "));
+    } else if !done.contains(file) {
+        path.push(file);
+        uses[file].keys().for_each(|used| search_cycles(uses, used, path, done, cycles));
+        path.pop();
+        done.insert(file);
+    }
+}
+
+fn sql_statements(source: &Source) -> Vec<String> {
+    let is_sql = |text: &str| {
+        let keywords = ["SELECT ", "INSERT INTO ", "INSERT OR ", "UPDATE ", "DELETE FROM "];
+        text.starts_with('"') && keywords.iter().any(|keyword| text.contains(keyword))
+    };
+    let literals = source.tokens.iter().filter(|token| is_sql(&token.text));
+    literals.map(|token| format!("src/{}:{} contains SQL: {}.", source.file, token.line, token.text)).collect()
+}
+
+/// Returns uses of `StatusCode`, and numbers close behind a word with `status`.
+fn statuses(source: &Source) -> Vec<String> {
+    let is_status = |text: &str| text.parse().is_ok_and(|number: u16| (100..600).contains(&number));
+    let mut found = Vec::new();
+    for (at, token) in source.tokens.iter().enumerate() {
+        let is_word = token.text.to_lowercase().contains("status") && !token.text.starts_with('"');
+        let has_number = is_word && (1..=3).any(|offset| is_status(text_at(&source.tokens, at + offset)));
+        if token.text == "StatusCode" || has_number {
+            found.push(format!("src/{}:{} chooses a status; only `http` may.", source.file, token.line));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(files: &[(&str, &str)]) -> Vec<Source> {
+        files.iter().map(|(file, text)| Source::parse(file, text)).collect()
+    }
+
+    #[test]
+    fn an_upward_use_and_an_unused_edge_are_reported() {
+        let sources = parse(&[
+            ("model/event.rs", "use crate::store;"),
+            ("store/mod.rs", "pub mod sql;\nfn f() -> crate::model::event::Event {}"),
+            ("store/sql.rs", ""),
+        ]);
+        let uses = uses(&sources);
+        assert_eq!(
+            layer_violations(&uses, "model -> \nstore -> model\nhttp -> store"),
+            [
+                "src/model/event.rs:1 uses src/store/mod.rs: `model` may not use `store`.",
+                "No file of `http` uses `store`: remove it from the row.",
+            ]
+        );
+        assert_eq!(
+            layer_violations(&uses, "model -> store\nstore -> model"),
+            ["The row of `model` names `store`, which is not a row above it."]
+        );
+    }
+
+    #[test]
+    fn a_cycle_is_reported_with_its_lines() {
+        let sources = parse(&[
+            ("hub/mod.rs", "mod a;\nmod b;\nmod c;"),
+            ("hub/a.rs", "use std::fmt;\nuse super::b::{self, B as Other};"),
+            ("hub/b.rs", "use super::c::C;"),
+            ("hub/c.rs", "// use super::b;\n\nuse crate::hub::{\n    a::A,\n    X,\n};"),
+        ]);
+        assert_eq!(
+            cycles(&uses(&sources)),
+            ["src/hub/a.rs:2 uses src/hub/b.rs, src/hub/b.rs:1 uses src/hub/c.rs, src/hub/c.rs:4 uses src/hub/a.rs"]
+        );
+    }
+
+    #[test]
+    fn paths_in_code_are_uses_and_those_in_tests_comments_texts_and_visibilities_are_not() {
+        let sources = parse(&[
+            ("hub/mod.rs", "use state::cache;\nfn f(c: char) { if c == '\"' { cache::Cache::new(); state::f() } }"),
+            ("hub/state/mod.rs", "pub mod cache;"),
+            (
+                "hub/state/cache.rs",
+                r##"/* use crate::a; */ const TEXT: &[&str] = &["crate::hub::x", r#""crate::hub::x"#];
+                pub(in crate::hub) fn f<'a>() {}
+                #[cfg(test)]
+                mod tests { use crate::hub::x; }
+                #[cfg(test)]
+                use crate::hub::x;
+                use super::super::y;"##,
+            ),
+            ("hub/x.rs", ""),
+            ("hub/y.rs", ""),
+        ]);
+        let uses = uses(&sources);
+        let files = |file: &str| uses[file].keys().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(files("hub/mod.rs"), ["hub/state/cache.rs", "hub/state/mod.rs"]);
+        assert_eq!(files("hub/state/cache.rs"), ["hub/y.rs"]);
+    }
+
+    #[test]
+    fn sql_and_statuses_are_reported() {
+        let source = Source::parse("hub/a.rs", "const A: &str = \"x SELECT 1\";\nlet status = 404;\nStatusCode::OK");
+        assert_eq!(sql_statements(&source), ["src/hub/a.rs:1 contains SQL: \"x SELECT 1\"."]);
+        let status = |line: usize| format!("src/hub/a.rs:{line} chooses a status; only `http` may.");
+        assert_eq!(statuses(&source), [status(2), status(3)]);
+        assert_eq!(statuses(&Source::parse("hub/a.rs", "// status 404\nstatus: u16, 404")), [] as [String; 0]);
+    }
+}
