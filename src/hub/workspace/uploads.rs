@@ -164,8 +164,8 @@ impl From<UploadFault> for Error {
             UploadFault::BadBase64 => {
                 Self::field("content", "Field `content` must be base64 with padding: A-Z a-z 0-9 + / and = at the end.")
             }
-            UploadFault::NotUtf8 => Self::InvalidBody("The body is not valid UTF-8.".into()),
-            UploadFault::Broken => Self::InvalidBody("The body ended early.".into()),
+            UploadFault::NotUtf8 => Self::InvalidBody("It is not valid UTF-8.".into()),
+            UploadFault::Broken => Self::InvalidBody("It ended early.".into()),
             UploadFault::Stalled => {
                 Self::UploadStalled { kib: MIN_UPLOAD_BYTES / 1024, seconds: STALL_TIMEOUT_MS / 1000 }
             }
