@@ -11,12 +11,12 @@ use http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::JsonText;
 use super::cors::Cors;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::history::{Reader, read_messages};
 use super::query::Query;
+use super::response::JsonText;
 use crate::auth::jwt::{JwtKey, LIFETIME_SECS, WebClaims};
 use crate::auth::token::AccessTokens;
 use crate::hub::error::Error;

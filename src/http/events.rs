@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::Deserialize;
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::JsonBody;
 use super::query::Query;
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::peers::subscription::{Format, Subscription};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::PathId;
 use super::query::Query;
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::{Error, Kind};
 use crate::model::json::MAX_SAFE_INTEGER;

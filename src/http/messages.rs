@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession};
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::messages::Draft;

@@ -18,6 +18,7 @@ pub mod messages;
 pub mod permissions;
 pub mod push;
 pub mod query;
+pub mod response;
 pub mod sessions;
 pub mod uploads;
 pub mod workspace;
@@ -25,16 +26,9 @@ pub mod workspace;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::{HeaderValue, header};
-use tower_service::Service;
 
 use crate::hub::Hub;
-use crate::model::json::Json;
-use crate::store::response_budget::{Reservation, ResponseText};
 use error::ErrorResponse;
 
 /// Returns the routes of the object. `GET .../messages` is here for completeness: the worker responds to it.
@@ -77,105 +71,4 @@ pub fn router(hub: Arc<Hub>) -> Router {
         .method_not_allowed_fallback(|| async { ErrorResponse::method_not_allowed() })
         .fallback(|| async { ErrorResponse::no_route() })
         .with_state(hub)
-}
-
-/// The largest response that is copied to the JavaScript side at once. A larger one is streamed, and stays in the memory of
-/// the hub until the client has received it: it needs a reservation.
-pub const MAX_UNRESERVED_BYTES: usize = 8 * 1024 * 1024;
-
-/// Handles a request and buffers the response.
-pub async fn respond(hub: &Hub, mut router: Router, request: Request) -> http::Response<Bytes> {
-    let response = match router.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    let has_reservation = response.extensions().get::<Arc<Reservation>>().is_some();
-    let response = finalize(response).await;
-    if has_reservation || response.body().len() <= MAX_UNRESERVED_BYTES {
-        return response;
-    }
-    match hub.reserve_response(response.body().len()) {
-        Ok(reservation) => response.map(|body| Reserved::wrap(body, reservation)),
-        Err(error) => finalize(ErrorResponse::from(error).into_response()).await,
-    }
-}
-
-/// Adds the headers of all responses, which forbid caching and content sniffing, and buffers the body.
-pub async fn finalize(response: Response) -> http::Response<Bytes> {
-    let (mut parts, body) = response.into_parts();
-    parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-    let bytes = match parts.extensions.remove::<Arc<Reservation>>() {
-        Some(reservation) => Reserved::wrap(bytes, reservation),
-        None => bytes,
-    };
-    http::Response::from_parts(parts, bytes)
-}
-
-/// A body that releases its reservation on drop.
-struct Reserved<S> {
-    body: Bytes,
-    _reservation: S,
-}
-
-impl<S: Send + 'static> Reserved<S> {
-    fn wrap(body: Bytes, reservation: S) -> Bytes {
-        Bytes::from_owner(Self { body, _reservation: reservation })
-    }
-}
-
-impl<S> AsRef<[u8]> for Reserved<S> {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
-}
-
-/// A 200 response with a JSON body, and the reservation of a large body.
-pub struct JsonText(ResponseText);
-
-impl From<ResponseText> for JsonText {
-    fn from(response: ResponseText) -> Self {
-        Self(response)
-    }
-}
-
-impl IntoResponse for JsonText {
-    fn into_response(self) -> Response {
-        let ResponseText { text, reservation } = self.0;
-        let mut response = ([(header::CONTENT_TYPE, "application/json")], text).into_response();
-        if let Some(reservation) = reservation {
-            response.extensions_mut().insert(Arc::new(reservation));
-        }
-        response
-    }
-}
-
-impl JsonText {
-    /// A JSON text that needs no reservation.
-    pub fn of(text: impl Into<String>) -> Self {
-        Self(ResponseText { text: text.into(), reservation: None })
-    }
-
-    /// Serializes a value.
-    pub fn serialize<T: serde::Serialize>(value: &T) -> Self {
-        Self::of(Json::of(value).text())
-    }
-
-    /// `{"<name>": <value>}`.
-    pub fn wrap<T: serde::Serialize>(name: &str, value: &T) -> Self {
-        Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
-    }
-
-    /// `{"<name>": <text>}`. The text is moved in place instead of copied: it may have 60 MB.
-    pub fn wrap_text(name: &str, mut response: ResponseText) -> Self {
-        response.text.insert_str(0, &format!(r#"{{"{name}":"#));
-        response.text.push('}');
-        Self(response)
-    }
-
-    /// `{"ok": true}`.
-    pub fn ok() -> Self {
-        Self::of(r#"{"ok":true}"#)
-    }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::Deserialize;
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::{JsonBody, OwnedSession, RequestId};
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::sessions::lifecycle::check_reason;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::Deserialize;
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::{HubOrigin, JsonBody};
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::Object;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use serde::Deserialize;
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::{ExternalBody, JsonBody, OwnedSession};
+use super::response::JsonText;
 use crate::hub::Hub;
 
 /// The body of `POST /api/sessions/:id/upload/delete`.

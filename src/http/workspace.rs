@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 
-use super::JsonText;
 use super::error::ErrorResponse;
 use super::extract::{OwnedWorkspace, QueryString};
 use super::query::Query;
+use super::response::JsonText;
 use crate::hub::Hub;
 use crate::hub::error::Error;
 use crate::hub::workspace::files::check_path;

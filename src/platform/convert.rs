@@ -11,10 +11,10 @@ use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Headers, Request, Response, ResponseInit};
 
 use super::glue::{self, JSON_HEADERS};
-use crate::http::MAX_UNRESERVED_BYTES;
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::MAX_BODY_BYTES;
+use crate::http::response::MAX_UNRESERVED_BYTES;
 use crate::hub::error::Error;
 
 type Result<T> = std::result::Result<T, JsValue>;

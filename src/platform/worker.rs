@@ -25,7 +25,7 @@ use super::settings::{self, AUTH_RATE_LIMIT, HUB};
 use crate::http::edge::{Action, Bearer, Edge, RequestHead};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
-use crate::http::finalize;
+use crate::http::response::finalize;
 use crate::hub::inbound::admission::{
     Admission, FRAME_TOO_LARGE, NO_CONNECT, TOO_MANY_IDLE_FRAMES, TOO_MANY_REFUSALS, admit_frame, binary_refusal,
     open_packet,

@@ -6,7 +6,7 @@ use crate::support::sqlite::BatchKind;
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::http::{respond, router};
+use session_gateway_hub::http::{response::respond, router};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::store::DbError;

@@ -122,9 +122,13 @@ async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
         let body = Browser::new("https://a.com/1", 1).subscription().to_string();
         let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
         assert_eq!(
-            session_gateway_hub::http::respond(&world.hub(), session_gateway_hub::http::router(world.hub()), request)
-                .await
-                .status(),
+            session_gateway_hub::http::response::respond(
+                &world.hub(),
+                session_gateway_hub::http::router(world.hub()),
+                request
+            )
+            .await
+            .status(),
             200
         );
         cli.send_ready(&session).await;

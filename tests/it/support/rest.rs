@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use session_gateway_hub::http::{finalize, router};
+use session_gateway_hub::http::{response::finalize, router};
 use tower::ServiceExt;
 
 use super::World;
