@@ -237,13 +237,14 @@ impl<E: MemorySize> Journal<E> {
     }
 
     /// Returns `true` if the caller must commit batches until [`take_batch`](Self::take_batch) returns `None`; `false`
-    /// if another task does, or holds the lock.
+    /// if there is nothing to do, or if another task commits or holds the lock.
     pub fn start_committing(&mut self) -> bool {
-        let is_free = self.lock == Lock::Free;
-        if is_free {
+        let has_work = !self.is_queue_empty() || !self.sealed.is_empty() || self.is_lock_requested();
+        let is_started = has_work && self.lock == Lock::Free;
+        if is_started {
             self.lock = Lock::Committing;
         }
-        is_free
+        is_started
     }
 
     /// Requests an exclusive lock for a write outside of the journal. The receiver resolves when everything queued so

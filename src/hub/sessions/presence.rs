@@ -29,7 +29,9 @@ impl Hub {
         }
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
-        self.with_session(&alive.sid, |state| self.apply_alive(state, &alive, from, archived_metadata)).await
+        let ack_timing = self.apply_alive(&mut self.state(), &alive, from, archived_metadata)?;
+        self.flush();
+        Ok(ack_timing)
     }
 
     fn apply_alive(
