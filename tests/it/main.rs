@@ -15,10 +15,10 @@ mod admission;
 mod alarm;
 mod backpressure;
 mod bad_input {
+    mod errors;
     mod events;
     mod fields;
     mod frames;
-    mod refusals;
     mod updates;
 }
 mod cli_sockets;

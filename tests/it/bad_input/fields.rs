@@ -1,72 +1,72 @@
-//! Bad input to every route: bodies, fields, queries, ids. It is refused in words that name what is at fault, before the
-//! session's state is looked at, and nothing comes of it. The fields of each route stand in `support/routes.rs`, what can
-//! be wrong with a field in `support/faults.rs`.
+//! Invalid bodies, fields, queries and ids of every route. The error names the invalid part, takes precedence over the state of
+//! the session, and the request has no effect. The fields are in `support/routes.rs`, invalid values in
+//! `support/field_faults.rs`.
 
 use crate::support::World;
 use crate::support::edge::EdgeRequest;
-use crate::support::faults::{Refused, twice, with, without};
+use crate::support::field_faults::{Rejection, with_duplicate, with_value, without_field};
 use crate::support::rest::Reply;
-use crate::support::route::{Given, Of, Route};
-use crate::support::route_fixture::Scene;
+use crate::support::route::{Condition, Route, Scope};
+use crate::support::route_fixture::RouteFixture;
 use crate::support::routes::{EDGE_ROUTES, ROUTES};
 use serde_json::json;
 
-fn table() -> impl Iterator<Item = &'static Route> {
+fn all_routes() -> impl Iterator<Item = &'static Route> {
     ROUTES.iter().chain(EDGE_ROUTES)
 }
 
-/// Sends what is to be refused, one after the other, and notes which of it was not refused as it has to be.
-struct Trial {
-    scene: Scene,
-    mistakes: Vec<String>,
+/// Sends invalid requests to a route and collects deviations from the expected errors.
+struct Fixture {
+    fixture: RouteFixture,
+    mismatches: Vec<String>,
 }
 
-impl Trial {
-    /// A trial of a route whose session is in the wrong state: what is wrong with the input is said first.
-    async fn of(route: &'static Route) -> Self {
-        Self { scene: Scene::in_the_wrong_state(route).await, mistakes: Vec::new() }
+impl Fixture {
+    /// The session is in the wrong state, because errors of the input take precedence.
+    async fn new(route: &'static Route) -> Self {
+        Self { fixture: RouteFixture::in_wrong_state(route).await, mismatches: Vec::new() }
     }
 
-    async fn send(&self, asked: EdgeRequest) -> Reply {
-        let reply = self.scene.world.send_to_edge(asked).reply().await;
-        let (route, status) = (self.scene.route, reply.status.as_u16());
-        assert!(route.may_answer(status), "{} {}: its row knows no {reply:?}", route.method, route.path);
+    async fn send(&self, request: EdgeRequest) -> Reply {
+        let reply = self.fixture.world.send_to_edge(request).reply().await;
+        let (route, status) = (self.fixture.route, reply.status.as_u16());
+        assert!(route.may_return(status), "{} {}: the table has no {reply:?}", route.method, route.path);
         reply
     }
 
     async fn body(&self, body: impl Into<Vec<u8>>) -> Reply {
-        self.send(EdgeRequest { body: body.into(), ..self.scene.good() }).await
+        self.send(EdgeRequest { body: body.into(), ..self.fixture.valid_request() }).await
     }
 
-    /// Sends a body that has to be refused.
-    async fn refused(&mut self, body: &str, status: u16, code: &str, field: &str) {
-        let reply = self.body(self.scene.named(body)).await;
-        let asked = body.get(..120).unwrap_or(body);
-        let mistake = reply.error_mismatch(status, code, field);
-        self.mistakes.extend(
-            mistake.map(|mistake| format!("{} {} {asked}: {mistake}", self.scene.route.method, self.scene.route.path)),
-        );
+    /// Sends a body and checks the error.
+    async fn check_error(&mut self, body: &str, status: u16, code: &str, field: &str) {
+        let reply = self.body(self.fixture.substitute(body)).await;
+        let request = body.get(..120).unwrap_or(body);
+        let mismatch = reply.error_mismatch(status, code, field);
+        self.mismatches.extend(mismatch.map(|mismatch| {
+            format!("{} {} {request}: {mismatch}", self.fixture.route.method, self.fixture.route.path)
+        }));
     }
 
-    /// What was not refused as it has to be. When there is none, nothing may have come of any of it.
-    async fn mistakes(mut self) -> Vec<String> {
-        if self.mistakes.is_empty() {
-            self.scene.nothing_came_of_it().await;
+    /// Returns the deviations. Without any, checks that the requests had no effect.
+    async fn finish(mut self) -> Vec<String> {
+        if self.mismatches.is_empty() {
+            self.fixture.assert_no_effect().await;
         }
-        self.mistakes
+        self.mismatches
     }
 }
 
-fn none(mistakes: &[String]) {
-    assert!(mistakes.is_empty(), "{} mistakes\n{}", mistakes.len(), mistakes.join("\n"));
+fn assert_none(mismatches: &[String]) {
+    assert!(mismatches.is_empty(), "{} deviations\n{}", mismatches.len(), mismatches.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_no_json_object_is_refused_as_a_whole() {
-    let mut mistakes = Vec::new();
-    for route in table().filter(|route| !route.body.is_empty()) {
-        let mut trial = Trial::of(route).await;
-        let good = String::from_utf8(trial.scene.good().body).unwrap();
+async fn a_body_that_is_not_a_json_object_is_rejected() {
+    let mut mismatches = Vec::new();
+    for route in all_routes().filter(|route| !route.body.is_empty()) {
+        let mut requests = Fixture::new(route).await;
+        let good = String::from_utf8(requests.fixture.valid_request().body).unwrap();
         let truncated = &good[..good.len() - 1];
         let around = [format!("[{good}]"), format!("{good} x"), format!("{good}{good}"), format!("{good} // all")];
         let deep = ["[".repeat(100_000), "{\"a\":".repeat(100_000), "[".repeat(10_000) + &"]".repeat(10_000)];
@@ -94,26 +94,27 @@ async fn a_body_that_is_no_json_object_is_refused_as_a_whole() {
             truncated,
         ];
         for text in texts.into_iter().chain(around.iter().chain(&deep).map(String::as_str)) {
-            trial.refused(text, 400, "invalid_body", "").await;
+            requests.check_error(text, 400, "invalid_body", "").await;
         }
         for bytes in
             [&b"{\"a\":\"\xff\"}"[..], b"\xff\xfe{\0}\0", b"{\"\xc3\":1}", b"{\"a\":\"\xed\xa0\x80\"}", b"\x1f\x8b\x08"]
         {
-            let mistake = trial.body(bytes).await.error_mismatch(400, "invalid_body", "");
-            mistakes.extend(mistake.map(|mistake| format!("{} {} {bytes:?}: {mistake}", route.method, route.path)));
+            let mismatch = requests.body(bytes).await.error_mismatch(400, "invalid_body", "");
+            mismatches
+                .extend(mismatch.map(|mismatch| format!("{} {} {bytes:?}: {mismatch}", route.method, route.path)));
         }
-        mistakes.extend(trial.mistakes().await);
+        mismatches.extend(requests.finish().await);
     }
-    none(&mistakes);
+    assert_none(&mismatches);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_body_is_an_object_without_fields() {
-    for route in table().filter(|route| !route.body.is_empty()) {
-        let trial = Trial::of(route).await;
-        let bare = trial.body("{}").await;
+async fn an_empty_body_is_an_empty_object() {
+    for route in all_routes().filter(|route| !route.body.is_empty()) {
+        let requests = Fixture::new(route).await;
+        let bare = requests.body("{}").await;
         for empty in ["", " ", "\n\t "] {
-            assert_eq!(trial.body(empty).await.status, bare.status, "{} {}", route.method, route.path);
+            assert_eq!(requests.body(empty).await.status, bare.status, "{} {}", route.method, route.path);
         }
         let required = route.body.iter().find(|field| field.required);
         assert_eq!(bare.status == 400, required.is_some(), "{} {}: {bare:?}", route.method, route.path);
@@ -124,35 +125,35 @@ async fn an_empty_body_is_an_object_without_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_value_is_refused_by_the_name_of_its_field() {
-    let mut mistakes = Vec::new();
-    for route in table() {
-        let mut trial = Trial::of(route).await;
+async fn the_error_for_an_invalid_value_names_the_field() {
+    let mut mismatches = Vec::new();
+    for route in all_routes() {
+        let mut requests = Fixture::new(route).await;
         for field in route.body {
             for (value, refused) in field.faults() {
                 let (status, code, name) = match refused {
-                    Refused::Field => (400, "invalid_field", field.name),
-                    Refused::TooLarge => (413, "too_large", ""),
+                    Rejection::InvalidField => (400, "invalid_field", field.name),
+                    Rejection::TooLarge => (413, "too_large", ""),
                 };
-                trial.refused(&with(route.body, field, &value), status, code, name).await;
+                requests.check_error(&with_value(route.body, field, &value), status, code, name).await;
             }
-            if let Some(body) = twice(route.body, field) {
-                trial.refused(&body, 400, "invalid_field", field.name).await;
+            if let Some(body) = with_duplicate(route.body, field) {
+                requests.check_error(&body, 400, "invalid_field", field.name).await;
             }
             if field.required {
-                trial.refused(&without(route.body, field), 400, "invalid_field", field.name).await;
+                requests.check_error(&without_field(route.body, field), 400, "invalid_field", field.name).await;
             }
         }
-        mistakes.extend(trial.mistakes().await);
+        mismatches.extend(requests.finish().await);
     }
-    none(&mistakes);
+    assert_none(&mismatches);
 }
 
 #[tokio::test(start_paused = true)]
-async fn null_is_as_good_as_nothing_in_an_optional_field_and_unknown_fields_are_ignored() {
-    for route in table().filter(|route| !route.body.is_empty() && route.call.is_none()) {
-        let scene = Scene::of(route).await;
-        let mut good = scene.good();
+async fn optional_fields_may_be_null_and_unknown_fields_are_ignored() {
+    for route in all_routes().filter(|route| !route.body.is_empty() && route.call.is_none()) {
+        let fixture = RouteFixture::new(route).await;
+        let mut good = fixture.valid_request();
         let mut body: serde_json::Value = serde_json::from_slice(&good.body).unwrap();
         for field in route.body.iter().filter(|field| !field.required) {
             body[field.name] = json!(null);
@@ -161,39 +162,39 @@ async fn null_is_as_good_as_nothing_in_an_optional_field_and_unknown_fields_are_
             body[unknown] = json!({"a": [1e300, null, "\u{0}"]});
         }
         good.body = body.to_string().into_bytes();
-        assert_eq!(scene.world.send_to_edge(good).reply().await.status, 200, "{} {}", route.method, route.path);
+        assert_eq!(fixture.world.send_to_edge(good).reply().await.status, 200, "{} {}", route.method, route.path);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_is_read_strictly_and_its_fault_named() {
-    let mut mistakes = Vec::new();
-    for route in table() {
-        let mut trial = Trial::of(route).await;
+async fn the_error_for_an_invalid_query_names_the_parameter() {
+    let mut mismatches = Vec::new();
+    for route in all_routes() {
+        let mut requests = Fixture::new(route).await;
         for param in route.query {
             for (query, code) in param.faults() {
-                let good = trial.scene.good();
+                let good = requests.fixture.valid_request();
                 let rest: Vec<_> =
-                    route.query.iter().filter(|other| other.required() && other.name != param.name).collect();
-                let rest: String = rest.iter().map(|other| format!("&{}={}", other.name, other.good())).collect();
-                let query = trial.scene.named(&format!("{query}{rest}"));
+                    route.query.iter().filter(|other| other.is_required() && other.name != param.name).collect();
+                let rest: String = rest.iter().map(|other| format!("&{}={}", other.name, other.valid())).collect();
+                let query = requests.fixture.substitute(&format!("{query}{rest}"));
                 let url = format!("{}?{query}", good.url.split('?').next().unwrap());
-                let mistake =
-                    trial.send(EdgeRequest { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
-                mistakes.extend(mistake.map(|mistake| format!("{} {url}: {mistake}", route.method)));
+                let mismatch =
+                    requests.send(EdgeRequest { url: url.clone(), ..good }).await.error_mismatch(400, code, param.name);
+                mismatches.extend(mismatch.map(|mismatch| format!("{} {url}: {mismatch}", route.method)));
             }
         }
-        let good = trial.scene.good();
+        let good = requests.fixture.valid_request();
         let url = format!("{}&unknown=1&__proto__=2&%zz=%zz&&=&", good.url);
-        let reply = trial.send(EdgeRequest { url, ..good }).await;
+        let reply = requests.send(EdgeRequest { url, ..good }).await;
         assert_ne!(reply.status, 400, "unknown parameters are ignored: {} {}", route.method, route.path);
-        mistakes.extend(std::mem::take(&mut trial.mistakes));
+        mismatches.extend(std::mem::take(&mut requests.mismatches));
     }
-    none(&mistakes);
+    assert_none(&mismatches);
 }
 
-/// Ids that nobody has, as they stand in a path.
-const STRANGE_IDS: [&str; 24] = [
+/// Unknown ids in paths.
+const UNKNOWN_IDS: [&str; 24] = [
     "0",
     "-1",
     "null",
@@ -221,61 +222,62 @@ const STRANGE_IDS: [&str; 24] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_strange_id_is_that_of_nobody() {
+async fn unknown_ids_are_not_found() {
     let long = "x".repeat(8_192);
     let encoded = "%41".repeat(8_192);
-    let ids = STRANGE_IDS.into_iter().chain([long.as_str(), &encoded]);
-    for route in table().filter(|route| route.path.contains("{id}")) {
-        let code = if route.of == Of::Machine { "machine_not_found" } else { "session_not_found" };
-        let mut trial = Trial::of(route).await;
+    let ids = UNKNOWN_IDS.into_iter().chain([long.as_str(), &encoded]);
+    for route in all_routes().filter(|route| route.path.contains("{id}")) {
+        let code = if route.scope == Scope::Machine { "machine_not_found" } else { "session_not_found" };
+        let mut requests = Fixture::new(route).await;
         for id in ids.clone() {
-            let url = trial.scene.path(id);
-            let reply = trial.send(EdgeRequest { url: url.clone(), ..trial.scene.good() }).await;
+            let url = requests.fixture.path(id);
+            let reply = requests.send(EdgeRequest { url: url.clone(), ..requests.fixture.valid_request() }).await;
             assert_eq!(reply.error_mismatch(404, code, ""), None, "{} {url}", route.method);
         }
         for id in ["%ff", "%c0%ae%c0%ae", "%ed%a0%80", "a%80"] {
-            let reply = trial.send(EdgeRequest { url: trial.scene.path(id), ..trial.scene.good() }).await;
+            let reply =
+                requests.send(EdgeRequest { url: requests.fixture.path(id), ..requests.fixture.valid_request() }).await;
             assert_eq!(reply.error_mismatch(400, "invalid_field", "id"), None, "{} {id}", route.method);
         }
-        trial.scene.nothing_came_of_it().await;
+        requests.fixture.assert_no_effect().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strange_id_of_a_permission_request_is_that_of_none() {
+async fn unknown_ids_of_permission_requests_are_not_found() {
     for route in ROUTES.iter().filter(|route| route.path.contains("{requestId}")) {
-        let mut scene = Scene::of(route).await;
-        for id in STRANGE_IDS {
-            let url = scene.good().url.replace("/r1/", &format!("/{id}/"));
-            let reply = scene.world.send_to_edge(EdgeRequest { url, ..scene.good() }).reply().await;
+        let mut fixture = RouteFixture::new(route).await;
+        for id in UNKNOWN_IDS {
+            let url = fixture.valid_request().url.replace("/r1/", &format!("/{id}/"));
+            let reply = fixture.world.send_to_edge(EdgeRequest { url, ..fixture.valid_request() }).reply().await;
             assert_eq!(reply.error_mismatch(404, "request_not_found", ""), None, "{id}");
         }
-        let url = scene.good().url.replace("/r1/", "/%ff/");
-        let reply = scene.world.send_to_edge(EdgeRequest { url, ..scene.good() }).reply().await;
+        let url = fixture.valid_request().url.replace("/r1/", "/%ff/");
+        let reply = fixture.world.send_to_edge(EdgeRequest { url, ..fixture.valid_request() }).reply().await;
         assert_eq!(reply.error_mismatch(400, "invalid_field", "requestId"), None);
-        scene.nothing_came_of_it().await;
-        assert_eq!(scene.provoke(Given::UnknownRequest).await.status, 404);
+        fixture.assert_no_effect().await;
+        assert_eq!(fixture.run_with(Condition::UnknownRequest).await.status, 404);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn opaque_json_is_kept_to_the_letter() {
+async fn the_text_of_opaque_json_is_preserved() {
     let world = World::new();
     let metadata =
         r#"{"path":"/w","host":"h","z":12345678901234567890,"a":1.50,"__proto__":{"b":1},"half":"\ud800","n":1e400}"#;
     let body = format!(r#"{{"tag":"/w","unknown":[1],"__proto__":{{}},"metadata":{metadata},"agentState":null}}"#);
-    let made = world.request("POST", "/cli/sessions", body).await;
-    assert!(made.text.contains(metadata), "{}", made.text);
+    let created = world.request("POST", "/cli/sessions", body).await;
+    assert!(created.text.contains(metadata), "{}", created.text);
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let state = format!(r#"{{"runnerState":{{"n":1e400,"k":[1.0],"deep":{deep}}}}}"#);
     let body = format!(r#"{{"id":"m","metadata":{{"host":"h"}},"runnerState":{state}}}"#);
-    let made = world.request("POST", "/cli/machines", body).await;
-    assert!(made.text.contains(&state), "{}", made.text);
+    let created = world.request("POST", "/cli/machines", body).await;
+    assert!(created.text.contains(&state), "{}", created.text);
 }
 
-/// A NUL ends no text: neither what is kept nor what is compared.
+/// NUL characters truncate neither stored nor compared strings.
 #[tokio::test(start_paused = true)]
-async fn texts_that_differ_after_a_nul_are_two() {
+async fn strings_that_differ_after_a_nul_are_different() {
     let world = World::new();
     let one = world.create_session("/a\u{0}one").await;
     let other = world.create_session("/a\u{0}other").await;
@@ -285,7 +287,7 @@ async fn texts_that_differ_after_a_nul_are_two() {
     assert_eq!(world.create_session("/a\u{0}other").await, other);
     for id in ["m\u{0}1", "m\u{0}2"] {
         let made = world.post("/cli/machines", &json!({"id": id, "metadata": {"host": id}})).await.ok();
-        assert_eq!(made["machine"]["metadataVersion"], 1, "it is another machine");
+        assert_eq!(made["machine"]["metadataVersion"], 1, "a different machine");
     }
     world.hibernate_and_wake().await;
     assert_eq!(world.get("/cli/machines/m%001").await.ok()["machine"]["metadata"]["host"], "m\u{0}1");

@@ -1,10 +1,10 @@
-//! Versioned updates that cannot be kept as they are: an error that names the field, and nothing changes.
+//! Invalid versioned updates: the error names the field, and the update has no effect.
 
 use crate::support::cli::Cli;
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
-/// A session with a live CLI, whose agent has asked something and got an answer before.
+/// An active session with a pending and a completed request.
 async fn live_session() -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -15,8 +15,8 @@ async fn live_session() -> (World, String, Cli) {
     (world, session, cli)
 }
 
-/// Sends an update whose value has exactly this text; answers the reason for its refusal.
-async fn refused(cli: &mut Cli, session: &str, event: &str, version: u64, field: &str, value: &str) -> String {
+/// Sends an update with the text of its value. Returns the error message.
+async fn update_error(cli: &mut Cli, session: &str, event: &str, version: u64, field: &str, value: &str) -> String {
     let payload = format!(r#"{{"sid":"{session}","expectedVersion":{version},"{field}":{value}}}"#);
     let ack = cli.emit_raw(event, &payload);
     let ack = cli.wait_for_ack(ack).await;
@@ -30,7 +30,7 @@ fn requests(count: usize) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_cannot_be_kept_is_refused_by_name_and_nothing_changes() {
+async fn an_invalid_state_is_rejected_without_effect() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
@@ -49,18 +49,18 @@ async fn a_state_that_cannot_be_kept_is_refused_by_name_and_nothing_changes() {
         (&format!(r#"{{"requests":{{"{long}":{{}}}}}}"#), "255"),
         (&format!(r#"{{"completedRequests":{{"{long}":{{}}}}}}"#), "255"),
     ];
-    for (state, named) in states {
-        let reason = refused(&mut cli, &session, "update-state", 2, "agentState", state).await;
-        assert!(reason.contains(named) && reason.ends_with('.'), "{state}: {reason}");
+    for (state, text) in states {
+        let reason = update_error(&mut cli, &session, "update-state", 2, "agentState", state).await;
+        assert!(reason.contains(text) && reason.ends_with('.'), "{state}: {reason}");
     }
     assert_eq!(world.get_session(&session).await, before);
     assert_eq!(world.db.write_count(), writes);
     assert!(web.types().await.is_empty());
-    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["version"], 3, "the version was not used up");
+    assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["version"], 3, "the version is unchanged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_is_checked_in_the_same_way_when_a_session_is_made() {
+async fn the_state_of_a_new_session_is_validated() {
     let world = World::new();
     for (state, field) in [
         (r#"{"completedRequests":[]}"#, "agentState.completedRequests"),
@@ -68,14 +68,14 @@ async fn a_state_is_checked_in_the_same_way_when_a_session_is_made() {
         ("5", "agentState"),
     ] {
         let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/t","host":"h"}},"agentState":{state}}}"#);
-        let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
-        assert_eq!(refusal["field"], field, "{state}");
+        let error = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
+        assert_eq!(error["field"], field, "{state}");
     }
     assert_eq!(world.db.write_count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_changes() {
+async fn invalid_metadata_is_rejected_without_effect() {
     let (world, session, mut cli) = live_session().await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
     let (list, long) = (world.get("/api/sessions").await.ok(), "x".repeat(20_000));
@@ -95,11 +95,11 @@ async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_chang
         (with(&format!(r#""betaSessionId":"{long}""#)), "metadata.betaSessionId"),
     ];
     for (metadata, field) in &cases {
-        let reason = refused(&mut cli, &session, "update-metadata", 1, "metadata", metadata).await;
+        let reason = update_error(&mut cli, &session, "update-metadata", 1, "metadata", metadata).await;
         assert!(reason.contains(&format!("`{field}`")), "{field}: {reason}");
         let body = format!(r#"{{"tag":"/other","metadata":{metadata}}}"#);
-        let refusal = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
-        assert_eq!(&refusal["field"], field);
+        let error = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
+        assert_eq!(&error["field"], field);
     }
     assert_eq!(world.get_session(&session).await, before);
     assert_eq!(world.get("/api/sessions").await.ok(), list);
@@ -110,7 +110,7 @@ async fn metadata_that_would_spoil_the_list_is_refused_by_name_and_nothing_chang
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_requests_are_canceled_in_one_go() {
+async fn a_thousand_requests_are_canceled_in_two_batches() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(cli.update_state(&session, 2, &requests(1_000)).await["result"], "success");
     let writes = world.db.write_count();
@@ -121,6 +121,6 @@ async fn a_thousand_requests_are_canceled_in_one_go() {
     run_until_idle().await;
     assert!(world.db.write_count() - writes <= 2, "{} batches", world.db.write_count() - writes);
     assert_eq!(world.db.number("SELECT count(*) FROM completed_requests WHERE value LIKE '%canceled%'"), 1_000);
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["agentState"]["requests"], &shown["agentStateVersion"]), (&json!({}), &json!(4)));
+    let stored = world.get_session(&session).await;
+    assert_eq!((&stored["agentState"]["requests"], &stored["agentStateVersion"]), (&json!({}), &json!(4)));
 }

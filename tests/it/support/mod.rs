@@ -5,7 +5,7 @@
 
 pub mod cli;
 pub mod edge;
-pub mod faults;
+pub mod field_faults;
 pub mod live_session;
 pub mod merge;
 pub mod permissions;

@@ -6,7 +6,7 @@ use session_gateway_hub::http::{response::finalize, router};
 use tower::ServiceExt;
 
 use super::World;
-use super::faults::names;
+use super::field_faults::names_field;
 
 /// A response.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Reply {
         let is_expected = (self.status.as_u16(), text("code")) == (status, code)
             && text("error").len() > 10
             && text("error").contains(text("field"))
-            && names(text("field"), field)
+            && names_field(text("field"), field)
             && body.as_object().is_some_and(|body| body.len() == 2 + usize::from(!field.is_empty()))
             && header("content-type") == Some("application/json")
             && header("cache-control") == Some("no-store")

@@ -1,185 +1,195 @@
-//! What a row of the table of routes says, and the refusals that follow from it.
+//! The type of a row in the table of routes, and the error responses that are derived from it.
 
 use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::hub::ports::UploadFault;
 
-use super::faults::{Field, Param};
+use super::field_faults::{Field, Param};
 
-/// A route.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     pub method: &'static str,
     pub path: &'static str,
-    pub of: Of,
-    /// The state of the session in which the route does what it is for.
-    pub when: When,
-    /// The fields of its body; none when it reads no body.
+    pub scope: Scope,
+    /// The state of the session that the route requires.
+    pub session_state: SessionState,
+    /// The fields of the body; empty without a body.
     pub body: &'static [Field],
     pub query: &'static [Param],
-    /// The method that it calls, and a result with which it is done.
+    /// The RPC method that it calls, and a successful result.
     pub call: Option<(&'static str, &'static str)>,
     /// The error statuses that the specification names for it.
-    pub specified: &'static [u16],
-    /// What only this route refuses.
-    pub particular: &'static [ErrorResponse],
+    pub specified_statuses: &'static [u16],
+    /// The errors that are not derived from the other columns.
+    pub extra_errors: &'static [ExpectedError],
 }
 
-/// Whose thing a route is about: what `{id}` stands for in its path.
+/// What the route accesses: the type of `{id}` in its path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Of {
-    /// Nobody's: it takes no token.
-    Anyone,
+pub enum Scope {
+    /// Requires no token.
+    Public,
     Namespace,
     Session,
     Machine,
 }
 
-/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum When {
-    Either,
+pub enum SessionState {
+    Any,
     Active,
     Inactive,
 }
 
-/// A refusal: what is given, and how it is answered.
+/// An error response and the conditions that cause it.
 #[derive(Debug, Clone, Copy)]
-pub struct ErrorResponse {
+pub struct ExpectedError {
     pub status: u16,
     pub code: &'static str,
-    /// The field that is at fault, or empty.
+    /// The invalid field, or empty.
     pub field: &'static str,
-    /// Each of these alone is refused so.
-    pub given: &'static [Given],
+    /// Each of these alone causes the error.
+    pub conditions: &'static [Condition],
 }
 
-/// What is wrong in an otherwise good request. `$session`, `$machine`, `$subscription` and their `$foreign_` twins stand
-/// for ids in a text.
+/// A deviation from a valid request. In texts, `$session`, `$machine`, `$subscription` and their `$foreign_` variants are
+/// replaced by ids.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Given {
+pub enum Condition {
     NoToken,
-    /// A token that is good for nothing.
+    /// An invalid token.
     Token(&'static str),
-    /// A token that is good for the web only.
+    /// A JWT, which is valid only for web clients.
     WebToken,
-    OtherMethod,
+    UnsupportedMethod,
     UnknownId,
     ForeignId,
     UnknownRequest,
     Body(&'static str),
-    /// More bytes than a body may have.
-    HugeBody,
-    /// More bytes than fit a row, in a field that has no limit of its own.
-    HugeAnswers,
+    OversizedBody,
+    /// A field without its own limit that exceeds a database row.
+    OversizedAnswers,
     Query(&'static str),
-    /// The upgrade to a WebSocket comes from a page of another origin.
+    /// A WebSocket upgrade from another origin.
     ForeignOrigin,
-    /// A socket's query, but no upgrade to a WebSocket.
+    /// The query of a socket without a WebSocket upgrade.
     NoUpgrade,
-    /// The session is active where it should not be, or the other way round.
+    /// The session is not in the required state.
     WrongState,
-    /// The session's metadata is as large as it may be.
+    /// The session's metadata has the largest allowed size.
     FullMetadata,
-    /// The session's metadata holds no id of the agent's own.
+    /// The session's metadata has no conversation id of the agent.
     NoAgentId,
-    /// The session's agent is of another kind than alpha.
+    /// The flavor of the session is not alpha.
     OtherFlavor,
-    /// The database can't be read, after the object slept.
-    NoReads,
-    /// The database refuses to write.
-    NoWrites,
-    /// More waits for the database than may.
+    /// Database reads fail after a hibernation.
+    FailingReads,
+    /// Database writes fail.
+    FailingWrites,
+    /// The journal has reached its limit.
     FullJournal,
-    /// The upload's body does not arrive, for this reason.
+    /// Receiving the upload fails.
     UploadFails(UploadFault),
-    /// As many uploads are under way as may be, and wait.
-    ManyUploads,
-    NoHandler,
-    /// The CLI answers the call with this.
-    CliSays(&'static str),
-    CliLeaves,
-    CliIsSilent,
-    /// The machine started the session, but nothing was heard of it.
+    /// The limit of concurrent uploads is reached.
+    TooManyUploads,
+    MethodNotRegistered,
+    /// The CLI responds to the call with this result.
+    CliResponds(&'static str),
+    CliDisconnects,
+    CliTimesOut,
+    /// The spawned session does not become active.
     NeverActive,
 }
 
-impl Given {
-    /// Whether nothing may come of it: it is refused before anybody is asked or told.
-    pub fn is_refused_at_once(self) -> bool {
+impl Condition {
+    /// Whether the request must have no effect: no write, no call, no event.
+    pub fn has_no_effect(self) -> bool {
         match self {
-            // The key for what may be a JWT is kept in the database.
+            // The key for a possible JWT is read from the database.
             Self::Token(token) => !token.contains('.'),
-            Self::NoToken | Self::OtherMethod | Self::UnknownId | Self::ForeignId => true,
-            Self::UnknownRequest | Self::Body(_) | Self::HugeBody | Self::HugeAnswers | Self::Query(_) => true,
+            Self::NoToken | Self::UnsupportedMethod | Self::UnknownId | Self::ForeignId => true,
+            Self::UnknownRequest | Self::Body(_) | Self::OversizedBody | Self::OversizedAnswers | Self::Query(_) => {
+                true
+            }
             _ => false,
         }
     }
 }
 
-pub const fn refusal(status: u16, code: &'static str, given: &'static [Given]) -> ErrorResponse {
-    ErrorResponse { status, code, field: "", given }
+pub const fn error(status: u16, code: &'static str, conditions: &'static [Condition]) -> ExpectedError {
+    ExpectedError { status, code, field: "", conditions }
 }
 
-/// A field or parameter is at fault.
-pub const fn invalid(field: &'static str, given: &'static [Given]) -> ErrorResponse {
-    ErrorResponse { status: 400, code: "invalid_field", field, given }
+/// An invalid field or parameter.
+pub const fn invalid_field(field: &'static str, conditions: &'static [Condition]) -> ExpectedError {
+    ExpectedError { status: 400, code: "invalid_field", field, conditions }
 }
 
 impl Route {
-    pub const fn new(method: &'static str, path: &'static str, of: Of) -> Self {
-        let (body, query, specified, particular): (&[Field], &[Param], &[u16], &[ErrorResponse]) = (&[], &[], &[], &[]);
-        Self { method, path, of, when: When::Either, body, query, call: None, specified, particular }
+    pub const fn new(method: &'static str, path: &'static str, scope: Scope) -> Self {
+        let (body, query, specified_statuses, extra_errors): (&[Field], &[Param], &[u16], &[ExpectedError]) =
+            (&[], &[], &[], &[]);
+        Self {
+            method,
+            path,
+            scope,
+            session_state: SessionState::Any,
+            body,
+            query,
+            call: None,
+            specified_statuses,
+            extra_errors,
+        }
     }
 
-    /// Every refusal of the route: its own, and what follows from its columns.
-    pub fn refusals(&self) -> Vec<ErrorResponse> {
+    /// All error responses: the extra ones, and those derived from the other columns.
+    pub fn errors(&self) -> Vec<ExpectedError> {
         let mut all = vec![];
-        if self.of != Of::Anyone {
-            let good_for_nothing = &[
-                Given::NoToken,
-                Given::Token(""),
-                Given::Token("wrong"),
-                Given::Token("wrong:team"),
-                Given::Token("secret:no namespace"),
-                Given::Token("a.b.c"),
+        if self.scope != Scope::Public {
+            let invalid_tokens = &[
+                Condition::NoToken,
+                Condition::Token(""),
+                Condition::Token("wrong"),
+                Condition::Token("wrong:team"),
+                Condition::Token("secret:no namespace"),
+                Condition::Token("a.b.c"),
             ];
-            all.push(refusal(401, "unauthorized", good_for_nothing));
+            all.push(error(401, "unauthorized", invalid_tokens));
         }
         if self.path.starts_with("/cli/") {
-            all.push(refusal(401, "unauthorized", &[Given::WebToken]));
+            all.push(error(401, "unauthorized", &[Condition::WebToken]));
         }
-        // Every method of the official client's other transport is answered alike.
+        // The response to the official client's other transport does not depend on the method.
         if !self.path.starts_with("/socket.io") {
-            all.push(refusal(405, "method_not_allowed", &[Given::OtherMethod]));
+            all.push(error(405, "method_not_allowed", &[Condition::UnsupportedMethod]));
         }
-        match self.of {
-            Of::Session => all.push(refusal(404, "session_not_found", &[Given::UnknownId])),
-            Of::Machine => all.push(refusal(404, "machine_not_found", &[Given::UnknownId])),
-            Of::Anyone | Of::Namespace => {}
+        match self.scope {
+            Scope::Session => all.push(error(404, "session_not_found", &[Condition::UnknownId])),
+            Scope::Machine => all.push(error(404, "machine_not_found", &[Condition::UnknownId])),
+            Scope::Public | Scope::Namespace => {}
         }
-        if matches!(self.of, Of::Session | Of::Machine) {
-            all.push(refusal(403, "forbidden", &[Given::ForeignId]));
+        if matches!(self.scope, Scope::Session | Scope::Machine) {
+            all.push(error(403, "forbidden", &[Condition::ForeignId]));
         }
-        // Who looks at what, and what became of notifications, the object knows without the database.
-        let known = ["/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
-        if self.of != Of::Anyone && !known {
-            all.push(refusal(503, "hub_unavailable", &[Given::NoReads]));
+        // These need only the state in memory.
+        let is_in_memory = ["/api/visibility", "/api/events", "/api/push/log"].contains(&self.path);
+        if self.scope != Scope::Public && !is_in_memory {
+            all.push(error(503, "hub_unavailable", &[Condition::FailingReads]));
         }
         if !self.body.is_empty() {
-            all.push(refusal(400, "invalid_body", &[Given::Body("x")]));
+            all.push(error(400, "invalid_body", &[Condition::Body("x")]));
         }
-        // An upload has a limit of its own.
-        if !self.body.is_empty() && self.of != Of::Anyone && !is_upload(self.method, self.path) {
-            all.push(refusal(413, "body_too_large", &[Given::HugeBody]));
+        // An upload has its own limit.
+        if !self.body.is_empty() && self.scope != Scope::Public && !is_upload(self.method, self.path) {
+            all.push(error(413, "body_too_large", &[Condition::OversizedBody]));
         }
-        all.extend(self.particular);
+        all.extend(self.extra_errors);
         all
     }
 
-    /// Whether the route may ever answer with a status, by its row.
-    pub fn may_answer(&self, status: u16) -> bool {
+    /// Whether the row allows a status.
+    pub fn may_return(&self, status: u16) -> bool {
         let by_field = status == 400 && !(self.body.is_empty() && self.query.is_empty() && !self.path.contains('{'));
         let by_size = status == 413 && !self.body.is_empty();
-        status == 200 || by_field || by_size || self.refusals().iter().any(|refusal| refusal.status == status)
+        status == 200 || by_field || by_size || self.errors().iter().any(|error| error.status == status)
     }
 }

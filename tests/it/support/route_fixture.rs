@@ -1,4 +1,4 @@
-//! A namespace in which a route would do what it is for, and its neighbour; and everything that can be wrong there.
+//! A fixture in which a request to a route succeeds, and all conditions under which it fails.
 
 use serde_json::{Value, json};
 use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
@@ -7,49 +7,47 @@ use session_gateway_hub::store::DbError;
 
 use super::cli::Cli;
 use super::edge::EdgeRequest;
-use super::faults::good;
+use super::field_faults::valid_object;
 use super::rest::Reply;
-use super::route::{Given, Of, Route, When};
+use super::route::{Condition, Route, Scope, SessionState};
 use super::socket::Socket;
 use super::sqlite::BatchKind;
 use super::{RPC_TIMEOUT_MS, World, run_until_idle};
 
-/// The machine of the namespace, and its neighbour's.
+/// The machines of the namespace and of the neighbour.
 const MACHINES: [&str; 2] = ["box-1", "their-box"];
-/// The permission request that waits.
-const REQUEST: &str = "r1";
+/// The pending permission request.
+const REQUEST_ID: &str = "r1";
 
-/// The scene of one request.
-pub struct Scene {
+pub struct RouteFixture {
     pub world: World,
     pub route: &'static Route,
     pub session: String,
-    /// What texts say for what has another name in each run.
-    names: Vec<(&'static str, String)>,
-    /// The session's CLI and the machine's runner.
+    /// The placeholders in texts with their values.
+    placeholders: Vec<(&'static str, String)>,
     pub cli: Cli,
     pub runner: Cli,
     subscribers: [Socket; 2],
-    /// How many batches the database was to write when the scene was set.
-    written: usize,
+    /// The number of writes before the test.
+    write_count: usize,
 }
 
-impl Scene {
-    /// The scene in which a route does what it is for.
-    pub async fn of(route: &'static Route) -> Self {
-        Self::with(route, route.when != When::Inactive).await
+impl RouteFixture {
+    /// The session is in the state that the route requires.
+    pub async fn new(route: &'static Route) -> Self {
+        Self::with_value(route, route.session_state != SessionState::Inactive).await
     }
 
-    /// The scene in which the session's state keeps a route from it, or nobody is there to do it.
-    pub async fn in_the_wrong_state(route: &'static Route) -> Self {
-        let mut scene = Self::with(route, route.when == When::Inactive).await;
+    /// The session is in the wrong state, or the required method is not registered.
+    pub async fn in_wrong_state(route: &'static Route) -> Self {
+        let mut fixture = Self::with_value(route, route.session_state == SessionState::Inactive).await;
         if route.call.is_some() {
-            scene.unregister().await;
+            fixture.unregister().await;
         }
-        scene
+        fixture
     }
 
-    async fn with(route: &'static Route, active: bool) -> Self {
+    async fn with_value(route: &'static Route, active: bool) -> Self {
         let world = World::new();
         let neighbour = world.neighbour();
         let session =
@@ -62,7 +60,7 @@ impl Scene {
         for method in ["abort", "switch", "set-session-config", "permission", "uploadFile", "deleteUploadFile"] {
             cli.register(method).await;
         }
-        cli.update_state(&session, 1, &json!({"requests": {REQUEST: {"tool": "T", "arguments": {}}}})).await;
+        cli.update_state(&session, 1, &json!({"requests": {REQUEST_ID: {"tool": "T", "arguments": {}}}})).await;
         if !active {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
@@ -78,50 +76,52 @@ impl Scene {
         }
         run_until_idle().await;
         cli.socket.drain().await;
-        let [own, others] = <[String; 2]>::try_from(subscriptions).unwrap();
-        let names = vec![
+        let [own, foreign_subscription] = <[String; 2]>::try_from(subscriptions).unwrap();
+        let placeholders = vec![
             ("$foreign_session", foreign),
             ("$foreign_machine", MACHINES[1].to_owned()),
-            ("$foreign_subscription", others),
+            ("$foreign_subscription", foreign_subscription),
             ("$session", session.clone()),
             ("$machine", MACHINES[0].to_owned()),
             ("$subscription", own),
             ("$token", world.token()),
         ];
-        let written = world.db.write_count();
-        Self { world, route, session, names, cli, runner, subscribers, written }
+        let write_count = world.db.write_count();
+        Self { world, route, session, placeholders, cli, runner, subscribers, write_count }
     }
 
-    /// A text of a table with the names of this run.
-    pub fn named(&self, text: &str) -> String {
-        self.names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+    /// Replaces the placeholders in a text.
+    pub fn substitute(&self, text: &str) -> String {
+        self.placeholders.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// The path of the route to a session or machine.
     pub fn path(&self, id: &str) -> String {
-        self.route.path.replace("{id}", id).replace("{requestId}", REQUEST)
+        self.route.path.replace("{id}", id).replace("{requestId}", REQUEST_ID)
     }
 
-    /// The request that does what the route is for.
-    pub fn good(&self) -> EdgeRequest {
-        let Route { method, path, of, body, query, .. } = self.route;
-        let id = if *of == Of::Machine { MACHINES[0] } else { &self.session };
-        let socket = path.starts_with("/socket.io");
-        let required = query.iter().filter(|param| param.required()).map(|p| format!("{}={}", p.name, p.good()));
-        let query = if socket { "EIO=4&transport=websocket".into() } else { required.collect::<Vec<_>>().join("&") };
+    pub fn valid_request(&self) -> EdgeRequest {
+        let Route { method, path, scope, body, query, .. } = self.route;
+        let id = if *scope == Scope::Machine { MACHINES[0] } else { &self.session };
+        let is_socket = path.starts_with("/socket.io");
+        let required = query.iter().filter(|param| param.is_required()).map(|p| format!("{}={}", p.name, p.valid()));
+        let query = if is_socket { "EIO=4&transport=websocket".into() } else { required.collect::<Vec<_>>().join("&") };
         EdgeRequest {
             method: (*method).to_owned(),
             url: format!("{}?{query}", self.path(id)),
-            token: (*of != Of::Anyone).then(|| self.world.token()),
-            is_upgrade: socket,
+            token: (*scope != Scope::Public).then(|| self.world.token()),
+            is_upgrade: is_socket,
             origin: None,
-            body: if body.is_empty() { Vec::new() } else { self.named(&good(body).to_string()).into_bytes() },
+            body: if body.is_empty() {
+                Vec::new()
+            } else {
+                self.substitute(&valid_object(body).to_string()).into_bytes()
+            },
         }
     }
 
-    /// What the good request is answered with when the CLI does its part.
-    pub async fn done(&mut self) -> Reply {
-        let answer = self.world.send_to_edge(self.good());
+    /// Sends the valid request and responds to its call.
+    pub async fn run_valid_request(&mut self) -> Reply {
+        let answer = self.world.send_to_edge(self.valid_request());
         if let Some((method, result)) = self.route.call {
             let request = self.callee().next_call().await;
             assert!(request.method.ends_with(method), "{request:?}");
@@ -133,82 +133,94 @@ impl Scene {
         answer.reply().await
     }
 
-    /// What the request is answered with in this case.
-    pub async fn provoke(&mut self, given: Given) -> Reply {
-        let mut asked = self.good();
+    /// Sends the request under a condition.
+    pub async fn run_with(&mut self, condition: Condition) -> Reply {
+        let mut request = self.valid_request();
         let at = |id: &str| self.path(id);
-        match given {
-            Given::NoToken => asked.token = None,
-            Given::Token(token) => asked.token = Some(token.to_owned()),
-            Given::WebToken => asked.token = Some(self.web_token().await),
-            Given::OtherMethod => asked.method = "PUT".into(),
-            Given::UnknownId => asked.url = at("nobody"),
-            Given::ForeignId => {
-                asked.url = at(&self.named(if self.of_machine() { "$foreign_machine" } else { "$foreign_session" }))
+        match condition {
+            Condition::NoToken => request.token = None,
+            Condition::Token(token) => request.token = Some(token.to_owned()),
+            Condition::WebToken => request.token = Some(self.web_token().await),
+            Condition::UnsupportedMethod => request.method = "PUT".into(),
+            Condition::UnknownId => request.url = at("nobody"),
+            Condition::ForeignId => {
+                request.url =
+                    at(&self.substitute(if self.of_machine() { "$foreign_machine" } else { "$foreign_session" }))
             }
-            Given::UnknownRequest => asked.url = asked.url.replace(REQUEST, "r2"),
-            Given::Body(body) => asked.body = self.named(body).into_bytes(),
-            Given::HugeBody => asked.body = vec![b' '; 8 * 1024 * 1024 + 1],
-            Given::HugeAnswers => {
-                asked.body = json!({"answers": {"q": ["x".repeat(2_000_000)]}}).to_string().into_bytes()
+            Condition::UnknownRequest => request.url = request.url.replace(REQUEST_ID, "r2"),
+            Condition::Body(body) => request.body = self.substitute(body).into_bytes(),
+            Condition::OversizedBody => request.body = vec![b' '; 8 * 1024 * 1024 + 1],
+            Condition::OversizedAnswers => {
+                request.body = json!({"answers": {"q": ["x".repeat(2_000_000)]}}).to_string().into_bytes()
             }
-            Given::Query(query) => {
-                asked.url = format!("{}?{}", asked.url.split('?').next().unwrap(), self.named(query))
+            Condition::Query(query) => {
+                request.url = format!("{}?{}", request.url.split('?').next().unwrap(), self.substitute(query))
             }
-            Given::ForeignOrigin => (asked.is_upgrade, asked.origin) = (true, Some("https://evil.example".into())),
-            Given::NoUpgrade => asked.is_upgrade = false,
-            Given::WrongState => *self = Self::in_the_wrong_state(self.route).await,
-            Given::FullMetadata => self.fill_metadata().await,
-            Given::NoAgentId => self.put_metadata(json!({"path": "/code", "host": "box"})).await,
-            Given::OtherFlavor => self.put_metadata(json!({"path": "/code", "host": "box", "flavor": "beta"})).await,
-            Given::NoReads => {
+            Condition::ForeignOrigin => {
+                (request.is_upgrade, request.origin) = (true, Some("https://evil.example".into()))
+            }
+            Condition::NoUpgrade => request.is_upgrade = false,
+            Condition::WrongState => *self = Self::in_wrong_state(self.route).await,
+            Condition::FullMetadata => self.fill_metadata().await,
+            Condition::NoAgentId => self.put_metadata(json!({"path": "/code", "host": "box"})).await,
+            Condition::OtherFlavor => {
+                self.put_metadata(json!({"path": "/code", "host": "box", "flavor": "beta"})).await
+            }
+            Condition::FailingReads => {
                 self.world.hibernate_and_wake().await;
                 self.world.db.fail_all(BatchKind::Reads, DbError::TimedOut("D1 did not answer in time".into()));
             }
-            Given::NoWrites => self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into())),
-            Given::FullJournal => self.fill_journal().await,
-            Given::UploadFails(fault) => {
-                let (answer, arrival) = self.world.start_upload(&asked.url, None);
+            Condition::FailingWrites => {
+                self.world.db.fail_all(BatchKind::Writes, DbError::Refused("constraint failed".into()))
+            }
+            Condition::FullJournal => self.fill_journal().await,
+            Condition::UploadFails(fault) => {
+                let (answer, arrival) = self.world.start_upload(&request.url, None);
                 arrival.send(Err(fault)).unwrap();
                 return answer.reply().await;
             }
-            Given::ManyUploads => {
-                let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&asked.url, None)).collect();
+            Condition::TooManyUploads => {
+                let _waiting: Vec<_> = (0..33).map(|_| self.world.start_upload(&request.url, None)).collect();
                 run_until_idle().await;
-                return self.world.send_to_edge(asked).reply().await;
+                return self.world.send_to_edge(request).reply().await;
             }
-            Given::NoHandler => self.unregister().await,
-            Given::CliSays(_) | Given::CliLeaves | Given::CliIsSilent | Given::NeverActive => {}
+            Condition::MethodNotRegistered => self.unregister().await,
+            Condition::CliResponds(_) | Condition::CliDisconnects | Condition::CliTimesOut | Condition::NeverActive => {
+            }
         }
-        if given == Given::WrongState {
-            asked = self.good();
+        if condition == Condition::WrongState {
+            request = self.valid_request();
         }
-        let answer = self.world.send_to_edge(asked);
+        let answer = self.world.send_to_edge(request);
         let called = matches!(
-            given,
-            Given::CliSays(_) | Given::CliLeaves | Given::CliIsSilent | Given::NeverActive | Given::NoWrites
+            condition,
+            Condition::CliResponds(_)
+                | Condition::CliDisconnects
+                | Condition::CliTimesOut
+                | Condition::NeverActive
+                | Condition::FailingWrites
         );
         if let Some((_, result)) = self.route.call.filter(|_| called) {
-            self.play(given, result).await;
+            self.react(condition, result).await;
         }
         answer.reply().await
     }
 
-    /// The part of the one who is called.
-    async fn play(&mut self, given: Given, result: &str) {
+    /// Reacts to the call.
+    async fn react(&mut self, condition: Condition, result: &str) {
         let request = self.callee().next_call().await;
-        match given {
-            Given::CliIsSilent => self.world.advance(RPC_TIMEOUT_MS).await,
-            Given::CliLeaves => self.callee().socket.close(),
-            Given::CliSays(result) => self.callee().respond_raw(&request, &json!(result).to_string()),
+        match condition {
+            Condition::CliTimesOut => self.world.advance(RPC_TIMEOUT_MS).await,
+            Condition::CliDisconnects => self.callee().socket.close(),
+            Condition::CliResponds(result) => self.callee().respond_raw(&request, &json!(result).to_string()),
             _ => self.callee().respond_raw(&request, &json!(result).to_string()),
         }
-        if given == Given::NeverActive {
+        if condition == Condition::NeverActive {
             self.world.advance(15_000).await;
         }
     }
 
-    /// Who serves the method that the route calls.
+    /// The CLI or runner that the route calls.
     fn callee(&mut self) -> &mut Cli {
         match self.route.call {
             Some(("spawnSession" | "checkPathExists", _)) => &mut self.runner,
@@ -222,13 +234,13 @@ impl Scene {
     }
 
     fn of_machine(&self) -> bool {
-        self.route.of == Of::Machine
+        self.route.scope == Scope::Machine
     }
 
     async fn web_token(&self) -> String {
         let body = json!({"accessToken": self.world.token()}).to_string().into_bytes();
-        let asked = EdgeRequest { method: "POST".into(), url: "/api/auth".into(), body, ..EdgeRequest::default() };
-        self.world.send_to_edge(asked).reply().await.ok()["token"].as_str().unwrap().to_owned()
+        let request = EdgeRequest { method: "POST".into(), url: "/api/auth".into(), body, ..EdgeRequest::default() };
+        self.world.send_to_edge(request).reply().await.ok()["token"].as_str().unwrap().to_owned()
     }
 
     async fn put_metadata(&mut self, metadata: Value) {
@@ -243,26 +255,26 @@ impl Scene {
         self.put_metadata(metadata).await;
     }
 
-    /// The database answers no more, and messages go on coming.
+    /// Fills the journal while the database does not respond.
     async fn fill_journal(&mut self) {
         self.world.db.hold(BatchKind::Writes);
-        // Each waits twice: as its row, and to be told of.
+        // Each message is held twice: as a row and as an effect.
         for _ in 0..=MAX_QUEUED_BYTES / 2_000_000 {
             self.cli.emit("message", &json!({"sid": self.session, "message": "x".repeat(1_000_000)}));
             run_until_idle().await;
         }
     }
 
-    /// Fails when anything was written, or anybody called or told of anything, since the scene was set.
-    pub async fn nothing_came_of_it(&mut self) {
-        let [one, other] = &mut self.subscribers;
-        for socket in [&mut self.cli.socket, &mut self.runner.socket, one, other] {
+    /// Fails if there was a write, a call or an event.
+    pub async fn assert_no_effect(&mut self) {
+        let [own, foreign] = &mut self.subscribers;
+        for socket in [&mut self.cli.socket, &mut self.runner.socket, own, foreign] {
             socket.assert_no_frames().await;
         }
         assert_eq!(
             self.world.db.write_count(),
-            self.written,
-            "{} {}: something was written",
+            self.write_count,
+            "{} {}: unexpected write",
             self.route.method,
             self.route.path
         );

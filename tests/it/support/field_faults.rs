@@ -1,0 +1,406 @@
+//! Generates invalid values of fields in JSON objects and queries from a short description of each field.
+
+use serde_json::{Value, json};
+use session_gateway_hub::model::json::JsonObject;
+
+/// A field of a request's body or of an event's payload.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// The path: `name`, `metadata.path`, `attachments[0].size`. The containing object is also a field.
+    pub name: &'static str,
+    pub kind: FieldKind,
+    pub required: bool,
+    /// A valid value as JSON text.
+    pub valid: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum FieldKind {
+    Text {
+        min: usize,
+        max: Length,
+    },
+    /// Base64 with padding.
+    Base64,
+    /// One of these keykeywords.
+    Keyword(&'static [&'static str]),
+    /// An integer from 0.
+    Integer {
+        max: u64,
+    },
+    /// Any number.
+    Time,
+    Flag,
+    /// An array of strings.
+    Strings {
+        min: usize,
+        max: usize,
+    },
+    /// Its fields follow in the table.
+    Object,
+    /// An array of objects, whose fields follow in the table.
+    Objects,
+    /// Opaque JSON with a size limit.
+    Opaque {
+        of: Opaque,
+        max: Option<usize>,
+    },
+    /// The `answers` of a permission request.
+    Answers,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Length {
+    /// Limited only by the body.
+    Unlimited,
+    Bytes(usize),
+    CodePoints(usize),
+}
+
+/// The type of opaque JSON.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Opaque {
+    Anything,
+    Object,
+    ObjectOrNull,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rejection {
+    /// The error names the field or an element of it.
+    InvalidField,
+    TooLarge,
+}
+
+impl Field {
+    const fn new(name: &'static str, kind: FieldKind, valid: &'static str) -> Self {
+        Self { name, kind, required: true, valid }
+    }
+
+    pub const fn text(name: &'static str, min: usize, max: Length) -> Self {
+        Self::new(name, FieldKind::Text { min, max }, r#""x""#)
+    }
+
+    pub const fn base64(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Base64, r#""eA==""#)
+    }
+
+    /// `valid` is one of the keykeywords as JSON text.
+    pub const fn keyword(name: &'static str, keywords: &'static [&'static str], valid: &'static str) -> Self {
+        Self::new(name, FieldKind::Keyword(keywords), valid)
+    }
+
+    pub const fn integer(name: &'static str, max: u64) -> Self {
+        Self::new(name, FieldKind::Integer { max }, "1")
+    }
+
+    pub const fn time(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Time, "9999999999999")
+    }
+
+    pub const fn flag(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Flag, "true")
+    }
+
+    pub const fn strings(name: &'static str, min: usize, max: usize) -> Self {
+        Self::new(name, FieldKind::Strings { min, max }, r#"["x"]"#)
+    }
+
+    pub const fn object(name: &'static str, valid: &'static str) -> Self {
+        Self::new(name, FieldKind::Object, valid)
+    }
+
+    pub const fn objects(name: &'static str, valid: &'static str) -> Self {
+        Self::new(name, FieldKind::Objects, valid)
+    }
+
+    pub const fn opaque(name: &'static str, of: Opaque, max: Option<usize>) -> Self {
+        Self::new(name, FieldKind::Opaque { of, max }, "{}")
+    }
+
+    pub const fn answers(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Answers, r#"{"q":["a"]}"#)
+    }
+
+    /// The field may be missing or null.
+    pub const fn optional(self) -> Self {
+        Self { required: false, ..self }
+    }
+
+    pub const fn valid(self, valid: &'static str) -> Self {
+        Self { valid, ..self }
+    }
+
+    /// The invalid values as JSON texts, with the expected error.
+    pub fn faults(&self) -> Vec<(String, Rejection)> {
+        let mut faults: Vec<(String, Rejection)> =
+            self.invalid_types().map(|text| (text.to_owned(), Rejection::InvalidField)).collect();
+        faults.extend(self.invalid_values());
+        // Opaque JSON may be nested deeply.
+        let in_opaque = self.name.starts_with("metadata.");
+        if !in_opaque && !matches!(self.kind, FieldKind::Opaque { .. }) {
+            faults.push(("[".repeat(10_000) + &"]".repeat(10_000), Rejection::InvalidField));
+            if !matches!(self.kind, FieldKind::Object) {
+                faults.push((r#"{"a":"#.repeat(10_000) + "1" + &"}".repeat(10_000), Rejection::InvalidField));
+            }
+        }
+        faults
+    }
+
+    fn invalid_types(&self) -> impl Iterator<Item = &'static str> {
+        let every_type = ["null", "true", "7", "1.5", r#""x""#, "[]", "{}", r#"["x"]"#, r#"{"x":1}"#];
+        let kind = self.kind;
+        let nullable = !self.required;
+        every_type.into_iter().filter(move |text| {
+            let fits = match (kind, text.as_bytes()[0]) {
+                (_, b'n') if nullable => true,
+                (FieldKind::Text { .. }, b'"') | (FieldKind::Flag, b't') => true,
+                (FieldKind::Integer { max }, b'7') => max >= 7,
+                (FieldKind::Time, b'7' | b'1') => true,
+                (FieldKind::Strings { .. }, b'[') => true,
+                // The error names the missing field.
+                (FieldKind::Object, b'{') => true,
+                (FieldKind::Objects, _) => *text == "[]",
+                (FieldKind::Answers, _) => *text == "{}",
+                (FieldKind::Opaque { of, .. }, first) => match of {
+                    Opaque::Anything => true,
+                    Opaque::Object => first == b'{',
+                    Opaque::ObjectOrNull => matches!(first, b'{' | b'n'),
+                },
+                _ => false,
+            };
+            !fits
+        })
+    }
+
+    fn invalid_values(&self) -> Vec<(String, Rejection)> {
+        let texts = |values: &[&str]| {
+            values.iter().map(|text| ((*text).to_owned(), Rejection::InvalidField)).collect::<Vec<_>>()
+        };
+        match self.kind {
+            FieldKind::Text { min, max } => {
+                // Unpaired surrogates.
+                let mut invalid = texts(&[r#""\ud800""#, r#""a\udc00b""#]);
+                let too_long = match max {
+                    Length::Unlimited => None,
+                    Length::Bytes(bytes) => Some("x".repeat(bytes + 1)),
+                    Length::CodePoints(points) => Some("\u{1F980}".repeat(points + 1)),
+                };
+                let too_short = min.checked_sub(1).map(|length| "x".repeat(length));
+                invalid.extend(
+                    too_long
+                        .into_iter()
+                        .chain(too_short)
+                        .map(|text| (json!(text).to_string(), Rejection::InvalidField)),
+                );
+                invalid
+            }
+            FieldKind::Base64 => {
+                let invalid = [
+                    "eA=",
+                    "eA",
+                    "e A=",
+                    "eA==eA==",
+                    "====",
+                    "_-8=",
+                    "data:text/plain;base64,eA==",
+                    "é===",
+                    "eA==\u{0}",
+                ];
+                invalid
+                    .iter()
+                    .map(|text| (json!(text).to_string(), Rejection::InvalidField))
+                    .chain(texts(&[r#""\ud800""#]))
+                    .collect()
+            }
+            FieldKind::Keyword(keywords) => {
+                let mut invalid = texts(&[r#""""#, r#""__proto__""#, r#""constructor""#, r#""\ud800""#, "0"]);
+                for keyword in keywords {
+                    let similar = [
+                        json!([keyword]),
+                        json!({*keyword: null}),
+                        json!(keyword.to_uppercase()),
+                        json!(format!("{keyword} ")),
+                    ];
+                    invalid.extend(similar.map(|value| (value.to_string(), Rejection::InvalidField)));
+                }
+                invalid
+            }
+            FieldKind::Integer { max } => {
+                let mut invalid = texts(&["-1", "1e2", "1.0", "1e400", "-1e400", "18446744073709551616", r#""1""#]);
+                invalid.extend(max.checked_add(1).map(|number| (number.to_string(), Rejection::InvalidField)));
+                invalid
+            }
+            FieldKind::Time => texts(&["1e400", "-1e400", r#""1""#, r#""2030-01-01T00:00:00Z""#]),
+            FieldKind::Flag => texts(&["0", "1", r#""true""#, r#""""#]),
+            FieldKind::Strings { min, max } => {
+                let mut invalid =
+                    texts(&[r#"["a",5]"#, r#"["a",null]"#, r#"["a",["b"]]"#, r#"{"0":"a"}"#, r#"["\ud800"]"#]);
+                invalid.extend(min.checked_sub(1).map(|_| ("[]".to_owned(), Rejection::InvalidField)));
+                let too_many = max.checked_add(1).filter(|_| max < usize::MAX);
+                invalid.extend(too_many.map(|many| (json!(vec!["a"; many]).to_string(), Rejection::InvalidField)));
+                invalid
+            }
+            FieldKind::Object => {
+                // The values of a good object in their order, but without their names.
+                let values: Vec<&str> =
+                    JsonObject::parse(self.valid).unwrap().members().map(|(_, v)| v.get()).collect();
+                texts(&[&format!("[{}]", values.join(",")), r#""{}""#])
+            }
+            FieldKind::Objects => {
+                // The values of a good object in their order, but without their names.
+                let element = self.valid.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap();
+                let values: Vec<&str> = JsonObject::parse(element).unwrap().members().map(|(_, v)| v.get()).collect();
+                let nameless = format!("[[{}]]", values.join(","));
+                texts(&["[1]", "[null]", r#"["a"]"#, "[[]]", "[{}]", &nameless])
+            }
+            FieldKind::Answers => texts(&[
+                r#"{"q":"a"}"#,
+                r#"{"q":null}"#,
+                r#"{"q":[1]}"#,
+                r#"{"q":{}}"#,
+                r#"{"q":{"answers":"a"}}"#,
+                r#"{"q":{"answers":[1]}}"#,
+                r#"{"q":["a"],"r":{"answers":["b"]}}"#,
+                r#"{"\ud800":["a"]}"#,
+            ]),
+            FieldKind::Opaque { max, .. } => {
+                let large = |max| format!(r#"{{{}"large":"{}"}}"#, self.inner(), "x".repeat(max));
+                max.map(|max| (large(max), Rejection::TooLarge)).into_iter().collect()
+            }
+        }
+    }
+
+    /// The members of a valid object, to which others can be appended.
+    fn inner(&self) -> String {
+        let inside = self.valid.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
+        if inside.is_empty() { String::new() } else { format!("{inside},") }
+    }
+
+    fn pointer(&self) -> String {
+        format!("/{}", self.name.replace(['.', '['], "/").replace(']', ""))
+    }
+
+    fn is_in(&self, around: &Self) -> bool {
+        self.name.strip_prefix(around.name).is_some_and(|rest| rest.starts_with(['.', '[']))
+    }
+
+    fn key(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap()
+    }
+}
+
+/// A valid object of the required fields.
+pub fn valid_object(fields: &[Field]) -> Value {
+    let mut object = json!({});
+    for field in fields.iter().filter(|field| field.required && !field.name.contains('.')) {
+        object[field.name] = serde_json::from_str(field.valid).unwrap();
+    }
+    object
+}
+
+/// The same with another value of a field. Returns text, because a [`Value`] can't represent every JSON text.
+pub fn with_value(fields: &[Field], field: &Field, value: &str) -> String {
+    const PLACEHOLDER: &str = "the placeholder of the value";
+    let around = fields.iter().find(|around| field.is_in(around)).unwrap_or(field);
+    let mut object = valid_object(fields);
+    object[around.name] = serde_json::from_str(around.valid).unwrap();
+    *object.pointer_mut(&field.pointer()).unwrap() = json!(PLACEHOLDER);
+    object.to_string().replace(&json!(PLACEHOLDER).to_string(), value)
+}
+
+/// The same with a duplicate field; `None` in opaque JSON, where it is allowed.
+pub fn with_duplicate(fields: &[Field], field: &Field) -> Option<String> {
+    let opaque = fields.iter().any(|around| field.is_in(around) && matches!(around.kind, FieldKind::Opaque { .. }));
+    (!opaque).then(|| with_value(fields, field, &format!(r#"{},"{}":{}"#, field.valid, field.key(), field.valid)))
+}
+
+pub fn without_field(fields: &[Field], field: &Field) -> String {
+    let mut object: Value = serde_json::from_str(&with_value(fields, field, "null")).unwrap();
+    let pointer = field.pointer();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key);
+    object.to_string()
+}
+
+/// Whether an error names a field or an element of it.
+pub fn names_field(named: &str, field: &str) -> bool {
+    named.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+}
+
+/// A query parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct Param {
+    pub name: &'static str,
+    pub kind: ParamKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum ParamKind {
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    Flag,
+    Keyword(&'static [&'static str]),
+    /// A relative path.
+    Path {
+        required: bool,
+    },
+    /// A file name pattern.
+    Pattern,
+    /// Any text. An unknown id is a 404.
+    Text(&'static str),
+}
+
+impl Param {
+    pub fn is_required(&self) -> bool {
+        matches!(self.kind, ParamKind::Path { required: true })
+    }
+
+    pub fn valid(&self) -> &'static str {
+        match self.kind {
+            ParamKind::Integer { .. } | ParamKind::Flag => "1",
+            ParamKind::Keyword(keywords) => keywords[0],
+            ParamKind::Path { .. } => "src%2Fa.rs",
+            ParamKind::Pattern => "*.rs",
+            ParamKind::Text(valid) => valid,
+        }
+    }
+
+    /// Queries with an invalid value, and the expected error code.
+    pub fn faults(&self) -> Vec<(String, &'static str)> {
+        const FIELD: &str = "invalid_field";
+        let Self { name, kind } = *self;
+        let valid = self.valid();
+        let values: Vec<String> = match kind {
+            ParamKind::Integer { min, max } => {
+                let around = [min.checked_sub(1), Some(max + 1)].into_iter().flatten().map(|n| n.to_string());
+                let invalid = ["", "x", "-1", "1.5", "1e2", "%2B5", "+5", "0x5", "%205", "5%00", "%zz", "%D9%A3"];
+                let huge = ["9007199254740992", "18446744073709551616", "99999999999999999999999999"];
+                around.chain(invalid.into_iter().chain(huge).map(str::to_owned)).collect()
+            }
+            ParamKind::Flag => ["", "yes", "2", "TRUE", "%zz", "null"].map(str::to_owned).into(),
+            ParamKind::Keyword(keywords) => {
+                let similar = keywords
+                    .iter()
+                    .flat_map(|keyword| [keyword.to_uppercase(), format!("{keyword}%20"), format!("{keyword},")]);
+                similar.chain(["", "__proto__", "%zz"].map(str::to_owned)).collect()
+            }
+            ParamKind::Pattern => vec!["a%00b".into()],
+            ParamKind::Path { .. } | ParamKind::Text(_) => vec![],
+        };
+        let mut faults: Vec<_> = values.into_iter().map(|value| (format!("{name}={value}"), FIELD)).collect();
+        faults.push((format!("{name}={valid}&{name}={valid}"), FIELD));
+        faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), FIELD));
+        faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), FIELD)));
+        if let ParamKind::Path { required } = kind {
+            let out =
+                ["..", "../a", "a/../../b", "a/..", "/etc/passwd", "%2e%2e/a", "%2Fetc", "..%5Ca", "C:%5Ca", "a%00b"];
+            let out = out.into_iter().chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
+            faults.extend(out.map(|path| (format!("{name}={path}"), "invalid_path")));
+            faults.extend(required.then(|| (String::new(), "invalid_path")));
+        }
+        faults
+    }
+}
