@@ -38,7 +38,7 @@ async fn an_approval_and_a_denial_one_succeeds_and_the_other_gets_404() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let path = format!("/api/sessions/{session}/permissions/r1");
             let steps = ["approve", "deny"].map(|verb| race.request("POST", &format!("{path}/{verb}"), &json!({})));
             race.run(order).await;
@@ -62,7 +62,7 @@ async fn an_approval_and_an_update_by_the_cli_complete_a_request_once() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&["permission"]).await;
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let approve = race.request("POST", &format!("/api/sessions/{session}/permissions/r1/approve"), &json!({}));
             let state = json!({"requests": {}, "completedRequests": {"r1": {"status": "approved", "by": "cli"}}});
             let update = json!({"sid": session, "expectedVersion": 2, "agentState": state});
@@ -93,7 +93,7 @@ async fn a_rename_and_an_update_of_metadata_do_not_overwrite_each_other() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let rename = race.request("PATCH", &format!("/api/sessions/{session}"), &json!({"name": "mine"}));
             let metadata = json!({"path": "/code", "host": "box", "by": "cli"});
             let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
@@ -128,7 +128,7 @@ async fn a_message_to_a_session_that_is_being_deleted_is_published_before_or_ref
             let world = World::new();
             let session = world.create_session("/code").await;
             let clis = vec![world.cli(&session).await];
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let delete = race.request("DELETE", &format!("/api/sessions/{session}"), &Value::Null);
             let message = race.emit(0, "message", json!({"sid": session, "message": {"n": 1}, "localId": "l1"}));
             race.run(order).await;
@@ -154,7 +154,7 @@ async fn messages_of_two_clis_have_the_same_order_for_all_clients() {
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let message = |cli| json!({"sid": session, "message": {"by": cli}});
             let sent = [(0, 0), (1, 1), (0, 0)].map(|(cli, by)| race.emit(cli, "message", message(by)));
             race.run(order).await;
@@ -186,7 +186,7 @@ async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_
     for hibernated in HIBERNATED {
         let orders = in_every_order(async |order: &mut Schedule| {
             let (world, session, clis) = two_clis(&[]).await;
-            let mut race = Race::of(world, &subscribe_to(&session), clis, hibernated).await;
+            let mut race = Race::new(world, &subscribe_to(&session), clis, hibernated).await;
             let state = |cli| json!({"sid": session, "expectedVersion": 2, "agentState": {"by": cli}});
             let states = [0, 1].map(|cli| race.emit(cli, "update-state", state(cli)));
             race.run(order).await;
@@ -210,7 +210,7 @@ async fn two_updates_of_agent_state_one_succeeds_and_the_other_gets_the_current_
 async fn concurrent_requests_for_a_tag_get_one_session() {
     let orders = in_every_order(async |order: &mut Schedule| {
         let world = World::new();
-        let mut race = Race::of(world, "all=true", Vec::new(), false).await;
+        let mut race = Race::new(world, "all=true", Vec::new(), false).await;
         let requests: Vec<_> = (0..3)
             .map(|n| {
                 let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "box", "by": n}});
@@ -241,7 +241,7 @@ async fn two_resumes_call_the_machine_once_and_get_the_same_answer() {
         let resumable_metadata = json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"});
         let session = world.create_session_with("/code", resumable_metadata).await;
         let clis = vec![runner, world.cli(&session).await];
-        let mut race = Race::of(world, &subscribe_to(&session), clis, true).await;
+        let mut race = Race::new(world, &subscribe_to(&session), clis, true).await;
         // The session is cached, the machines are not.
         race.world.get_session(&session).await;
         let path = format!("/api/sessions/{session}/resume");
@@ -263,7 +263,7 @@ async fn two_resumes_call_the_machine_once_and_get_the_same_answer() {
 async fn a_call_in_flight_is_not_affected_by_a_new_registration_of_its_method() {
     let orders = in_every_order(async |order: &mut Schedule| {
         let (world, session, clis) = two_clis(&["gitStatus"]).await;
-        let mut race = Race::of(world, &subscribe_to(&session), clis, false).await;
+        let mut race = Race::new(world, &subscribe_to(&session), clis, false).await;
         let path = format!("/api/sessions/{session}/git-status");
         let call = race.request("GET", &path, &Value::Null);
         race.emit(1, "rpc-register", json!({"method": "gitStatus"}));

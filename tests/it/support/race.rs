@@ -1,8 +1,8 @@
-//! Races: several do something at once, and every order is tried in which it can happen.
+//! Exhaustive tests of concurrency: concurrent operations are run in every possible order.
 //!
-//! What is asked of the hub, what a CLI says, each answer of a CLI and each answer of the database is a move. A run makes
-//! one move after the other, each when nobody has anything left to do; the next run takes another turning at the last
-//! place where there was one, until there is none left. So every await of everybody is passed by everything else.
+//! A step is a request, an event of a CLI, a response of a CLI, or a result of the database. Each step runs until all tasks are
+//! waiting. The next run chooses another step at the last position that has one left (depth-first search), so that every
+//! interleaving at an await is tested.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use super::cli::{Call, Cli};
 use super::rest::{PendingReply, Reply};
 use super::web::Web;
 
-/// The order of one run: at each place with several moves, which of them is made.
+/// The schedule of a run: the chosen step at each position, and the number of possible steps.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    turns: Vec<(usize, usize)>,
-    at: usize,
+    choices: Vec<(usize, usize)>,
+    position: usize,
 }
 
 impl Schedule {
-    fn choose(&mut self, moves: usize) -> usize {
-        if self.at == self.turns.len() {
-            self.turns.push((0, moves));
+    fn choose(&mut self, count: usize) -> usize {
+        if self.position == self.choices.len() {
+            self.choices.push((0, count));
         }
-        let (choice, known) = self.turns[self.at];
-        assert_eq!(known, moves, "the same moves lead to the same place");
-        self.at += 1;
+        let (choice, known) = self.choices[self.position];
+        assert_eq!(known, count, "the run is not deterministic");
+        self.position += 1;
         choice
     }
 
-    /// Goes on to the next order; `false` when all have been tried.
+    /// Advances to the next schedule. Returns false after the last.
     fn next(&mut self) -> bool {
-        self.at = 0;
-        while let Some((choice, moves)) = self.turns.pop() {
-            if choice + 1 < moves {
-                self.turns.push((choice + 1, moves));
+        self.position = 0;
+        while let Some((choice, count)) = self.choices.pop() {
+            if choice + 1 < count {
+                self.choices.push((choice + 1, count));
                 return true;
             }
         }
@@ -44,168 +44,167 @@ impl Schedule {
     }
 }
 
-/// Runs a scene in every order; answers how many there are.
-pub async fn in_every_order(scene: impl AsyncFn(&mut Schedule)) -> usize {
+/// Runs a test with every schedule. Returns the number of schedules.
+pub async fn in_every_order(test: impl AsyncFn(&mut Schedule)) -> usize {
     let (mut order, mut runs) = (Schedule::default(), 1);
     loop {
-        scene(&mut order).await;
+        test(&mut order).await;
         if !order.next() {
             return runs;
         }
         runs += 1;
-        assert!(runs < 20_000, "a scene with too much in it");
+        assert!(runs < 20_000, "too many schedules");
     }
 }
 
 #[derive(Debug)]
-enum Move {
-    Ask { method: &'static str, path: String, body: String },
-    Say { cli: usize, event: &'static str, payload: Value },
+enum Step {
+    Request { method: &'static str, path: String, body: String },
+    Emit { cli: usize, event: &'static str, payload: Value },
     Close { cli: usize },
-    Answer { cli: usize, request: Call },
+    Respond { cli: usize, call: Call },
 }
 
-/// What somebody does in a race, by which its outcome is asked for.
+/// Identifies a step, to get its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Step(usize);
+pub struct StepId(usize);
 
-/// A race for one session: everybody in it, and two web clients who watch.
+/// Concurrent operations on a session, with CLIs and two web clients that receive its events.
 pub struct Race {
     pub world: World,
     pub clis: Vec<Cli>,
     pub watchers: [Web; 2],
-    /// What CLIs answer to every call.
+    /// The response of CLIs to every call.
     pub result: Value,
-    /// The methods that were called, with the CLI that was asked.
+    /// The received calls: CLI and method.
     pub called: Vec<(usize, String)>,
-    moves: Vec<(Step, Move)>,
-    steps: usize,
-    replies: BTreeMap<Step, PendingReply>,
-    acks: BTreeMap<Step, (usize, u64)>,
-    /// What was done, to be shown when something is wrong.
-    done: Vec<String>,
+    steps: Vec<(StepId, Step)>,
+    last_id: usize,
+    replies: BTreeMap<StepId, PendingReply>,
+    acks: BTreeMap<StepId, (usize, u64)>,
+    /// The executed steps, printed on failure.
+    log: Vec<String>,
 }
 
 impl Race {
-    /// A race of a world's CLIs, with web clients of a query. What came before it is heard by then. `asleep`: the hub has
-    /// slept, and has to ask the database for everything.
-    pub async fn of(world: World, query: &str, mut clis: Vec<Cli>, asleep: bool) -> Self {
+    /// `query` is that of the web clients. `hibernate`: the object hibernates first, so that the hub has nothing in memory.
+    pub async fn new(world: World, query: &str, mut clis: Vec<Cli>, hibernate: bool) -> Self {
         let watchers = [world.web(query).await, world.web(query).await];
         super::run_until_idle().await;
-        if asleep {
+        if hibernate {
             world.hibernate_and_wake().await;
         }
         for cli in &mut clis {
             cli.socket.drain().await;
         }
         let result = json!({"success": true});
-        let (moves, called, done) = (Vec::new(), Vec::new(), Vec::new());
+        let (steps, called, log) = (Vec::new(), Vec::new(), Vec::new());
         let (replies, acks) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, clis, watchers, result, called, moves, steps: 0, replies, acks, done }
+        Self { world, clis, watchers, result, called, steps, last_id: 0, replies, acks, log }
     }
 
-    fn step(&mut self, step: Move) -> Step {
-        self.steps += 1;
-        self.moves.push((Step(self.steps), step));
-        Step(self.steps)
+    fn add(&mut self, step: Step) -> StepId {
+        self.last_id += 1;
+        self.steps.push((StepId(self.last_id), step));
+        StepId(self.last_id)
     }
 
-    /// A web client, or a CLI by REST, will ask for something.
-    pub fn request(&mut self, method: &'static str, path: &str, body: &Value) -> Step {
-        self.step(Move::Ask { method, path: path.to_owned(), body: body.to_string() })
+    /// Adds an HTTP request.
+    pub fn request(&mut self, method: &'static str, path: &str, body: &Value) -> StepId {
+        self.add(Step::Request { method, path: path.to_owned(), body: body.to_string() })
     }
 
-    /// A CLI will say something.
-    pub fn emit(&mut self, cli: usize, event: &'static str, payload: Value) -> Step {
-        self.step(Move::Say { cli, event, payload })
+    /// Adds an event of a CLI.
+    pub fn emit(&mut self, cli: usize, event: &'static str, payload: Value) -> StepId {
+        self.add(Step::Emit { cli, event, payload })
     }
 
-    /// A CLI will close its socket.
-    pub fn close(&mut self, cli: usize) -> Step {
-        self.step(Move::Close { cli })
+    /// Adds the close of a CLI's socket.
+    pub fn close(&mut self, cli: usize) -> StepId {
+        self.add(Step::Close { cli })
     }
 
-    /// Makes all moves, in this order, until nothing is left.
+    /// Runs all steps with a schedule.
     pub async fn run(&mut self, order: &mut Schedule) {
         self.world.db.hold_all();
         loop {
-            self.hear_calls().await;
-            let moves = self.moves.len() + self.world.db.held_count();
-            if moves == 0 {
+            self.receive_calls().await;
+            let count = self.steps.len() + self.world.db.held_count();
+            if count == 0 {
                 break;
             }
-            let choice = order.choose(moves);
-            if choice < self.moves.len() {
-                let (step, chosen) = self.moves.remove(choice);
-                self.done.push(format!("{chosen:?}"));
-                self.make(step, chosen);
+            let choice = order.choose(count);
+            if choice < self.steps.len() {
+                let (id, chosen) = self.steps.remove(choice);
+                self.log.push(format!("{chosen:?}"));
+                self.run_step(id, chosen);
             } else {
-                self.done.push(format!("the database answers {}", choice - self.moves.len()));
-                self.world.db.release_one(choice - self.moves.len());
+                self.log.push(format!("the database returns the result {}", choice - self.steps.len()));
+                self.world.db.release_one(choice - self.steps.len());
             }
         }
         self.world.db.release();
     }
 
-    async fn hear_calls(&mut self) {
+    async fn receive_calls(&mut self) {
         super::run_until_idle().await;
         for cli in 0..self.clis.len() {
-            while let Some(request) = self.clis[cli].try_call().await {
-                self.called.push((cli, request.method.clone()));
-                self.step(Move::Answer { cli, request });
+            while let Some(call) = self.clis[cli].try_call().await {
+                self.called.push((cli, call.method.clone()));
+                self.add(Step::Respond { cli, call });
             }
         }
     }
 
-    fn make(&mut self, step: Step, chosen: Move) {
-        match chosen {
-            Move::Ask { method, path, body } => {
-                self.replies.insert(step, self.world.start(method, &path, body));
+    fn run_step(&mut self, id: StepId, step: Step) {
+        match step {
+            Step::Request { method, path, body } => {
+                self.replies.insert(id, self.world.start(method, &path, body));
             }
-            Move::Say { cli, event, payload } => {
+            Step::Emit { cli, event, payload } => {
                 let ack = self.clis[cli].emit_for_ack(event, &payload);
-                self.acks.insert(step, (cli, ack));
+                self.acks.insert(id, (cli, ack));
             }
-            Move::Close { cli } => self.clis[cli].socket.close(),
-            Move::Answer { cli, request } => self.clis[cli].respond(&request, &self.result),
+            Step::Close { cli } => self.clis[cli].socket.close(),
+            Step::Respond { cli, call } => self.clis[cli].respond(&call, &self.result),
         }
     }
 
-    /// What somebody who asked was answered.
-    pub async fn reply(&mut self, step: Step) -> Reply {
+    /// The response to an HTTP request.
+    pub async fn reply(&mut self, step: StepId) -> Reply {
         self.replies.remove(&step).unwrap().reply().await
     }
 
-    /// What a CLI was answered.
-    pub async fn ack(&mut self, step: Step) -> Value {
+    /// The acknowledgement of an event.
+    pub async fn ack(&mut self, step: StepId) -> Value {
         let (cli, ack) = self.acks[&step];
         self.clis[cli].wait_for_ack(ack).await
     }
 
-    /// The events that both web clients heard, which must be the same.
+    /// The events of the web clients, which must be equal.
     pub async fn events(&mut self) -> Vec<Value> {
-        let [one, other] = &mut self.watchers;
-        let heard = one.events().await;
-        assert_eq!(heard, other.events().await);
-        heard
+        let [first, second] = &mut self.watchers;
+        let events = first.events().await;
+        assert_eq!(events, second.events().await);
+        events
     }
 
-    /// The session as everybody sees it in the end: memory, the database, and after all updates also those who listen,
-    /// who heard of each version once and in order.
+    /// Checks that memory, database and events agree on the session, and that each version was published once and in order.
+    /// Returns the session.
     pub async fn check_agreement(&mut self, session: &str) -> Value {
         let shown = self.world.get_session(session).await;
         for (version, field) in [("metadataVersion", "metadata"), ("agentStateVersion", "agentState")] {
-            let heard: Vec<u64> = self.versions(version).await;
-            assert!(heard.is_sorted_by(|a, b| a < b), "{version} {heard:?}");
-            assert!(heard.last().is_none_or(|last| *last == shown[version]), "{version} {heard:?} of {shown}");
+            let versions: Vec<u64> = self.versions(version).await;
+            assert!(versions.is_sorted_by(|a, b| a < b), "{version} {versions:?}");
+            assert!(versions.last().is_none_or(|last| *last == shown[version]), "{version} {versions:?} of {shown}");
             assert!(!shown[field].is_null() || shown[version] == 1, "{shown}");
         }
         self.world.hibernate_and_wake().await;
-        assert_eq!(self.world.get_session(session).await, shown, "the database has it as memory had it");
+        assert_eq!(self.world.get_session(session).await, shown, "the session in the database");
         shown
     }
 
-    /// The versions of a value that both web clients heard of; other events stay.
+    /// The versions of a value in the unread events of both web clients.
     async fn versions(&mut self, field: &str) -> Vec<u64> {
         let mut of_each = Vec::new();
         for web in &mut self.watchers {
@@ -222,7 +221,7 @@ impl Race {
 impl Drop for Race {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("It happened in this order: {:#?}", self.done);
+            println!("Executed steps: {:#?}", self.log);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The runtime port in memory: a clock that stands until a test moves it, sockets whose frames can be read, an alarm
-//! that a test rings, a notebook that outlives the hub.
+//! A fake runtime: a clock and an alarm that the test controls, sockets in memory, and a key-value storage that survives the hub.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,17 +8,17 @@ use futures::future::BoxFuture;
 use http::Request;
 use session_gateway_hub::hub::ports::{ConnId, PushAnswer, RandomSourceError, Runtime};
 
-/// When every test begins: five seconds after a whole minute, so heartbeats beat after 25 s and pings after 55 s.
+/// The initial time: five seconds after a full minute, so that the first heartbeat is after 25 s and the first ping after 55 s.
 pub const START: u64 = 1_800_000_005_000;
 
-/// What a client hears.
+/// A frame for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     Text(String),
     Closed { code: u16, reason: String },
 }
 
-/// A socket as its client knows it, whatever number it has in the hub at the moment.
+/// Identifies a socket across hibernation, which changes its `ConnId`.
 pub type SocketKey = usize;
 
 struct Socket {
@@ -32,35 +31,33 @@ struct Socket {
 struct Inner {
     now: u64,
     seed: u64,
-    /// Whether the random source fails.
-    random_fails: bool,
+    is_random_broken: bool,
     interrupted: bool,
     last_conn: ConnId,
     last_key: SocketKey,
     sockets: BTreeMap<ConnId, Socket>,
     alarm: Option<u64>,
-    broken_alarms: usize,
+    failing_alarms: usize,
     alarms_set: usize,
-    notes: BTreeMap<String, String>,
-    noted: usize,
-    turns: usize,
+    stored: BTreeMap<String, String>,
+    kv_writes: usize,
+    yields: usize,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     tasks: Vec<tokio::task::AbortHandle>,
-    /// What push services got and was not looked at yet.
-    pushed: Vec<Request<Vec<u8>>>,
-    /// What push services answer, by the beginning of the endpoint; the others take everything.
-    push_answers: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
-    /// The beginnings of endpoints that do not answer.
-    silent: Vec<String>,
-    /// Those who wait for these.
-    unanswered: Vec<oneshot::Sender<()>>,
+    /// Requests to push services since the last [`FakeRuntime::take_pushes`].
+    pushes: Vec<Request<Vec<u8>>>,
+    /// Responses of push services by a prefix of the endpoint; the default is 201.
+    push_responses: Vec<(String, VecDeque<Result<PushAnswer, String>>)>,
+    /// The prefixes of endpoints that do not respond.
+    hanging: Vec<String>,
+    /// Requests to these endpoints.
+    pending_pushes: Vec<oneshot::Sender<()>>,
 }
 
-/// The runtime of one object.
 pub struct FakeRuntime(Mutex<Inner>);
 
 impl FakeRuntime {
-    /// A runtime whose random bytes depend on the name only.
+    /// The random bytes depend only on the name.
     pub fn new(name: &str) -> Self {
         let seed = name.bytes().fold(0x9e37_79b9_7f4a_7c15, |seed: u64, byte| (seed ^ u64::from(byte)).rotate_left(9));
         Self(Mutex::new(Inner { now: START, seed, ..Inner::default() }))
@@ -70,7 +67,7 @@ impl FakeRuntime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a socket; its frames come out of the receiver.
+    /// Opens a socket; the receiver gets its frames.
     pub fn open(&self) -> (SocketKey, ConnId, mpsc::UnboundedReceiver<Frame>) {
         let (frames, receiver) = mpsc::unbounded();
         let mut inner = self.inner();
@@ -81,38 +78,35 @@ impl FakeRuntime {
         (key, conn, receiver)
     }
 
-    /// The number under which the hub knows a socket now; `None` once it is closed.
+    /// The current `ConnId` of a socket; `None` for a closed one.
     pub fn conn(&self, key: SocketKey) -> Option<ConnId> {
         self.inner().sockets.iter().find(|(_, socket)| socket.key == key).map(|(conn, _)| *conn)
     }
 
-    /// What the hub attached to a socket.
     pub fn attachment(&self, key: SocketKey) -> String {
         let inner = self.inner();
         inner.sockets.values().find(|socket| socket.key == key).map(|s| s.attachment.clone()).unwrap_or_default()
     }
 
-    /// Puts another attachment on a socket, as an older hub might have left it.
+    /// Replaces an attachment, for example by one of an older version.
     pub fn set_attachment(&self, key: SocketKey, attachment: &str) {
         if let Some(socket) = self.inner().sockets.values_mut().find(|socket| socket.key == key) {
             socket.attachment = attachment.to_owned();
         }
     }
 
-    /// A client is gone.
     pub fn remove_socket(&self, conn: ConnId) {
         self.inner().sockets.remove(&conn);
     }
 
-    /// The object was evicted: its tasks are gone, and what is left of its sockets is their attachments. A woken object
-    /// numbers them anew.
+    /// Evicts the object: drops its tasks, and assigns new ids to its sockets. Returns them with their attachments.
     pub fn evict(&self) -> Vec<(ConnId, String)> {
         let mut inner = self.inner();
         inner.tasks.drain(..).for_each(|task| task.abort());
         inner.sleepers.clear();
         let sockets = std::mem::take(&mut inner.sockets);
         let mut attachments = Vec::new();
-        // The platform promises no order.
+        // The platform does not guarantee an order.
         for (_, socket) in sockets.into_iter().rev() {
             inner.last_conn += 1;
             let conn = inner.last_conn;
@@ -122,32 +116,30 @@ impl FakeRuntime {
         attachments
     }
 
-    /// Whether something other than a sleep has ended the hub, and its sockets are still there.
+    /// Sets whether the last hub ended by a panic instead of hibernation.
     pub fn set_interrupted(&self, interrupted: bool) {
         self.inner().interrupted = interrupted;
     }
 
-    /// What the alarm is set to.
     pub fn alarm(&self) -> Option<u64> {
         self.inner().alarm
     }
 
-    /// How often the alarm was set.
     pub fn alarms_set(&self) -> usize {
         self.inner().alarms_set
     }
 
-    /// The alarm goes off: it is set no more.
+    /// Clears the alarm, as when it fires.
     pub fn take_alarm(&self) -> Option<u64> {
         self.inner().alarm.take()
     }
 
-    /// The next so many times the alarm can't be set.
-    pub fn fail_alarms(&self, times: usize) {
-        self.inner().broken_alarms = times;
+    /// The next `count` attempts to set the alarm fail.
+    pub fn fail_alarms(&self, count: usize) {
+        self.inner().failing_alarms = count;
     }
 
-    /// Moves the clock on and wakes whoever slept until then. The alarm is left alone.
+    /// Advances the clock and wakes sleeping tasks. Does not fire the alarm.
     pub fn set_now(&self, now: u64) {
         let mut inner = self.inner();
         inner.now = now;
@@ -159,59 +151,59 @@ impl FakeRuntime {
         }
     }
 
-    /// How many wait for the clock.
+    /// The number of sleeping tasks.
     pub fn sleeping_tasks(&self) -> usize {
         self.inner().sleepers.len()
     }
 
-    /// The random source fails from now on.
+    /// All later requests for random bytes fail.
     pub fn fail_random(&self) {
-        self.inner().random_fails = true;
+        self.inner().is_random_broken = true;
     }
 
-    /// How often others were let have their turn.
+    /// The number of calls of `sleep(0)`.
     pub fn yields(&self) -> usize {
-        self.inner().turns
+        self.inner().yields
     }
 
-    /// What push services got since this was asked last.
+    /// The requests to push services since the last call.
     pub fn take_pushes(&self) -> Vec<Request<Vec<u8>>> {
-        std::mem::take(&mut self.inner().pushed)
+        std::mem::take(&mut self.inner().pushes)
     }
 
-    /// The push services of endpoints that begin so answer the next messages with these statuses, and headers
-    /// `Retry-After`; 0 stands for no answer at all. The last one is for all that follow.
-    pub fn respond_to_pushes(&self, endpoint: &str, answers: &[(u16, Option<&str>)]) {
-        let answer = |&(status, retry_after): &(u16, Option<&str>)| match status {
+    /// Sets the responses to endpoints with a prefix: status and `Retry-After`. The status 0 is a network error. The last response
+    /// is repeated.
+    pub fn respond_to_pushes(&self, endpoint: &str, responses: &[(u16, Option<&str>)]) {
+        let response = |&(status, retry_after): &(u16, Option<&str>)| match status {
             0 => Err("The push service could not be reached.".to_owned()),
             _ => Ok(PushAnswer { status, retry_after: retry_after.map(str::to_owned) }),
         };
         let mut inner = self.inner();
-        inner.push_answers.retain(|(known, _)| known != endpoint);
-        inner.push_answers.push((endpoint.to_owned(), answers.iter().map(answer).collect()));
+        inner.push_responses.retain(|(known, _)| known != endpoint);
+        inner.push_responses.push((endpoint.to_owned(), responses.iter().map(response).collect()));
     }
 
-    /// The push services of endpoints that begin so do not answer any more.
+    /// Push services of endpoints with a prefix no longer respond.
     pub fn hang_pushes(&self, endpoint: &str) {
-        self.inner().silent.push(endpoint.to_owned());
+        self.inner().hanging.push(endpoint.to_owned());
     }
 
-    /// Whoever waits for a push service that does not answer gives it up.
+    /// Times out the requests to push services that do not respond.
     pub fn time_out_pushes(&self) {
-        let waiting = std::mem::take(&mut self.inner().unanswered);
+        let waiting = std::mem::take(&mut self.inner().pending_pushes);
         for push in waiting {
             let _ = push.send(());
         }
     }
 
-    /// The notebook.
+    /// The key-value storage.
     pub fn stored_entries(&self) -> BTreeMap<String, String> {
-        self.inner().notes.clone()
+        self.inner().stored.clone()
     }
 
-    /// How often something was written into the notebook.
+    /// The number of writes to the key-value storage.
     pub fn kv_writes(&self) -> usize {
-        self.inner().noted
+        self.inner().kv_writes
     }
 }
 
@@ -222,7 +214,7 @@ impl Runtime for FakeRuntime {
 
     fn random(&self, bytes: &mut [u8]) -> Result<(), RandomSourceError> {
         let mut inner = self.inner();
-        if inner.random_fails {
+        if inner.is_random_broken {
             return Err(RandomSourceError);
         }
         for byte in bytes {
@@ -242,17 +234,17 @@ impl Runtime for FakeRuntime {
     }
 
     fn attach(&self, conn: ConnId, attachment: &str) {
-        // As measured: five bytes of framing, and two bytes a character as soon as one is not Latin-1.
-        let latin = attachment.chars().all(|character| u32::from(character) < 256);
-        let bytes = if latin { attachment.chars().count() } else { 2 * attachment.encode_utf16().count() };
-        assert!(bytes + 5 <= 16_384, "the platform takes no attachment of {bytes} bytes");
+        // As measured: five bytes of framing, and two bytes per character if one is not Latin-1.
+        let is_latin = attachment.chars().all(|character| u32::from(character) < 256);
+        let bytes = if is_latin { attachment.chars().count() } else { 2 * attachment.encode_utf16().count() };
+        assert!(bytes + 5 <= 16_384, "an attachment of {bytes} bytes exceeds the platform limit");
         if let Some(socket) = self.inner().sockets.get_mut(&conn) {
             socket.attachment = attachment.to_owned();
         }
     }
 
     fn close(&self, conn: ConnId, code: u16, reason: &str) {
-        assert!(reason.len() <= 123, "a close frame has room for 123 bytes of reason");
+        assert!(reason.len() <= 123, "the reason of a close frame has at most 123 bytes");
         if let Some(socket) = self.inner().sockets.remove(&conn) {
             let _ = socket.frames.unbounded_send(Frame::Closed { code, reason: reason.to_owned() });
         }
@@ -260,14 +252,14 @@ impl Runtime for FakeRuntime {
 
     fn set_alarm(&self, at: u64) -> BoxFuture<'static, bool> {
         let mut inner = self.inner();
-        let broken = inner.broken_alarms > 0;
-        if broken {
-            inner.broken_alarms -= 1;
+        let fails = inner.failing_alarms > 0;
+        if fails {
+            inner.failing_alarms -= 1;
         } else {
             inner.alarm = Some(at);
             inner.alarms_set += 1;
         }
-        Box::pin(std::future::ready(!broken))
+        Box::pin(std::future::ready(!fails))
     }
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
@@ -279,7 +271,7 @@ impl Runtime for FakeRuntime {
 
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()> {
         if ms == 0 {
-            self.inner().turns += 1;
+            self.inner().yields += 1;
             return Box::pin(tokio::task::yield_now());
         }
         let (sender, receiver) = oneshot::channel();
@@ -287,7 +279,7 @@ impl Runtime for FakeRuntime {
         let until = inner.now + ms;
         inner.sleepers.push((until, sender));
         Box::pin(async move {
-            // A sleeper of an object that was evicted never wakes.
+            // A sleeping task of an evicted object never wakes.
             if receiver.await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -297,36 +289,37 @@ impl Runtime for FakeRuntime {
     fn push(&self, request: Request<Vec<u8>>) -> BoxFuture<'static, Result<PushAnswer, String>> {
         let mut inner = self.inner();
         let url = request.uri().to_string();
-        let of = |endpoint: &String| url.starts_with(endpoint.as_str());
-        let silent = inner.silent.iter().any(of);
-        let answers = inner.push_answers.iter_mut().find(|(endpoint, _)| of(endpoint)).map(|(_, answers)| answers);
-        let answer =
-            answers.and_then(|answers| if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() });
-        inner.pushed.push(request);
-        let given_up = silent.then(|| {
-            let (sender, given_up) = oneshot::channel();
-            inner.unanswered.push(sender);
-            given_up
+        let matches = |endpoint: &String| url.starts_with(endpoint.as_str());
+        let hangs = inner.hanging.iter().any(matches);
+        let responses =
+            inner.push_responses.iter_mut().find(|(endpoint, _)| matches(endpoint)).map(|(_, responses)| responses);
+        let response = responses
+            .and_then(|responses| if responses.len() > 1 { responses.pop_front() } else { responses.front().cloned() });
+        inner.pushes.push(request);
+        let timed_out = hangs.then(|| {
+            let (sender, timed_out) = oneshot::channel();
+            inner.pending_pushes.push(sender);
+            timed_out
         });
         Box::pin(async move {
-            if let Some(given_up) = given_up {
-                let _ = given_up.await;
+            if let Some(timed_out) = timed_out {
+                let _ = timed_out.await;
                 return Err("The push service did not answer in time.".to_owned());
             }
-            // The network takes its turn.
+            // A response is never immediate.
             tokio::task::yield_now().await;
-            answer.unwrap_or(Ok(PushAnswer { status: 201, retry_after: None }))
+            response.unwrap_or(Ok(PushAnswer { status: 201, retry_after: None }))
         })
     }
 
     fn kv_put(&self, key: &str, value: &str) {
         let mut inner = self.inner();
-        inner.noted += 1;
-        inner.notes.insert(key.to_owned(), value.to_owned());
+        inner.kv_writes += 1;
+        inner.stored.insert(key.to_owned(), value.to_owned());
     }
 
     fn kv_delete(&self, key: &str) {
-        self.inner().notes.remove(key);
+        self.inner().stored.remove(key);
     }
 
     fn was_interrupted(&self) -> bool {
@@ -335,7 +328,7 @@ impl Runtime for FakeRuntime {
 
     fn kv_list(&self, prefix: &str) -> Vec<(String, String)> {
         let inner = self.inner();
-        let of_prefix = inner.notes.iter().filter(|(key, _)| key.starts_with(prefix));
-        of_prefix.map(|(key, value)| (key.clone(), value.clone())).collect()
+        let matching = inner.stored.iter().filter(|(key, _)| key.starts_with(prefix));
+        matching.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
