@@ -26,7 +26,7 @@ impl Hub {
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let call = self.open_call(owner, method, timeout_ms).await?;
-            self.send_answer(&mut self.state(), call.conn, &call.frame(params));
+            self.send_reply(&mut self.state(), call.conn, &call.frame(params));
             call.result().await
         })
     }

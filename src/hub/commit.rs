@@ -1,5 +1,5 @@
 //! Group commit: use cases queue changes in the journal, batches of them are committed, and the effects of a batch run when
-//! it is durable. After a failed batch the cache is dropped, for it holds what was never written.
+//! it is durable. After a failed batch the cache is dropped, because it contains changes that were never written.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::{Hub, State};
 use crate::store::journal::Batch;
 use crate::store::{Database, DbError, Statement};
 
-/// When a keep-alive is acknowledged.
+/// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckTiming {
     /// At once: it changed nothing that has to be written.
@@ -37,24 +37,25 @@ impl Hub {
                 }
                 state.commit_waiter()
             };
-            self.committed(committed).await
+            self.wait_for_commit(committed).await
         })
     }
 
-    /// Waits for the commit that a [`State::commit_waiter`] stands for.
-    pub(super) fn committed(
+    /// Starts a commit, and waits for the result that a [`State::commit_waiter`] receives.
+    pub(super) fn wait_for_commit(
         self: &Arc<Self>,
         committed: oneshot::Receiver<Result<(), Error>>,
     ) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.flush();
-            let interrupted = || Error::Unavailable("The hub was interrupted. Try again.".into());
+            self.start_commit();
+            let interrupted =
+                || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
             committed.await.unwrap_or_else(|_| Err(interrupted()))
         })
     }
 
-    /// Loads a session, waits while it is being merged, and changes it. What `change` queues is committed; the caller does
-    /// not wait for that.
+    /// Loads a session ([`Hub::load_session`] waits for a merge of it), applies `change`, and starts the commit of what it
+    /// queued, without waiting for it.
     pub(super) async fn with_session<T>(
         self: &Arc<Self>,
         id: &str,
@@ -62,7 +63,7 @@ impl Hub {
     ) -> Result<T, Error> {
         self.load_session(id).await?;
         let result = change(&mut self.state())?;
-        self.flush();
+        self.start_commit();
         Ok(result)
     }
 
@@ -74,25 +75,25 @@ impl Hub {
     ) -> Result<T, Error> {
         let (result, committed) =
             self.with_session(id, |state| change(state).map(|result| (result, state.commit_waiter()))).await?;
-        self.committed(committed).await?;
+        self.wait_for_commit(committed).await?;
         Ok(result)
     }
 
     /// Starts committing what is queued, unless a commit is running.
-    pub(super) fn flush(self: &Arc<Self>) {
-        let is_started = {
+    pub(super) fn start_commit(self: &Arc<Self>) {
+        let must_commit = {
             let mut state = self.state();
             let State { journal, cache, .. } = &mut *state;
             journal.seal_if_full(&self.config.namespace, cache);
             journal.start_committing()
         };
-        if is_started {
+        if must_commit {
             let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.commit_all().await }));
+            self.rt.spawn(Box::pin(async move { hub.commit_until_empty().await }));
         }
     }
 
-    async fn commit_all(&self) {
+    async fn commit_until_empty(&self) {
         loop {
             self.await_burst().await;
             let batch = {
@@ -106,6 +107,7 @@ impl Hub {
                     let is_large = batch.bytes() > EVICT_AFTER_BYTES;
                     self.run_effects(batch.effects, event_numbers);
                     if is_large {
+                        // The batch kept its sessions in the cache until now.
                         self.state().evict();
                     }
                 }
@@ -119,7 +121,8 @@ impl Hub {
         }
     }
 
-    /// Waits for the end of a burst of changes, so that they share a batch. A single change is committed at once.
+    /// Waits for the end of a burst of changes, so that they share a batch. Fewer than [`BURST_CHANGES`] are committed at
+    /// once. Each `sleep(0)` lets the runtime deliver more events.
     async fn await_burst(&self) {
         let mut queued = self.state().journal.queued_changes();
         for _ in 0..MAX_BURST_TURNS {
@@ -135,7 +138,8 @@ impl Hub {
         }
     }
 
-    /// Writes a batch with the log of its events, after the parts of its large values. Returns the events' numbers.
+    /// Writes the parts of a batch's large values, then the batch together with the log of its events. Returns the numbers
+    /// of the events.
     async fn write(&self, batch: &mut Batch<Effect>) -> Result<Range<u64>, DbError> {
         for statements in batch.part_writes(&self.config.namespace) {
             self.commit(statements).await?;
@@ -153,7 +157,8 @@ impl Hub {
         self.db.batch(&mut statements).await.map(drop)
     }
 
-    /// Returns the CLIs that do not know whether a batch was committed.
+    /// Returns the CLIs that were to receive the batch's updates. If it was committed despite an error, they have missed
+    /// them.
     fn clis_that_missed(&self, effects: &[Effect]) -> BTreeSet<ConnId> {
         let state = self.state();
         let missed = effects.iter().filter_map(|effect| match effect {
@@ -164,7 +169,8 @@ impl Hub {
         missed.flatten().collect()
     }
 
-    /// Drops the cache and everything queued after a failed batch, for it is built on changes that were not written.
+    /// Clears the cache and the queue after a failed batch, because both build on changes that were not written. Fails the
+    /// batch's `effects` and the queued ones.
     pub(super) fn discard_uncommitted(&self, effects: Vec<Effect>, error: &Error) {
         let queued = {
             let mut state = self.state();
@@ -176,7 +182,8 @@ impl Hub {
 }
 
 impl State {
-    /// When a keep-alive is acknowledged. One that changed nothing may repeat a value whose write is still queued.
+    /// Returns when to acknowledge. An event that changed nothing may repeat a value whose write is still queued; it is
+    /// acknowledged after that write.
     pub(super) fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.journal.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }

@@ -17,9 +17,9 @@ impl Hub {
         let mut has_ended = false;
         for effect in effects {
             match effect {
-                Effect::Send { conn, frame } => self.send_answer(&mut state, conn, &frame),
+                Effect::Send { conn, frame } => self.send_reply(&mut state, conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut state, conn, 1000, ""),
-                Effect::Reply { conn, done, .. } => self.send_answer(&mut state, conn, &done.concat()),
+                Effect::Reply { conn, done, .. } => self.send_reply(&mut state, conn, &done.concat()),
                 Effect::Publish(event) => self.publish(&mut state, event_numbers.next(), || event),
                 Effect::Update { owner, except, frame } => {
                     let to = others(state.connections.of_owner(&owner), except);
@@ -61,13 +61,13 @@ impl Hub {
     pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
-                Effect::Reply { conn, failed, .. } => self.send_answer(&mut self.state(), conn, &failed),
+                Effect::Reply { conn, failed, .. } => self.send_reply(&mut self.state(), conn, &failed),
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
                 // The owner is still active in the database: its end is tried again after another timeout.
                 Effect::Ended(owner) => self.record_keep_alive(&mut self.state(), owner, None),
-                Effect::Send { conn, frame } => self.send_answer(&mut self.state(), conn, &frame),
+                Effect::Send { conn, frame } => self.send_reply(&mut self.state(), conn, &frame),
                 Effect::Disconnect { conn } => self.disconnect(&mut self.state(), conn, 1000, ""),
                 Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
             }

@@ -1,5 +1,5 @@
-//! Everything that goes out to sockets: frames, attachments, and closing. A client that does not read is disconnected, for
-//! the runtime keeps unread frames in memory without a bound.
+//! All actions on sockets: sending frames, storing attachments (the state of a socket that survives hibernation), and
+//! closing. A client that does not read is disconnected, because the runtime keeps unread frames in memory without limit.
 
 use super::peers::connections::Peer;
 use super::ports::ConnId;
@@ -15,31 +15,31 @@ impl Hub {
         state.connections.insert(conn, peer);
     }
 
-    /// Sends an update to CLIs, and disconnects those that have too much unread.
+    /// Sends an update to CLIs, and disconnects those with too many unread bytes.
     pub(super) fn send_update(&self, state: &mut State, to: &[ConnId], frame: &str) {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
             to.iter().partition(|conn| state.connections.record_event(**conn, frame.len()));
         self.rt.send(&ready, frame);
         for conn in ready {
-            self.ping_if_unread(state, conn);
+            self.ping_if_needed(state, conn);
         }
         for conn in stalled {
             self.disconnect_stalled(state, conn);
         }
     }
 
-    /// Sends a CLI a call or the answer to what it sent. Many answers at once are no fault of the client, so what is
-    /// unread is checked with its next frame ([`Hub::is_behind`]).
-    pub(super) fn send_answer(&self, state: &mut State, conn: ConnId, frame: &str) {
+    /// Sends a CLI a reply or a call. A CLI can be due many replies at once without being slow, so its unread bytes are
+    /// checked only when its next frame arrives ([`Hub::disconnect_if_behind`]).
+    pub(super) fn send_reply(&self, state: &mut State, conn: ConnId, frame: &str) {
         if let Some(connection) = state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
         }
         self.rt.send(&[conn], frame);
-        self.ping_if_unread(state, conn);
+        self.ping_if_needed(state, conn);
     }
 
-    /// Whether a CLI has too much unread to send more. If so, it is disconnected.
-    pub(super) fn is_behind(&self, conn: ConnId) -> bool {
+    /// Disconnects a CLI that sends more although it has too many unread bytes. Returns whether it did.
+    pub(super) fn disconnect_if_behind(&self, conn: ConnId) -> bool {
         let mut state = self.state();
         let is_behind =
             state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
@@ -49,8 +49,8 @@ impl Hub {
         is_behind
     }
 
-    /// Pings a CLI that was sent much since the last ping: the pong shows what it has read.
-    fn ping_if_unread(&self, state: &mut State, conn: ConnId) {
+    /// Pings a CLI to which many bytes were sent since the last ping: its pong shows what it has read.
+    fn ping_if_needed(&self, state: &mut State, conn: ConnId) {
         if let Some(connection) =
             state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
         {
@@ -63,10 +63,10 @@ impl Hub {
         self.disconnect(state, conn, 4408, "Too much is unread: reconnect");
     }
 
-    /// Closes a socket.
+    /// Closes a socket and forgets it.
     pub(super) fn disconnect(&self, state: &mut State, conn: ConnId, code: u16, reason: &str) {
         self.rt.close(conn, code, reason);
-        self.handle_disconnect(state, conn);
+        self.forget_connection(state, conn);
     }
 
     /// Disconnects CLIs that must read the current state again, because a write failed.
@@ -78,10 +78,10 @@ impl Hub {
 
     /// Handles a socket that was closed by the client or by the platform.
     pub fn on_close(&self, conn: ConnId) {
-        self.handle_disconnect(&mut self.state(), conn);
+        self.forget_connection(&mut self.state(), conn);
     }
 
-    fn handle_disconnect(&self, state: &mut State, conn: ConnId) {
+    fn forget_connection(&self, state: &mut State, conn: ConnId) {
         let now = self.rt.now();
         state.rpc.disconnect(conn, now);
         state.frame_bytes -= state.connections.get(conn).map_or(0, |connection| connection.queued_bytes);
@@ -89,7 +89,7 @@ impl Hub {
             Some(Peer::Web(_)) => self.stop_logging_later(state),
             Some(Peer::Cli(cli)) => {
                 for owner in [cli.session.map(Owner::Session), cli.machine.map(Owner::Machine)].into_iter().flatten() {
-                    self.handle_cli_disconnect(state, &owner, now);
+                    self.restart_timeout(state, &owner, now);
                 }
             }
             _ => {}
@@ -98,8 +98,8 @@ impl Hub {
         self.request_alarm(state, next);
     }
 
-    /// Restarts the timeout of an owner that has not ended: its CLI has that time to reconnect.
-    fn handle_cli_disconnect(&self, state: &mut State, owner: &Owner, now: u64) {
+    /// Restarts the timeout of a session or machine that is still active, so that its CLI can reconnect in that time.
+    fn restart_timeout(&self, state: &mut State, owner: &Owner, now: u64) {
         if !state.liveness.is_running(owner) {
             return;
         }

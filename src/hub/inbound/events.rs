@@ -140,7 +140,7 @@ impl Hub {
             Ok(AckTiming::OnCommit) => {
                 if let Some(reply) = from.ok_on_commit() {
                     self.state().journal.on_commit(reply);
-                    self.flush();
+                    self.start_commit();
                 }
                 Vec::new()
             }

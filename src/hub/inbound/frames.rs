@@ -91,7 +91,7 @@ impl Hub {
         };
         match connecting {
             Some(connecting) => self.refuse_connect(conn, connecting, &binary_refusal()),
-            None if self.is_behind(conn) => {}
+            None if self.disconnect_if_behind(conn) => {}
             None => {
                 let message = "Binary frames are not supported: send JSON.";
                 self.run_effects(vec![error_event(conn, message, "binary-unsupported", None)], 0..0);
@@ -124,7 +124,7 @@ impl Hub {
                 self.on_pong(conn);
                 Vec::new()
             }
-            _ if self.is_behind(conn) => Vec::new(),
+            _ if self.disconnect_if_behind(conn) => Vec::new(),
             Ok(engineio::Packet::Message(text)) => self.on_packet(conn, text).await,
             Ok(engineio::Packet::Ping(data)) => {
                 vec![Effect::Send { conn, frame: engineio::Packet::Pong(data).encode() }]

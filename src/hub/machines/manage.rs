@@ -111,7 +111,7 @@ impl Hub {
             state.record_machine_change(id, now)?;
             state.commit_waiter()
         };
-        self.committed(committed).await
+        self.wait_for_commit(committed).await
     }
 }
 

@@ -32,7 +32,7 @@ impl Hub {
             }
             state.ack_timing(!was_active)
         };
-        self.flush();
+        self.start_commit();
         Ok(timing)
     }
 
@@ -50,7 +50,7 @@ impl Hub {
                 self.rt.kv_delete(&alive_key(&owner));
             }
         }
-        self.flush();
+        self.start_commit();
         Ok(())
     }
 }

@@ -145,7 +145,7 @@ impl Hub {
             self.run_effects(answer.into_iter().collect(), 0..0);
             return Ok(());
         }
-        self.flush();
+        self.start_commit();
         Ok(())
     }
 

@@ -64,7 +64,7 @@ impl Hub {
                 Ok(state.commit_waiter())
             })
             .await?;
-        self.committed(committed).await
+        self.wait_for_commit(committed).await
     }
 
     /// Loads a session, and fails unless it is active.

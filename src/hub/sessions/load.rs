@@ -155,7 +155,7 @@ impl Hub {
             entry.session.todos.get_or_insert(todos);
             state.journal.queue_session(id, Extent::Whole);
         }
-        self.flush();
+        self.start_commit();
         Ok(true)
     }
 

@@ -55,7 +55,7 @@ impl Hub {
             };
             (id, state.commit_waiter())
         };
-        self.committed(committed).await?;
+        self.wait_for_commit(committed).await?;
         Ok(id)
     }
 
@@ -103,7 +103,7 @@ impl Hub {
         });
         let (committed, version) = renamed.await?;
         let to_rename_error = |error| if error == Error::NotStored { Error::RenameFailed } else { error };
-        self.committed(committed).await.map_err(to_rename_error)?;
+        self.wait_for_commit(committed).await.map_err(to_rename_error)?;
         Ok(version)
     }
 

@@ -30,7 +30,7 @@ impl Hub {
         for id in [old, new] {
             self.state().in_flight.end_merge(id);
         }
-        self.flush();
+        self.start_commit();
         merged
     }
 
@@ -57,7 +57,7 @@ impl Hub {
             self.state().journal.unlock();
             match merged {
                 Some(merged) => return merged,
-                None => self.flush(),
+                None => self.start_commit(),
             }
         }
     }
@@ -70,7 +70,7 @@ impl Hub {
                 let State { journal, cache, .. } = &mut *state;
                 journal.lock(&self.config.namespace, cache)
             };
-            self.flush();
+            self.start_commit();
             match locked {
                 Some(locked) => {
                     if locked.await.is_ok() {

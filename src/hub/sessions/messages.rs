@@ -78,7 +78,7 @@ impl Hub {
         if let Some(effect) = on_commit(&message) {
             self.state().journal.on_commit(effect);
         }
-        self.flush();
+        self.start_commit();
         Ok(message)
     }
 
@@ -86,7 +86,7 @@ impl Hub {
     pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<MessageRef, Error> {
         let (sender, committed) = oneshot::channel();
         let message = self.append(draft, |_| Some(Effect::Resolve(sender))).await?;
-        self.committed(committed).await?;
+        self.wait_for_commit(committed).await?;
         Ok(message)
     }
 

@@ -67,7 +67,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         self.state().in_flight.end_answer(id, request);
-        self.committed(completed?).await
+        self.wait_for_commit(completed?).await
     }
 
     /// Reserves a pending request for this answer, which must fit with its request into one entry.

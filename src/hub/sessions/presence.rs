@@ -30,7 +30,7 @@ impl Hub {
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
         let ack_timing = self.apply_alive(&mut self.state(), &alive, from, archived_metadata)?;
-        self.flush();
+        self.start_commit();
         Ok(ack_timing)
     }
 
@@ -116,7 +116,7 @@ impl Hub {
             self.cancel_pending(state, id, base)
         })
         .await?;
-        self.flush();
+        self.start_commit();
         Ok(())
     }
 }

@@ -107,7 +107,7 @@ impl Hub {
         if updated.is_none() {
             return self.reply_with_current_value(id, value, reply).await;
         }
-        self.flush();
+        self.start_commit();
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Hub {
             self.load_completed(id).await?;
             if let Some(answer) = self.change(id, value.part, answer).await? {
                 self.run_effects(answer.into_iter().collect(), 0..0);
-                self.flush();
+                self.start_commit();
                 return Ok(());
             }
         }
