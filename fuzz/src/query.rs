@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
 use session_gateway_hub::auth::token::AccessTokens;
 use session_gateway_hub::http::cors::Cors;
-use session_gateway_hub::http::edge::{Action, Bearer, Edge, RequestHead, Routing, split_url};
+use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, VerifiedToken, split_url};
 use session_gateway_hub::http::query::Query;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
@@ -95,7 +95,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
     match &action {
         Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
         Action::Object(namespace) => check_namespace(namespace),
-        Action::Sse(Bearer { namespace, .. }) | Action::WebSocket(Bearer { namespace, .. }) => {
+        Action::Sse(VerifiedToken { namespace, .. }) | Action::WebSocket(VerifiedToken { namespace, .. }) => {
             check_namespace(namespace)
         }
         Action::CliSocket { namespace, authenticated: true } => check_namespace(namespace),

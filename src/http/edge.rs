@@ -84,9 +84,9 @@ pub enum Action {
     /// Forward the request to the object.
     Object(Namespace),
     /// Open an event stream (SSE).
-    Sse(Bearer),
+    Sse(VerifiedToken),
     /// Forward a web client's WebSocket to the object.
-    WebSocket(Bearer),
+    WebSocket(VerifiedToken),
     /// Forward a CLI's WebSocket to the object.
     CliSocket {
         namespace: Namespace,
@@ -97,9 +97,9 @@ pub enum Action {
     BridgedCliSocket,
 }
 
-/// The holder of a valid token.
+/// The contents of a valid token.
 #[derive(Debug)]
-pub struct Bearer {
+pub struct VerifiedToken {
     pub namespace: Namespace,
     /// Unix milliseconds; `None` for an access token, which does not expire.
     pub expires_at: Option<u64>,
@@ -215,7 +215,7 @@ impl Edge {
         head: &RequestHead,
         now_ms: u64,
         generate_secret: impl FnOnce() -> Option<String>,
-    ) -> Result<Bearer, ErrorResponse> {
+    ) -> Result<VerifiedToken, ErrorResponse> {
         let query_token;
         let token = match bearer_token(head) {
             Some(token) => token,
@@ -227,7 +227,7 @@ impl Edge {
             None => return Err(ErrorResponse::unauthorized()),
         };
         if let Some(namespace) = self.tokens.verify(token) {
-            return Ok(Bearer { namespace, expires_at: None });
+            return Ok(VerifiedToken { namespace, expires_at: None });
         }
         // Avoids a database query for the key.
         if token.split('.').count() != 3 {
@@ -238,7 +238,7 @@ impl Edge {
             .await?
             .verify(token, to_seconds(now_ms))
             .ok_or_else(ErrorResponse::unauthorized)?;
-        Ok(Bearer { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) })
+        Ok(VerifiedToken { namespace: jwt.claims.ns, expires_at: Some(to_milliseconds(jwt.expires_at)) })
     }
 
     async fn jwt_key(&self, generate_secret: impl FnOnce() -> Option<String>) -> Result<JwtKey, ErrorResponse> {

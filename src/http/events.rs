@@ -40,17 +40,18 @@ pub async fn parse_request(
     if let Some(id) = &machine {
         hub.load_machine(id).await?;
     }
-    let visible = match query.text("visibility") {
+    let reported_visible = match query.text("visibility") {
         Some("visible") => true,
         None | Some("hidden") => false,
         Some(_) => {
             return Err(Error::field("visibility", "Query parameter `visibility` must be `visible` or `hidden`."));
         }
     };
-    let all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
+    let receives_all = query.flag("all")?.unwrap_or(session.is_none() && machine.is_none());
     let last_event_id = query.text("lastEventId").map(str::to_owned).or(last_event_id);
     hub.load_missed_events(last_event_id.as_deref()).await?;
-    let subscription = Subscription { all, session, machine, visible, format, ..Subscription::default() };
+    let subscription =
+        Subscription { receives_all, session, machine, reported_visible, format, ..Subscription::default() };
     Ok(EventsRequest { subscription, last_event_id })
 }
 

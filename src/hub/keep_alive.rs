@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::error::Error;
-use super::limits::MIN_ATTACH_INTERVAL_MS;
+use super::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 use super::peers::connections::Peer;
 use super::ports::ConnId;
 use super::storage_keys::alive_key;
@@ -24,7 +24,7 @@ impl Hub {
             self.rt.kv_put(&alive_key(&owner), "");
         }
         if let Some((conn, cli)) = from.and_then(|conn| Some((conn, state.connections.cli(conn)?))) {
-            let is_due = cli.last_keep_alive_at(&owner).is_none_or(|at| now >= at + MIN_ATTACH_INTERVAL_MS);
+            let is_due = cli.last_keep_alive_at(&owner).is_none_or(|at| now >= at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
             if !cli.owns(&owner) {
                 // The socket did not name this owner when it connected, so its attachment has no field for it.
                 self.rt.kv_put(&alive_key(&owner), &now.to_string());

@@ -58,7 +58,7 @@ pub const HEARTBEAT_ACK_TIMEOUT_MS: u64 = 2 * HEARTBEAT_INTERVAL_MS + 15_000;
 /// stream has no way to acknowledge heartbeats.
 pub const VISIBILITY_TIMEOUT_MS: u64 = 15 * 60_000;
 /// The minimum time between two writes of a keep-alive or acknowledgement to its socket's attachment, in milliseconds.
-pub const MIN_ATTACH_INTERVAL_MS: u64 = 1_000;
+pub const MIN_ATTACHMENT_WRITE_INTERVAL_MS: u64 = 1_000;
 
 // RPC calls
 

@@ -72,7 +72,7 @@ impl Hub {
     /// Disconnects CLIs that must read the current state again, because a write failed.
     pub(super) fn disconnect_to_resync(&self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {
-            self.disconnect(&mut self.state(), conn, 1013, "The hub can't reach its database, try again");
+            self.disconnect(&mut self.state(), conn, 1013, "The hub can't reach its database. Reconnect.");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The entry of a session in the session list (PROTOCOL.md "GET /api/sessions").
+//! The summary of a session in the session list (PROTOCOL.md "GET /api/sessions").
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,10 +17,10 @@ pub struct SummaryFields {
     pub active_at: u64,
     pub updated_at: u64,
     pub created_at: u64,
-    /// The metadata, or at least its listed fields.
+    /// The metadata, or an object with the fields of [`SummaryMetadata`].
     pub metadata: Option<Json>,
     pub todo_progress: Option<Progress>,
-    pub pending_requests: usize,
+    pub pending_requests_count: usize,
     pub permission_mode: Option<String>,
     pub model_mode: Option<String>,
 }
@@ -36,14 +36,14 @@ impl SummaryFields {
             created_at: s.created_at,
             metadata: s.metadata.clone(),
             todo_progress: s.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>).map(|list| todo::progress(&list)),
-            pending_requests: agent_state::count_pending(s.agent_state.as_ref()),
+            pending_requests_count: agent_state::count_pending(s.agent_state.as_ref()),
             permission_mode: s.permission_mode.clone(),
             model_mode: s.model_mode.clone(),
         }
     }
 }
 
-/// A serialized list entry, with the fields that the list is filtered and sorted by.
+/// A serialized summary, with the fields that the list is filtered and sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
     pub id: String,
@@ -51,16 +51,16 @@ pub struct SessionSummary {
     pub archived: bool,
     /// Unix milliseconds.
     pub updated_at: u64,
-    /// The entry as JSON text.
+    /// The summary as JSON text.
     pub json: String,
 }
 
 impl SessionSummary {
     pub fn of(fields: SummaryFields) -> Self {
-        let metadata: Option<ListedMetadata<'_>> = fields.metadata.as_ref().and_then(Json::read);
-        let lifecycle = metadata.as_ref().and_then(|metadata| metadata.lifecycle_state);
-        let lifecycle = lifecycle.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
-        let json = Json::of(&Entry {
+        let metadata: Option<SummaryMetadata<'_>> = fields.metadata.as_ref().and_then(Json::read);
+        let raw_lifecycle = metadata.as_ref().and_then(|metadata| metadata.lifecycle_state);
+        let lifecycle = raw_lifecycle.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        let json = Json::of(&SummaryJson {
             id: &fields.id,
             active: fields.active,
             thinking: fields.thinking,
@@ -69,7 +69,7 @@ impl SessionSummary {
             created_at: fields.created_at,
             metadata,
             todo_progress: fields.todo_progress,
-            pending_requests_count: fields.pending_requests,
+            pending_requests_count: fields.pending_requests_count,
             permission_mode: fields.permission_mode.as_deref(),
             model_mode: fields.model_mode.as_deref(),
         });
@@ -81,14 +81,14 @@ impl SessionSummary {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry<'a> {
+struct SummaryJson<'a> {
     id: &'a str,
     active: bool,
     thinking: bool,
     active_at: u64,
     updated_at: u64,
     created_at: u64,
-    metadata: Option<ListedMetadata<'a>>,
+    metadata: Option<SummaryMetadata<'a>>,
     todo_progress: Option<Progress>,
     pending_requests_count: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,9 +97,11 @@ struct Entry<'a> {
     model_mode: Option<&'a str>,
 }
 
+/// The metadata fields of a summary. They are raw JSON, because they are copied unchanged, whatever their type. `flavor` is
+/// `null` when it is missing; the other optional fields are omitted.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ListedMetadata<'a> {
+struct SummaryMetadata<'a> {
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -108,9 +110,9 @@ struct ListedMetadata<'a> {
     host: &'a RawValue,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     machine_id: Option<&'a RawValue>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "summary_text")]
+    #[serde(borrow, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_metadata_summary")]
     #[serde(default)]
-    summary: Option<SummaryText<'a>>,
+    summary: Option<MetadataSummary<'a>>,
     #[serde(borrow)]
     flavor: Option<&'a RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -119,14 +121,17 @@ struct ListedMetadata<'a> {
     lifecycle_state: Option<&'a RawValue>,
 }
 
+/// The metadata field `summary`: the agent's description of its work.
 #[derive(Serialize, Deserialize)]
-struct SummaryText<'a> {
+struct MetadataSummary<'a> {
     #[serde(borrow)]
     text: &'a RawValue,
 }
 
-/// Deserializes `summary`; a value without `text` counts as missing, so that it does not drop the whole metadata.
-fn summary_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<SummaryText<'de>>, D::Error> {
+/// Deserializes a `summary`. A value without `text` counts as missing: an error would drop all metadata.
+fn deserialize_metadata_summary<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<MetadataSummary<'de>>, D::Error> {
     let raw = Option::<&RawValue>::deserialize(deserializer)?;
     Ok(raw.and_then(|raw| serde_json::from_str(raw.get()).ok()))
 }
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_listed_fields_of_the_metadata_only() {
+    fn a_summary_has_only_some_fields_of_the_metadata() {
         let mut s =
             session(r#"{"path":"/w","host":"h","tools":["x"],"summary":{"text":"doing","updatedAt":5},"name":"N"}"#);
         s.agent_state = Some(Json::parse(r#"{"requests":{"r1":{},"r2":{}}}"#).unwrap());
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_another_shape_is_listed() {
+    fn metadata_of_unexpected_types_is_copied_or_omitted() {
         let json = summary(&session(r#"{"path":"/w","host":"h","summary":7,"flavor":5}"#)).json;
         assert!(json.contains(r#""flavor":5"#) && !json.contains("summary"), "{json}");
         assert!(summary(&session("[1]")).json.contains(r#""metadata":null"#));

@@ -1,5 +1,5 @@
-//! Conversion of requests and responses between JavaScript and Rust. Bodies are read up to their limit; uploads, the only large
-//! ones, stay in JavaScript (`upload`).
+//! Conversion of requests and responses between JavaScript and Rust. Request bodies are copied into wasm memory up to a limit,
+//! except those of uploads, which stay in JavaScript (`upload`).
 
 use axum::body::{Body, Bytes};
 use futures::future::LocalBoxFuture;
@@ -25,8 +25,10 @@ pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Pr
     future_to_promise(future)
 }
 
+/// Reads what routing needs from a request.
 pub fn request_head(request: &Request) -> RequestHead {
     let text = glue::head(request, "authorization origin upgrade");
+    // The lines: method, URL, and the three headers in the order of their names above.
     let mut lines = text.split('\n');
     let mut next = || lines.next().unwrap_or_default();
     let method = next().to_owned();
@@ -45,9 +47,9 @@ pub fn request_head(request: &Request) -> RequestHead {
 
 /// Copies a string into wasm memory, which never shrinks.
 ///
-/// `wasm-bindgen` would copy character by character, or reserve three bytes for each. The capacity of a large string is a
-/// multiple of 1 MiB, so that later strings reuse the memory.
-pub fn to_string(text: &JsString) -> String {
+/// `wasm-bindgen` would copy character by character, or reserve three bytes for each. Above 4 MiB the capacity is rounded up to
+/// whole MiB, so that later strings of a similar length reuse the memory.
+pub fn copy_to_wasm(text: &JsString) -> String {
     const MEGABYTE: usize = 1024 * 1024;
     let bytes = glue::utf8(text);
     let length = bytes.length() as usize;
@@ -113,13 +115,14 @@ pub fn header_lines(headers: &HeaderMap) -> String {
     lines
 }
 
-/// Converts a response that is not large.
+/// Converts a response whose body is copied to JavaScript at once.
 pub fn to_js_response(response: &http::Response<Bytes>) -> Response {
     glue::response(response.status().as_u16(), &header_lines(response.headers()), response.body())
 }
 
-/// Converts a response and streams a large one. `context` has `waitUntil`: the context of the worker or the state of the object.
-pub fn stream_if_large(response: &http::Response<Bytes>, context: &JsValue) -> Response {
+/// Converts a response. A body above [`MAX_UNRESERVED_BYTES`] is streamed, so that it is not in memory twice. `context` has
+/// `waitUntil`: the context of the worker or the state of the object.
+pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsValue) -> Response {
     match response.body() {
         body if body.len() > MAX_UNRESERVED_BYTES => {
             let headers = header_lines(response.headers());
@@ -129,8 +132,8 @@ pub fn stream_if_large(response: &http::Response<Bytes>, context: &JsValue) -> R
     }
 }
 
-/// Returns a JavaScript function `next(more)` that returns the next chunk. The body is dropped with the last chunk, or when
-/// `more` is false.
+/// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
+/// rest of the body.
 fn chunks(mut rest: Bytes) -> JsValue {
     let next = move |more: bool| {
         let chunk = rest.split_to(if more { rest.len().min(CHUNK_BYTES) } else { 0 });
@@ -142,6 +145,7 @@ fn chunks(mut rest: Bytes) -> JsValue {
     Closure::<dyn FnMut(bool) -> Option<Uint8Array>>::new(next).into_js_value()
 }
 
+/// Rebuilds a response with more headers. They replace headers of the same name, except `Vary`, which gets another value.
 pub fn add_headers(response: Response, added: &HeaderMap) -> Result<Response> {
     if added.is_empty() {
         return Ok(response);

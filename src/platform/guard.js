@@ -33,7 +33,7 @@ export function instanceLost(socket) {
   }
 }
 
-/** Whether an instance was lost before this one. It stays true for all objects that start later, which costs them little. */
+/** Whether an instance was lost before this one. It stays true for all objects that start later. */
 export function wasInterrupted() {
   return interrupted;
 }
@@ -82,7 +82,7 @@ export function guardSocket(work, socket) {
   return guard(work, () => requestReconnect(socket));
 }
 
-/** Guards a background task of an object, such as a write. All clients must reconnect: which of them know of it is unknown. */
+/** Guards a background task of an object, such as a write. All clients must reconnect: which of them it affects is unknown. */
 export class BackgroundTask {
   constructor(state) {
     const done = new Promise((resolve) => {
@@ -95,7 +95,7 @@ export class BackgroundTask {
 /** Closes a socket with a code after which clients reconnect. */
 function requestReconnect(socket) {
   try {
-    socket.close(1012, 'The hub was interrupted, please reconnect');
+    socket.close(1012, 'The hub was interrupted. Reconnect.');
   } catch {
     // It is already closed.
   }

@@ -201,7 +201,7 @@ impl NamespaceObject {
             None => match self.to_router_request(running, request, &head).await? {
                 Ok(request) => {
                     let response = respond(&running.hub, running.router.clone(), request).await;
-                    Ok(convert::stream_if_large(&response, &self.js_state))
+                    Ok(convert::to_js_response_or_stream(&response, &self.js_state))
                 }
                 Err(error) => Ok(to_js_error(error).await),
             },
@@ -296,13 +296,15 @@ impl NamespaceObject {
 
     /// A large frame is copied into wasm memory only if the hub has memory for it.
     async fn on_message(&self, socket: &ObjectSocket, frame: &JsValue) -> Result<()> {
-        let Ok(running) = self.start(None) else { return self.close_all_sockets(1012, "Please reconnect") };
+        let Ok(running) = self.start(None) else {
+            return self.close_all_sockets(1012, "The hub was interrupted. Reconnect.");
+        };
         let Some(conn) = socket.connection() else { return Ok(()) };
         if let Some(text) = glue::small_text(frame) {
             running.hub.on_text(conn, text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
             if running.hub.admits_frame(conn, text.length() as usize) {
-                running.hub.on_text(conn, convert::to_string(text)).await;
+                running.hub.on_text(conn, convert::copy_to_wasm(text)).await;
             }
         } else {
             running.hub.on_binary(conn);

@@ -22,7 +22,7 @@ use super::guard::{self, INTERRUPTED};
 use super::object::SocketKind;
 use super::runtime::now;
 use super::settings::{self, AUTH_RATE_LIMIT, HUB};
-use crate::http::edge::{Action, Bearer, Edge, RequestHead};
+use crate::http::edge::{Action, Edge, RequestHead, VerifiedToken};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::is_upload;
 use crate::http::response::finalize;
@@ -32,6 +32,7 @@ use crate::hub::inbound::admission::{
 };
 use crate::hub::limits::{
     CONNECT_TIMEOUT_MS, DEFAULT_RPC_TIMEOUT_MS, MAX_IDLE_FRAMES, MAX_REFUSALS, MAX_UNAUTHENTICATED_FRAME_BYTES,
+    RESUME_TIMEOUT_MS,
 };
 use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
@@ -40,8 +41,9 @@ type Result<T> = std::result::Result<T, JsValue>;
 
 /// The largest body of `POST /api/auth`.
 const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
-/// The timeout of a request to the object is that of an RPC call plus this: a resume waits 15 s more.
-const OBJECT_EXTRA_MS: u64 = 20_000;
+/// The timeout of a request to the object, beyond that of an RPC call. The longest request is a resume: after its call it waits
+/// for the session to become active, and merges two sessions in the database.
+const OBJECT_TIMEOUT_MARGIN_MS: u64 = RESUME_TIMEOUT_MS + 5_000;
 /// The timeout of an upload, from its first byte to the response of the CLI.
 const UPLOAD_TIMEOUT_MS: u32 = 15 * 60_000;
 
@@ -64,7 +66,7 @@ fn edge(env: &Env) -> std::result::Result<Rc<Edge>, String> {
 pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
     let (edge, head) = (edge(&env), convert::request_head(&request));
-    // Computed first: without the headers a page of another origin can't read an error response.
+    // Computed before the response, because error responses need them too: a page of another origin reads none without.
     let cors = edge.as_ref().map_or_else(
         |_| HeaderMap::new(),
         |edge| edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS"),
@@ -98,9 +100,9 @@ async fn serve(
         Err(message) => return Ok(to_js_response(ErrorResponse::not_configured(message).into_response()).await),
     };
     match edge.route(head, now(), generate_secret).await {
-        Action::Respond(response) => Ok(convert::stream_if_large(&finalize(response).await, context)),
+        Action::Respond(response) => Ok(convert::to_js_response_or_stream(&finalize(response).await, context)),
         Action::Authenticate => authenticate(&edge, &env, &request).await,
-        Action::WebSocket(Bearer { namespace, expires_at }) => {
+        Action::WebSocket(VerifiedToken { namespace, expires_at }) => {
             forward_socket(&env, &request, &namespace, SocketKind::Web, expires_at).await
         }
         Action::Object(namespace) => {
@@ -108,7 +110,7 @@ async fn serve(
             let timeout_ms = if is_upload { UPLOAD_TIMEOUT_MS } else { object_timeout_ms(&env) };
             forward_request(&env, &request, &namespace, timeout_ms).await
         }
-        Action::Sse(bearer) => stream_events(&env, &request, &bearer).await,
+        Action::Sse(token) => stream_events(&env, &request, &token).await,
         Action::CliSocket { namespace, authenticated } => {
             let kind = if authenticated { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
             forward_socket(&env, &request, &namespace, kind, None).await
@@ -183,14 +185,14 @@ fn object_timeout_ms(env: &Env) -> u32 {
     let compute = || {
         // `settings::edge` has rejected an invalid value.
         let rpc_timeout_ms = settings::rpc_timeout_ms(env).unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
-        u32::try_from(rpc_timeout_ms + OBJECT_EXTRA_MS).unwrap_or(u32::MAX)
+        u32::try_from(rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX)
     };
     TIMEOUT_MS.with(|timeout_ms| *timeout_ms.get_or_init(compute))
 }
 
 /// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
-async fn stream_events(env: &Env, request: &Request, bearer: &Bearer) -> Result<Response> {
-    let Bearer { namespace, expires_at } = bearer;
+async fn stream_events(env: &Env, request: &Request, token: &VerifiedToken) -> Result<Response> {
+    let VerifiedToken { namespace, expires_at } = token;
     let response = forward_socket(env, request, namespace, SocketKind::Sse, *expires_at).await?;
     let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
     let headers = Headers::new()?;
@@ -203,8 +205,8 @@ async fn stream_events(env: &Env, request: &Request, bearer: &Bearer) -> Result<
     Response::new_with_opt_readable_stream_and_init(Some(&glue::event_stream(&socket)), &init)
 }
 
-/// Accepts the WebSocket of a CLI without a token, reads the CONNECT packet, opens a WebSocket to the object of its namespace,
-/// and pipes the two to each other.
+/// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges it: it reads the CONNECT
+/// packet, opens a WebSocket to the object of the namespace in its token, and pipes the two sockets to each other.
 fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context) -> Result<Response> {
     let pair = WebSocketPair::new()?;
     pair.server.accept()?;
@@ -216,7 +218,7 @@ fn accept_bridged(edge: Rc<Edge>, env: Env, request: Request, context: &Context)
     let connecting = convert::to_promise(async move {
         if let Err(error) = connect_bridged(&edge, &env, &request, &server).await {
             worker::console_error!("a bridged socket failed: {error:?}");
-            let _ = server.close(Some(1011), Some("The hub was interrupted, please reconnect"));
+            let _ = server.close(Some(1011), Some("The hub was interrupted. Reconnect."));
         }
         Ok(JsValue::UNDEFINED)
     });
@@ -232,7 +234,7 @@ async fn connect_bridged(edge: &Edge, env: &Env, request: &Request, server: &wor
     match glue::web_socket(&response) {
         Some(object) => inbox.pipe(&connect, &object),
         // Clients reconnect after a close, but not after a CONNECT_ERROR.
-        None => server.close(Some(1013), Some("The hub is not available, try again"))?,
+        None => server.close(Some(1013), Some("The hub is not available. Reconnect."))?,
     }
     Ok(())
 }
@@ -244,22 +246,22 @@ async fn wait_for_connect(
     server: &worker::WebSocket,
 ) -> Result<Option<(Namespace, String)>> {
     let deadline = now() + CONNECT_TIMEOUT_MS;
-    let (mut refusals, mut idle) = (0, 0);
+    let (mut refusals, mut idle_frames) = (0, 0);
     let (code, reason) = loop {
-        let left = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
-        let next = JsFuture::from(inbox.next(left)).await?;
+        let remaining_ms = u32::try_from(deadline.saturating_sub(now())).unwrap_or(0);
+        let next = JsFuture::from(inbox.next(remaining_ms)).await?;
         if inbox.closed() {
             return Ok(None);
         }
-        if next.is_undefined() || left == 0 {
+        if next.is_undefined() || remaining_ms == 0 {
             break (1008, NO_CONNECT);
         }
         let frame = next.as_string();
         let admission = frame.as_deref().map(|frame| admit_frame(&edge.tokens, None, frame));
-        // Sending fails on a closing socket; the next iteration returns.
         match admission.unwrap_or_else(|| Admission::Refused(binary_refusal())) {
             Admission::Granted { namespace, .. } => return Ok(frame.map(|frame| (namespace, frame))),
             Admission::Refused(refusal) => {
+                // Fails on a closing socket, for which the next iteration returns.
                 let _ = server.send_with_str(refusal);
                 refusals += 1;
                 if refusals == MAX_REFUSALS {
@@ -267,12 +269,14 @@ async fn wait_for_connect(
                 }
             }
             Admission::Disconnect => break (1000, ""),
-            Admission::Pong(_) | Admission::Ignored if idle == MAX_IDLE_FRAMES => break (1008, TOO_MANY_IDLE_FRAMES),
+            Admission::Pong(_) | Admission::Ignored if idle_frames == MAX_IDLE_FRAMES => {
+                break (1008, TOO_MANY_IDLE_FRAMES);
+            }
             Admission::Pong(pong) => {
                 let _ = server.send_with_str(pong);
-                idle += 1;
+                idle_frames += 1;
             }
-            Admission::Ignored => idle += 1,
+            Admission::Ignored => idle_frames += 1,
         }
     };
     server.close(Some(code), Some(reason))?;

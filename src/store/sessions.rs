@@ -77,7 +77,7 @@ SELECT json_object('id', id, 'active', json(iif(active, 'true', 'false')), 'thin
     'flavor', meta -> '$.flavor', 'worktree', meta -> '$.worktree', 'lifecycleState', meta -> '$.lifecycleState')),
   'todo_progress', iif(todos IS NULL, NULL, json_object('total', json_array_length(todos),
     'completed', (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed'))),
-  'pending_requests', iif(json_type(state, '$.requests') = 'object',
+  'pending_requests_count', iif(json_type(state, '$.requests') = 'object',
     (SELECT count(*) FROM json_each(state, '$.requests')), 0),
   'permission_mode', permission_mode, 'model_mode', model_mode)
 FROM (SELECT *, iif(json_valid(metadata), metadata, NULL) AS meta, iif(json_valid(agent_state), agent_state, NULL) AS state

@@ -347,8 +347,8 @@ mod tests {
             }),
             Peer::Web(Subscription {
                 id: "sub".into(),
-                all: true,
-                visible: true,
+                receives_all: true,
+                reported_visible: true,
                 visibility_confirmed_at: 8,
                 acks_heartbeats: true,
                 format: Format::Sse,
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(read(r#"{"cli":{"session":"s","sessionAliveAt":7,"unanswered":true}}"#), Peer::Cli(cli));
         let subscription = Subscription {
             id: "sub".into(),
-            visible: true,
+            reported_visible: true,
             visibility_confirmed_at: 8,
             acks_heartbeats: true,
             last_published: 6,

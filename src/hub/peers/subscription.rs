@@ -1,48 +1,49 @@
-//! The subscription of a web client: which events it receives, and whether a user looks at its page.
+//! The subscription of a web client: which events it receives, and whether its page is visible.
 
 use serde::{Deserialize, Serialize};
 
-use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACH_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
+use crate::hub::limits::{HEARTBEAT_ACK_TIMEOUT_MS, MIN_ATTACHMENT_WRITE_INTERVAL_MS, VISIBILITY_TIMEOUT_MS};
 use crate::model::event::Audience;
 
-/// The format of a subscriber's events.
+/// The format of the events that a web client receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// Each frame is a JSON object with `eventId`.
     #[default]
     Json,
-    /// Each frame is SSE text, which the worker copies to the response.
+    /// Each frame is SSE text, which the worker copies to its HTTP response.
     Sse,
 }
 
-/// A web client's subscription, stored in the attachment of its socket. The serialized names must stay: attachments survive
-/// a deploy.
+/// A web client's subscription, stored in the attachment of its socket. Attachments survive a deploy, so the serialized
+/// names must not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subscription {
-    /// The `subscriptionId` of the client.
+    /// The `subscriptionId` (PROTOCOL.md "Events for web clients").
     pub id: String,
-    /// Whether it receives the events of every session and machine.
-    pub all: bool,
-    /// The session whose events and messages it receives.
+    /// Whether the client receives the events of every session and machine. Messages need `session`.
+    #[serde(rename = "all")]
+    pub receives_all: bool,
+    /// The session whose events and messages the client receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The machine whose events it receives.
+    /// The machine whose events the client receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The visibility that the client reported last.
-    pub visible: bool,
+    /// The visibility that the client reported last; see [`Subscription::counts_as_visible`].
+    #[serde(rename = "visible")]
+    pub reported_visible: bool,
     /// When the client reported its visibility, or confirmed it by a heartbeat acknowledgement, in Unix milliseconds.
     #[serde(rename = "seenAt")]
     pub visibility_confirmed_at: u64,
     /// Whether the client has ever acknowledged a heartbeat.
     #[serde(rename = "answers")]
     pub acks_heartbeats: bool,
-    /// The format of its events.
     pub format: Format,
-    /// The number of the last event published to any client. Kept current in the attachment of one subscriber, from which it
-    /// is restored after hibernation.
+    /// The number of the last event published to any client. Only one client's attachment stores it, from which the hub
+    /// restores it after hibernation.
     #[serde(rename = "told")]
     pub last_published: u64,
     /// When the client's JWT expires, in Unix milliseconds; `None` for an access token.
@@ -51,34 +52,35 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Whether the client is visible. A report expires, because a closed laptop or a frozen page cannot report `hidden`
-    /// while its socket stays open.
+    /// Whether the client's last report is `visible` and still valid. A report expires, because a page on a closed laptop
+    /// cannot report `hidden`.
     pub fn counts_as_visible(&self, now: u64) -> bool {
         let timeout_ms = if self.acks_heartbeats { HEARTBEAT_ACK_TIMEOUT_MS } else { VISIBILITY_TIMEOUT_MS };
-        self.visible && now < self.visibility_confirmed_at + timeout_ms
+        self.reported_visible && now < self.visibility_confirmed_at + timeout_ms
     }
 
     /// Records a visibility report of the client.
     pub fn set_visibility(&mut self, visible: bool, now: u64) {
-        (self.visible, self.visibility_confirmed_at) = (visible, now);
+        (self.reported_visible, self.visibility_confirmed_at) = (visible, now);
     }
 
     /// Records a heartbeat acknowledgement. Returns whether the attachment must be written.
     pub fn record_heartbeat_ack(&mut self, now: u64) -> bool {
-        let confirms = self.visible && now >= self.visibility_confirmed_at + MIN_ATTACH_INTERVAL_MS;
-        let changes = confirms || !self.acks_heartbeats;
-        if changes {
+        let is_confirmation_due =
+            self.reported_visible && now >= self.visibility_confirmed_at + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
+        let is_changed = is_confirmation_due || !self.acks_heartbeats;
+        if is_changed {
             (self.acks_heartbeats, self.visibility_confirmed_at) = (true, now);
         }
-        changes
+        is_changed
     }
 
     /// Whether the client receives the events of an audience.
     pub fn receives(&self, audience: &Audience) -> bool {
         match audience {
-            Audience::Session(id) => self.all || self.session.as_ref() == Some(id),
+            Audience::Session(id) => self.receives_all || self.session.as_ref() == Some(id),
             Audience::Conversation(id) => self.session.as_ref() == Some(id),
-            Audience::Machine(id) => self.all || self.machine.as_ref() == Some(id),
+            Audience::Machine(id) => self.receives_all || self.machine.as_ref() == Some(id),
         }
     }
 }
@@ -88,26 +90,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_visibility_report_expires_sooner_for_a_client_that_acknowledges_heartbeats() {
+    fn visibility_expires_sooner_for_a_client_that_acknowledges_heartbeats() {
         let mut subscription = Subscription::default();
-        let visible_until = |subscription: &Subscription, end: u64| {
-            subscription.counts_as_visible(end - 1) && !subscription.counts_as_visible(end)
+        let expires_at = |subscription: &Subscription, time: u64| {
+            subscription.counts_as_visible(time - 1) && !subscription.counts_as_visible(time)
         };
         subscription.set_visibility(true, 1_000);
-        assert!(visible_until(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
+        assert!(expires_at(&subscription, 1_000 + VISIBILITY_TIMEOUT_MS));
         assert!(subscription.record_heartbeat_ack(1_500), "the first acknowledgement is always written");
-        assert!(visible_until(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_at(&subscription, 1_500 + HEARTBEAT_ACK_TIMEOUT_MS));
         assert!(!subscription.record_heartbeat_ack(2_499) && subscription.record_heartbeat_ack(2_500));
-        assert!(visible_until(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_at(&subscription, 2_500 + HEARTBEAT_ACK_TIMEOUT_MS));
         subscription.set_visibility(false, 3_000);
         assert!(!subscription.counts_as_visible(3_000) && !subscription.record_heartbeat_ack(9_000));
         subscription.set_visibility(true, 900_000);
-        assert!(visible_until(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
+        assert!(expires_at(&subscription, 900_000 + HEARTBEAT_ACK_TIMEOUT_MS));
     }
 
     #[test]
-    fn messages_are_received_only_by_subscribers_of_their_session() {
-        let of_all = Subscription { all: true, ..Default::default() };
+    fn messages_are_received_only_with_a_subscription_to_their_session() {
+        let of_all = Subscription { receives_all: true, ..Default::default() };
         let of_session = Subscription { session: Some("s".into()), ..Default::default() };
         let of_machine = Subscription { machine: Some("m".into()), ..Default::default() };
         let receivers = |audience: Audience| [&of_all, &of_session, &of_machine].map(|s| s.receives(&audience));

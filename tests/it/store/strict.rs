@@ -114,7 +114,7 @@ async fn sessions_are_strict() {
 #[tokio::test]
 async fn the_list_of_sessions_is_strict() {
     let valid = r#"{"id":"s","active":true,"thinking":false,"active_at":1,"updated_at":1,"created_at":1,"metadata":null,
-        "todo_progress":null,"pending_requests":0,"permission_mode":null,"model_mode":null}"#;
+        "todo_progress":null,"pending_requests_count":0,"permission_mode":null,"model_mode":null}"#;
     let load = async |text: &str| sessions::load_summaries(&OneRow(vec![text.into()]), &team()).await;
     assert_eq!(load(valid).await.unwrap().len(), 1);
     let error = load(&valid.replace(r#""active_at":1"#, r#""active_at":"x""#)).await.unwrap_err();

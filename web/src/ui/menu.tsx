@@ -1,4 +1,4 @@
-/** A menu button (ARIA menu pattern). */
+/** A button that opens a menu (ARIA Authoring Practices, "Menu Button Pattern"). */
 
 import { MoreHorizontal } from 'lucide-preact';
 import type { ComponentChildren } from 'preact';
@@ -11,24 +11,25 @@ export interface MenuItem {
   onSelect: () => void;
 }
 
-export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
-  const [isOpen, setOpen] = useState(false);
+/** `label` names both the button and the menu for screen readers. */
+export function MenuButton({ label, items }: { label: string; items: MenuItem[] }) {
+  const [isOpen, setIsOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
   const getItems = () => [...(root.current?.querySelectorAll<HTMLButtonElement>('[role="menuitem"]') ?? [])];
 
   useLayoutEffect(() => {
     if (!isOpen) return undefined;
-    // In a layout effect: later it could steal the focus from an element that the user has focused meanwhile.
+    // A layout effect runs before the user can focus another element, from which a later effect would take the focus.
     getItems()[0]?.focus();
     const closeOnOutsidePress = ({ target }: Event) => {
-      if (!root.current?.contains(target as Node)) setOpen(false);
+      if (!root.current?.contains(target as Node)) setIsOpen(false);
     };
     document.addEventListener('pointerdown', closeOnOutsidePress);
     return () => document.removeEventListener('pointerdown', closeOnOutsidePress);
   }, [isOpen]);
 
-  const close = () => {
-    setOpen(false);
+  const closeAndFocusButton = () => {
+    setIsOpen(false);
     root.current?.querySelector('button')?.focus();
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -37,8 +38,9 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
     const index = buttons.indexOf(document.activeElement as HTMLButtonElement);
     const targets: Record<string, number> = { ArrowDown: index + 1, ArrowUp: index - 1 + buttons.length, Home: 0, End: buttons.length - 1 };
     const target = targets[event.key];
-    if (event.key === 'Escape') close();
-    else if (event.key === 'Tab') setOpen(false);
+    if (event.key === 'Escape') closeAndFocusButton();
+    // The browser moves the focus to the next element.
+    else if (event.key === 'Tab') setIsOpen(false);
     else if (target !== undefined) buttons[target % buttons.length]?.focus();
     if (event.key === 'Escape' || target !== undefined) {
       event.preventDefault();
@@ -53,7 +55,7 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={isOpen}
-        onClick={() => setOpen(!isOpen)}
+        onClick={() => setIsOpen(!isOpen)}
       >
         <MoreHorizontal size={20} aria-hidden />
       </button>
@@ -67,7 +69,7 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
               tabIndex={-1}
               class={isDangerous ? 'danger' : ''}
               onClick={() => {
-                close();
+                closeAndFocusButton();
                 onSelect();
               }}
             >

@@ -7,7 +7,7 @@ import * as actions from '../state/actions.ts';
 import { isArchived, sessionTitle } from '../state/sessions.ts';
 import { copyToClipboard } from '../ui/clipboard.ts';
 import { openDialog } from '../ui/dialog.tsx';
-import { Menu } from '../ui/menu.tsx';
+import { MenuButton } from '../ui/menu.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 
 /** The hub's limit. */
@@ -50,7 +50,7 @@ export function SessionMenu({ session }: { session: Session }) {
       },
     });
   return (
-    <Menu
+    <MenuButton
       label="Session actions"
       items={[
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
