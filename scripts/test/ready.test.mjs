@@ -68,7 +68,7 @@ test('a refused token is an error at once', async (t) => {
 
 test('transient errors are retried: the runtime restarts, the database is unreachable', async (t) => {
   const restarting = { status: 503, body: 'Your worker restarted mid-request.' };
-  const unreachable = unavailable('The database is unreachable for the moment. Try again in a few seconds.');
+  const unreachable = unavailable('The database is unreachable. Try again in a few seconds.');
   const answers = [restarting, { status: 500, body: 'no' }, OK, unreachable, OK, OK];
   const { address } = await startServer(t, () => answers.shift());
   assert.equal(await wait(address), 'shared');

@@ -33,7 +33,7 @@ pub async fn put_session(
         let id = hub.get_or_create_session(&new).await?;
         match hub.session_text(&id).await {
             // It was deleted meanwhile: the tag is free again.
-            Err(Error::Missing(_)) => {}
+            Err(Error::NotFound(_)) => {}
             text => return Ok(JsonText::wrap_text("session", text?)),
         }
     }

@@ -83,12 +83,12 @@ impl From<Error> for ErrorResponse {
     fn from(error: Error) -> Self {
         let message = error.to_string();
         let (status, code) = match &error {
-            Error::Missing(Kind::Session) => (StatusCode::NOT_FOUND, "session_not_found"),
-            Error::Missing(Kind::Machine) => (StatusCode::NOT_FOUND, "machine_not_found"),
-            Error::Missing(Kind::Subscription) => (StatusCode::NOT_FOUND, "subscription_not_found"),
-            Error::Missing(Kind::Request) => (StatusCode::NOT_FOUND, "request_not_found"),
-            Error::Foreign(_) => (StatusCode::FORBIDDEN, "forbidden"),
-            Error::Invalid(_) => (StatusCode::BAD_REQUEST, "invalid_field"),
+            Error::NotFound(Kind::Session) => (StatusCode::NOT_FOUND, "session_not_found"),
+            Error::NotFound(Kind::Machine) => (StatusCode::NOT_FOUND, "machine_not_found"),
+            Error::NotFound(Kind::Subscription) => (StatusCode::NOT_FOUND, "subscription_not_found"),
+            Error::NotFound(Kind::Request) => (StatusCode::NOT_FOUND, "request_not_found"),
+            Error::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Error::InvalidField(_) => (StatusCode::BAD_REQUEST, "invalid_field"),
             Error::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Error::InvalidPath { .. } => (StatusCode::BAD_REQUEST, "invalid_path"),
             Error::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
@@ -99,20 +99,20 @@ impl From<Error> for ErrorResponse {
             Error::NoMachineOnline => (StatusCode::SERVICE_UNAVAILABLE, "no_machine_online"),
             Error::ResumeUnavailable => (StatusCode::CONFLICT, "resume_unavailable"),
             Error::ResumeFailed => (StatusCode::GATEWAY_TIMEOUT, "resume_failed"),
-            Error::NotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
-            Error::CheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
+            Error::ModeNotApplied(_) => (StatusCode::CONFLICT, "mode_not_applied"),
+            Error::PathCheckFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "check_failed"),
             Error::UploadFailed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "upload_failed"),
             Error::UploadStalled { .. } => (StatusCode::REQUEST_TIMEOUT, "upload_stalled"),
             Error::SessionActive => (StatusCode::CONFLICT, "session_active"),
             Error::VersionConflict { .. } => (StatusCode::CONFLICT, "version_conflict"),
-            Error::Unavailable(_) | Error::NotStored => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
+            Error::Unavailable(_) | Error::DatabaseRejected => (StatusCode::SERVICE_UNAVAILABLE, "hub_unavailable"),
             Error::RenameFailed => (StatusCode::INTERNAL_SERVER_ERROR, "rename_failed"),
-            Error::Overloaded | Error::TooManyMachines(_) | Error::UploadsWait(_) | Error::AnswersWait => {
+            Error::Overloaded | Error::TooManyMachines(_) | Error::TooManyUploads(_) | Error::TooManyLargeResponses => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
         };
         let field = match &error {
-            Error::Invalid(cause) => Some(cause.field.clone()),
+            Error::InvalidField(cause) => Some(cause.field.clone()),
             Error::InvalidPath { field, .. } => Some((*field).to_owned()),
             _ => None,
         };

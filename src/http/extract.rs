@@ -169,7 +169,7 @@ fn body_bytes(request: Request) -> BoxFuture<'static, Result<Bytes, ErrorRespons
     })
 }
 
-/// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::Invalid`] with the field.
+/// Parses a JSON body. An error is either [`Error::InvalidBody`] or [`Error::InvalidField`] with the field.
 pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::InvalidBody("It is not valid UTF-8.".into()))?;
     let text = if text.trim().is_empty() { "{}" } else { text };

@@ -39,8 +39,8 @@ pub async fn read_messages(
         request.as_ref().map_or((PageRange::Before(None), 1), |request| (request.range, request.limit));
     match read_page(db, budget, (namespace, session), range, limit).await? {
         Found::Owned(page) => request.map(|request| request.response(reader, page)),
-        Found::Foreign => Err(Error::Foreign(Kind::Session)),
-        Found::Missing => Err(Error::Missing(Kind::Session)),
+        Found::Foreign => Err(Error::Forbidden(Kind::Session)),
+        Found::Missing => Err(Error::NotFound(Kind::Session)),
     }
 }
 

@@ -1,29 +1,28 @@
-//! Why the hub did not do what it was asked; `http::error` maps each to a status.
+//! The errors of the hub. `http::error` maps them to statuses and codes, `inbound::replies` to codes for CLIs.
 
 use thiserror::Error;
 
+use super::limits::RESUME_TIMEOUT_MS;
 use super::peers::rpc::RpcError;
 use super::ports::RandomSourceError;
 use crate::model::json::{InvalidField, Json};
 use crate::store::DbError;
 use crate::wire::fields::FieldError;
 
-/// What an id stands for.
+/// What an id identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A session.
     Session,
-    /// A machine.
     Machine,
     /// A web client's subscription to events.
     Subscription,
-    /// A permission request that waits for its answer.
+    /// A pending permission request.
     Request,
 }
 
 impl Kind {
-    /// The noun for sentences and for the `scope` of `error` events.
-    pub fn word(self) -> &'static str {
+    /// Returns the noun for messages, also the `scope` of `error` events.
+    pub fn noun(self) -> &'static str {
         match self {
             Self::Session => "session",
             Self::Machine => "machine",
@@ -33,130 +32,87 @@ impl Kind {
     }
 }
 
-/// A refusal, as a sentence for the person who asked.
+/// Why a request failed. The message is for users. A `String` is the reason within the message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// There is no such thing.
-    #[error("No such {}.", .0.word())]
-    Missing(Kind),
-    /// It is another namespace's.
-    #[error("This {} belongs to another namespace.", .0.word())]
-    Foreign(Kind),
-    /// A field or query parameter breaks a rule.
+    #[error("No such {}.", .0.noun())]
+    NotFound(Kind),
+    #[error("This {} belongs to another namespace.", .0.noun())]
+    Forbidden(Kind),
+    /// A field or query parameter is invalid.
     #[error("{0}")]
-    Invalid(FieldError),
-    /// The body as a whole is not what it has to be.
+    InvalidField(FieldError),
     #[error("The request body must be a JSON object. {0}")]
     InvalidBody(String),
-    /// A path that leads out of the session's directory.
-    #[error("`{field}` must be a relative path inside the session's directory, without `..` segments: {reason}.")]
-    InvalidPath {
-        /// The field or query parameter.
-        field: &'static str,
-        /// What is wrong with it, as the end of a sentence.
-        reason: &'static str,
-    },
-    /// Something is larger than its limit, in bytes.
-    #[error("The {what} is larger than {limit} bytes.")]
-    TooLarge {
-        /// The noun for the sentence.
-        what: &'static str,
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// It needs a session that is active.
-    #[error(
-        "The session is not active: its CLI is not connected, or was aborted and has not reported itself alive again."
-    )]
+    #[error("`{field}` must be a relative path without `..` segments: {reason}.")]
+    InvalidPath { field: &'static str, reason: &'static str },
+    #[error("The {what} is larger than the limit of {limit} bytes.")]
+    TooLarge { what: &'static str, limit: usize },
+    #[error("The session is not active. Resume it, or wait until its CLI has reconnected.")]
     SessionInactive,
-    /// Nobody serves the method, or the CLI went away; with the reason.
-    #[error("The CLI could not be reached: {0}. Is it still running?")]
+    #[error("The CLI is not reachable: {0}. Check that it is running.")]
     CliUnreachable(String),
-    /// The CLI did not answer in time; with the method.
-    #[error("The CLI did not answer in time: {0}.")]
+    /// With the method.
+    #[error("The CLI did not respond to {0} in time. Try again.")]
     RpcTimedOut(String),
-    /// The CLI said no; with its reason.
     #[error("The CLI refused: {0}")]
     CliRefused(String),
-    /// A resume found no machine.
-    #[error("No machine is online that could resume the session. Start a runner on its machine.")]
+    #[error("No machine that can resume the session is online. Start the runner on the session's machine.")]
     NoMachineOnline,
-    /// A resume found no agent's own id of the conversation.
-    #[error("The session can't be resumed: its metadata holds no agent-side session id.")]
+    #[error("The session can't be resumed: its metadata has no session id of the agent. Start a new session.")]
     ResumeUnavailable,
-    /// A resume was begun, and the session did not become active.
-    #[error("The session did not become active in time after the machine was asked to resume it.")]
+    #[error(
+        "The session was not active {} seconds after the resume. Check the runner on its machine.",
+        RESUME_TIMEOUT_MS / 1000
+    )]
     ResumeFailed,
-    /// The CLI did not apply a permission mode or model; with the reason.
+    /// A permission mode or model was not applied.
     #[error("The CLI did not apply the mode: {0}")]
-    NotApplied(String),
-    /// The machine could not check paths; with the reason.
+    ModeNotApplied(String),
     #[error("The paths could not be checked: {0}")]
-    CheckFailed(String),
-    /// A file did not reach the CLI; with the reason.
-    #[error("The upload failed: {0}")]
+    PathCheckFailed(String),
+    #[error("The upload failed: {0}.")]
     UploadFailed(String),
-    /// A file came too slowly.
-    #[error("The upload came too slowly: less than {kib} KiB in {seconds} seconds.")]
-    UploadStalled {
-        /// How much was awaited, in KiB.
-        kib: u64,
-        /// How long it was awaited, in seconds.
-        seconds: u64,
-    },
-    /// It needs a session that is inactive.
+    #[error("The upload was too slow: less than {kib} KiB in {seconds} seconds.")]
+    UploadStalled { kib: u64, seconds: u64 },
     #[error("The session is active. Archive it first, then delete it.")]
     SessionActive,
-    /// The version that a change was made from is not the present one.
-    #[error(
-        "The metadata changed meanwhile: expected version {expected}, found {found}. Read the session and try again."
-    )]
-    VersionConflict {
-        /// The version that it was made from.
-        expected: u64,
-        /// The present one.
-        found: u64,
-    },
-    /// The database cannot be used at the moment; with what to do.
+    #[error("The session's metadata has version {found}, not {expected}. Read the session and try again.")]
+    VersionConflict { expected: u64, found: u64 },
+    /// The database or the random source failed. With the whole message.
     #[error("{0}")]
     Unavailable(String),
-    /// The database refused the statement.
-    #[error("The database refused to store or read the data. Nothing was changed.")]
-    NotStored,
-    /// The database refused a new name.
-    #[error("The session could not be renamed: the database refused the new name. Nothing was changed.")]
+    #[error("The database rejected the request. Nothing was changed.")]
+    DatabaseRejected,
+    #[error("The database rejected the new name of the session. Nothing was changed.")]
     RenameFailed,
-    /// Too much waits to be written.
-    #[error("The hub has more to write than its database takes at the moment. Try again in a few seconds.")]
+    #[error("The hub's write queue is full. Try again in a few seconds.")]
     Overloaded,
-    /// A namespace has as many machines as it may have, and all of them are there.
     #[error(
-        "The namespace has {0} machines, and all of them are online. Stop the runner of one, and try again in a minute."
+        "The namespace has {0} machines, the limit, and all of them are online. Stop the runner of one, and try again \
+        in a minute."
     )]
     TooManyMachines(usize),
-    /// Too many large answers are under way.
-    #[error(
-        "Too many large answers are on their way to clients that have not read them yet. Try again in a few seconds."
-    )]
-    AnswersWait,
-    /// There is no room for one more upload; the sentence says where.
+    #[error("Too many large responses are in progress. Try again in a few seconds.")]
+    TooManyLargeResponses,
+    /// With the reason as a sentence.
     #[error("{0} Try again in a few seconds.")]
-    UploadsWait(&'static str),
+    TooManyUploads(&'static str),
 }
 
 impl Error {
-    /// An error on a request's body, as a whole or on one of its fields.
+    /// Creates an error of a request body: of the field if the error names one.
     pub fn from_body(error: FieldError) -> Self {
-        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::Invalid(error) }
+        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
     }
 
-    /// An error on one field.
+    /// Creates an error of one field.
     pub fn field(field: &str, message: impl Into<String>) -> Self {
-        Self::Invalid(FieldError::new(field, message))
+        Self::InvalidField(FieldError::new(field, message))
     }
 }
 
-/// Returns an error if the JSON text of `value` has more than `limit` bytes. `what` names the value in the message.
+/// Checks that the JSON text of a value has at most `limit` bytes. The message names the value by `what`.
 pub fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), Error> {
     if value.text().len() > limit { Err(Error::TooLarge { what, limit }) } else { Ok(()) }
 }
@@ -164,7 +120,7 @@ pub fn check_size(what: &'static str, value: &Json, limit: usize) -> Result<(), 
 impl From<InvalidField> for Error {
     fn from(InvalidField { field, reason }: InvalidField) -> Self {
         let message = format!("Field `{field}` {reason}.");
-        Self::Invalid(FieldError { field, message })
+        Self::InvalidField(FieldError { field, message })
     }
 }
 
@@ -188,17 +144,17 @@ impl From<DbError> for Error {
         match error {
             DbError::NoSchema(_) => Self::Unavailable(
                 "The database has no schema yet. Run `npm run wrangler -- d1 migrations apply DB --local` \
-                (or `--remote` for a deployed hub); `npm run dev` does it by itself."
+                (or `--remote` for a deployed hub). `npm run dev` runs it at its start."
                     .into(),
             ),
             DbError::Retryable(_) | DbError::TimedOut(_) => {
-                Self::Unavailable("The database is unreachable for the moment. Try again in a few seconds.".into())
+                Self::Unavailable("The database is unreachable. Try again in a few seconds.".into())
             }
-            DbError::Refused(_) => Self::NotStored,
+            DbError::Refused(_) => Self::DatabaseRejected,
             DbError::UnexpectedColumn { .. } => {
-                Self::Unavailable(format!("The database holds data that the hub can't read: {error}."))
+                Self::Unavailable(format!("The database contains data that the hub can't read: {error}."))
             }
-            DbError::OverBudget => Self::AnswersWait,
+            DbError::OverBudget => Self::TooManyLargeResponses,
         }
     }
 }

@@ -74,7 +74,7 @@ impl Hub {
             };
             match ended {
                 Ok(()) => {}
-                Err(Error::Missing(_) | Error::Foreign(_)) => self.rt.kv_delete(&alive_key(&owner)),
+                Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&alive_key(&owner)),
                 Err(_) => self.record_keep_alive(&mut self.state(), owner, None),
             }
         }

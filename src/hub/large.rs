@@ -141,7 +141,7 @@ impl Hub {
 
     /// A session as JSON text, whole as clients see it, once everything it shows is durable.
     pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let show = |state: &State| state.cache.entry(id).map(Entry::pieces).ok_or(Error::Missing(Kind::Session));
+        let show = |state: &State| state.cache.entry(id).map(Entry::pieces).ok_or(Error::NotFound(Kind::Session));
         let mut outdated = Vec::new();
         loop {
             self.load_with_details(id).await?;

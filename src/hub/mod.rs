@@ -126,7 +126,7 @@ impl Hub {
 
     /// Reserves memory for a large response.
     pub fn reserve_response(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(Error::AnswersWait)
+        self.response_budget.reserve(self.config.namespace.as_ref(), bytes).ok_or(Error::TooManyLargeResponses)
     }
 
     // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).

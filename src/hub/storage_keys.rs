@@ -1,15 +1,14 @@
-//! Keys of the object's own key-value storage, which survives hibernation and restarts. `push` and `events` keep the keys
-//! of their own entries beside the code that reads them.
+//! Keys of the object's key-value storage, which survives hibernation and restarts. `push` and `events` define their own.
 
 use crate::model::owner::Owner;
 
-/// The namespace's name: an alarm wakes the object without it.
+/// The name of the namespace: an alarm wakes the object without it.
 pub const NAMESPACE: &str = "namespace";
-/// Until when heartbeats and pings were sent, in Unix milliseconds.
+/// The time of the last tick, which sends heartbeats and pings, in Unix milliseconds.
 pub const LAST_TICK: &str = "beaten";
 /// The current epoch of the database's fence ([`crate::store::fence`]).
 pub const EPOCH: &str = "epoch";
-/// Prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
+/// The prefix of the keys of active owners. The value is empty while a socket is connected, else the time of the disconnect.
 pub const ALIVE: &str = "alive:";
 
 /// Returns the key of an active owner.

@@ -119,7 +119,7 @@ async fn whoever_sends_too_slowly_is_told_how_much_was_awaited_in_which_time() {
     let (upload, arrival) = world.start_upload(&path(&session), None);
     arrival.send(Err(UploadFault::Stalled)).unwrap();
     let refused = upload.reply().await.assert_error(408, "upload_stalled");
-    assert_eq!(refused["error"], "The upload came too slowly: less than 64 KiB in 15 seconds.");
+    assert_eq!(refused["error"], "The upload was too slow: less than 64 KiB in 15 seconds.");
     let protocol = include_str!("../../docs/PROTOCOL.md");
     let rule = "less than 64 KiB of an upload came within 15 s";
     assert!(protocol.contains(&format!("| 408 | `upload_stalled` | {rule} |")), "the page says the same");

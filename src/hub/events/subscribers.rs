@@ -159,7 +159,7 @@ impl Hub {
     pub fn set_visibility(&self, subscription_id: &str, visible: bool) -> Result<(), Error> {
         let mut state = self.state();
         let found = state.connections.subscriptions().find(|(_, s)| s.id == subscription_id);
-        let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::Missing(Kind::Subscription))?;
+        let (conn, mut subscription) = found.map(|(c, s)| (c, s.clone())).ok_or(Error::NotFound(Kind::Subscription))?;
         subscription.set_visibility(visible, self.rt.now());
         self.set_peer(&mut state, conn, Peer::Web(subscription));
         Ok(())

@@ -135,7 +135,7 @@ impl Hub {
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
         let refusals = [(Kind::Session, session), (Kind::Machine, machine)].into_iter().filter_map(|(kind, named)| {
             let Named::Refused(id, error) = named else { return None };
-            Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.word(), &id))))
+            Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.noun(), &id))))
         });
         self.run_effects(refusals.collect(), 0..0);
     }
@@ -149,7 +149,7 @@ impl Hub {
         };
         match loaded {
             Ok(()) => Ok(Named::Owned(id)),
-            Err(error @ (Error::Foreign(_) | Error::Missing(_))) => Ok(Named::Refused(id, error)),
+            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Ok(Named::Refused(id, error)),
             Err(error) => Err(error),
         }
     }

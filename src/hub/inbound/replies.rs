@@ -30,7 +30,7 @@ pub struct Rejection<'a> {
 impl<'a> Rejection<'a> {
     /// The rejection of an event about a session or machine.
     pub fn of(error: &Error, kind: Kind, id: &'a str) -> Self {
-        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.word(), id)) }
+        Self { code: event_code(error), message: error.to_string(), subject: Some((kind.noun(), id)) }
     }
 }
 
@@ -101,11 +101,11 @@ fn ack_frame(ack: AckId, answer: &str) -> String {
 /// Returns the code of an `error` event.
 pub fn event_code(error: &Error) -> &'static str {
     match error {
-        Error::Foreign(_) => "access-denied",
-        Error::Missing(_) => "not-found",
+        Error::Forbidden(_) => "access-denied",
+        Error::NotFound(_) => "not-found",
         Error::TooLarge { .. } => "too-large",
         Error::Overloaded => "overloaded",
-        Error::Unavailable(_) | Error::NotStored => "unavailable",
+        Error::Unavailable(_) | Error::DatabaseRejected => "unavailable",
         _ => "bad-payload",
     }
 }

@@ -58,8 +58,8 @@ impl Hub {
                     continue;
                 }
                 return match owner {
-                    Found::Foreign => Err(Error::Foreign(Kind::Machine)),
-                    Found::Owned(()) | Found::Missing => Err(Error::Missing(Kind::Machine)),
+                    Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
+                    Found::Owned(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
                 };
             }
         })
@@ -87,7 +87,7 @@ impl Hub {
         let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect::<Vec<_>>();
         fields.iter().try_for_each(|(field, value)| check_size(field.name(), value, MAX_CONTENT_BYTES))?;
         match self.load_machine(id).await {
-            Ok(()) | Err(Error::Missing(_)) => {}
+            Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
         let committed = {
@@ -128,7 +128,7 @@ impl State {
     /// Deletes the machine that has been offline longest if the namespace has [`MAX_MACHINES`].
     fn make_room_for_machine(&mut self) -> Result<(), Error> {
         let Self { cache, connections, journal, .. } = self;
-        let machines = cache.machines().ok_or(Error::Missing(Kind::Machine))?;
+        let machines = cache.machines().ok_or(Error::NotFound(Kind::Machine))?;
         if machines.len() < MAX_MACHINES {
             return Ok(());
         }

@@ -59,10 +59,10 @@ impl Hub {
         }
         let params = serde_json::to_string(&Params { paths }).unwrap_or_default();
         let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
-        let result = result.map_err(|error: RpcError| Error::CheckFailed(error.to_string()))?;
+        let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;
         parse_paths(&result).ok_or_else(|| {
             let unknown_format = || "the runner's response has an unknown format".into();
-            Error::CheckFailed(rejection_reason(&result).unwrap_or_else(unknown_format))
+            Error::PathCheckFailed(rejection_reason(&result).unwrap_or_else(unknown_format))
         })
     }
 }

@@ -163,7 +163,7 @@ impl Hub {
     async fn decide(self: &Arc<Self>, notification: &mut Notification) -> Decision {
         match self.load_session(&notification.session_id).await {
             Ok(()) => {}
-            Err(Error::Missing(Kind::Session) | Error::Foreign(_)) => {
+            Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
                 return Decision::Finish(DeliveryOutcome::SessionGone);
             }
             Err(_) => return Decision::Unknown,

@@ -55,8 +55,8 @@ impl Hub {
                         self.insert_loaded(&mut state, session);
                         Ok(())
                     }
-                    Found::Foreign => Err(Error::Foreign(Kind::Session)),
-                    Found::Missing => Err(Error::Missing(Kind::Session)),
+                    Found::Foreign => Err(Error::Forbidden(Kind::Session)),
+                    Found::Missing => Err(Error::NotFound(Kind::Session)),
                 };
             }
         })

@@ -102,7 +102,7 @@ impl Hub {
             Ok((state.commit_waiter(), version))
         });
         let (committed, version) = renamed.await?;
-        let to_rename_error = |error| if error == Error::NotStored { Error::RenameFailed } else { error };
+        let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
         self.wait_for_commit(committed).await.map_err(to_rename_error)?;
         Ok(version)
     }

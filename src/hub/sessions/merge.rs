@@ -39,7 +39,7 @@ impl Hub {
             match self.load_session_during_merge(old).await {
                 Ok(()) => {}
                 // It was deleted, so there is nothing to merge.
-                Err(Error::Missing(_)) => return Ok(()),
+                Err(Error::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
             self.load_session_during_merge(new).await?;
@@ -105,7 +105,7 @@ impl Hub {
         };
         match merged {
             Ok(Found::Owned(merged)) => self.apply_merge(old, &merged, metadata, large, (removal, gap)),
-            Ok(_) => Err(Error::Missing(Kind::Session)),
+            Ok(_) => Err(Error::NotFound(Kind::Session)),
             Err(error) => {
                 self.discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_have_committed {

@@ -80,10 +80,10 @@ impl Hub {
         };
         let params = serde_json::to_string(&config).unwrap_or_default();
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
-        let answer = answer.map_err(|error| Error::NotApplied(error.to_string()))?;
-        let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::NotApplied(e.to_string()))?;
+        let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;
+        let result: ConfigResult = serde_json::from_str(&answer).map_err(|e| Error::ModeNotApplied(e.to_string()))?;
         if let Some(reason) = result.error {
-            return Err(Error::NotApplied(reason));
+            return Err(Error::ModeNotApplied(reason));
         }
         let is_valid = |Object(applied): &Object<Applied>| {
             let setting = match setting {
@@ -94,7 +94,7 @@ impl Hub {
             setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES)
         };
         let applied = result.applied.filter(|applied| result.success != Some(false) && is_valid(applied));
-        applied.map(|Object(applied)| applied).ok_or(Error::NotApplied("it named nothing that it applied".into()))
+        applied.map(|Object(applied)| applied).ok_or(Error::ModeNotApplied("it named nothing that it applied".into()))
     }
 
     /// Refuses a permission mode that the session's agent does not support.

@@ -86,13 +86,13 @@ impl Hub {
             return Err(Error::SessionInactive);
         }
         let request_bytes =
-            agent_state::pending_request_size(base.as_ref(), request).ok_or(Error::Missing(Kind::Request))?;
+            agent_state::pending_request_size(base.as_ref(), request).ok_or(Error::NotFound(Kind::Request))?;
         let record = Json::of(&self.recorded_answer(answer, session.permission_mode.as_deref()));
         if request_bytes + record.text().len() > MAX_COMPLETED_BYTES {
-            return Err(Error::TooLarge { what: "answer with its request", limit: MAX_COMPLETED_BYTES });
+            return Err(Error::TooLarge { what: "permission request with its answer", limit: MAX_COMPLETED_BYTES });
         }
         if !state.in_flight.begin_answer(id, request) {
-            return Err(Error::Missing(Kind::Request));
+            return Err(Error::NotFound(Kind::Request));
         }
         Ok(())
     }

@@ -267,7 +267,10 @@ pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<AgentState, Erro
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
     if bytes > MAX_COMPLETED_AT_ONCE {
-        return Err(Error::TooLarge { what: "sum of completed requests in one update", limit: MAX_COMPLETED_AT_ONCE });
+        return Err(Error::TooLarge {
+            what: "total of completed requests in one update",
+            limit: MAX_COMPLETED_AT_ONCE,
+        });
     }
     Ok(parts)
 }
@@ -282,7 +285,7 @@ fn check_pending(base: Option<&Json>) -> Result<(), Error> {
         return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
     }
     if sizes.iter().sum::<usize>() > MAX_COMPLETED_AT_ONCE {
-        return Err(Error::TooLarge { what: "sum of the requests that wait", limit: MAX_COMPLETED_AT_ONCE });
+        return Err(Error::TooLarge { what: "total of pending permission requests", limit: MAX_COMPLETED_AT_ONCE });
     }
     Ok(())
 }

@@ -118,12 +118,12 @@ impl Cache {
 
     /// Returns a cached session, or the not-found error.
     pub fn session(&self, id: &str) -> Result<&Entry, Error> {
-        self.entry(id).ok_or(Error::Missing(Kind::Session))
+        self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session to change it, or the not-found error.
     pub fn session_mut(&mut self, id: &str) -> Result<&mut Entry, Error> {
-        self.entry_mut(id).ok_or(Error::Missing(Kind::Session))
+        self.entry_mut(id).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns a cached session for a change that its summary does not show.
@@ -315,11 +315,11 @@ impl Cache {
 
     /// Returns a machine. An error also if the machines are not loaded.
     pub fn machine(&self, id: &str) -> Result<&Machine, Error> {
-        self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::Missing(Kind::Machine))
+        self.machines.as_ref().and_then(|machines| machines.get(id)).ok_or(Error::NotFound(Kind::Machine))
     }
 
     pub fn machine_mut(&mut self, id: &str) -> Result<&mut Machine, Error> {
-        self.machines.as_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::Missing(Kind::Machine))
+        self.machines.as_mut().and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))
     }
 
     /// Inserts a new machine. Does nothing while the machines are not loaded.

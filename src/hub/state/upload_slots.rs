@@ -27,10 +27,10 @@ impl UploadSlots {
     /// call of [`release`](Self::release).
     pub fn acquire(&mut self, session: &str, bytes: u64) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
-            return Err(Error::UploadsWait("Too many files are being uploaded to this session."));
+            return Err(Error::TooManyUploads("Too many files are being uploaded to this session."));
         }
         if self.waiting.len() >= MAX_WAITING_UPLOADS {
-            return Err(Error::UploadsWait("Too many uploads are waiting for memory."));
+            return Err(Error::TooManyUploads("Too many uploads are waiting for memory."));
         }
         *self.count_by_session.entry(session.to_owned()).or_default() += 1;
         let (granted, receiver) = oneshot::channel();

@@ -295,8 +295,8 @@ impl World {
             }
             Err(error) => {
                 let allowed = match error {
-                    Error::Unavailable(_) | Error::NotStored => self.db.faults() > request.faults,
-                    Error::Missing(_) => !self.exists(request.ns, session),
+                    Error::Unavailable(_) | Error::DatabaseRejected => self.db.faults() > request.faults,
+                    Error::NotFound(_) => !self.exists(request.ns, session),
                     _ => false,
                 };
                 assert!(allowed, "unexpected error for a page of {session}: {error}");

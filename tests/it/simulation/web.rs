@@ -141,12 +141,12 @@ impl World {
                 let web = &mut self.webs[i];
                 (web.connection, web.is_greeted) = (Some(connection), false);
             }
-            Err(Error::Unavailable(_) | Error::NotStored) => {
+            Err(Error::Unavailable(_) | Error::DatabaseRejected) => {
                 assert!(self.db.faults() > request.faults, "an event stream was rejected without a fault")
             }
             Err(error) => {
                 let session = self.webs[i].session.clone().unwrap_or_default();
-                assert!(matches!(error, Error::Missing(_)) && !self.exists(ns, &session), "{error}");
+                assert!(matches!(error, Error::NotFound(_)) && !self.exists(ns, &session), "{error}");
                 // It subscribes to all sessions instead.
                 self.webs[i] = Web::new(ns, true, None, self.webs[i].format, self.webs[i].is_watcher);
             }
