@@ -1,4 +1,4 @@
-//! Strict parsing of query strings: a duplicate key or an invalid value is an error that names the key.
+//! Strict parsing of query strings: a duplicate parameter or an invalid value is an error that names the parameter.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ impl Query {
     /// Parses a query string without its `?`.
     pub fn parse(query: &str) -> Result<Self, Error> {
         let mut pairs = HashMap::new();
-        let raw = query.split('&').filter(|pair| !pair.is_empty());
-        for (raw, (key, value)) in raw.zip(form_urlencoded::parse(query.as_bytes())) {
-            // The parser replaces invalid UTF-8 by U+FFFD, which may also be in valid text.
-            if percent_decode_str(raw).decode_utf8().is_err() {
+        let encoded_pairs = query.split('&').filter(|pair| !pair.is_empty());
+        for (encoded, (key, value)) in encoded_pairs.zip(form_urlencoded::parse(query.as_bytes())) {
+            // The parsed text does not show this: invalid UTF-8 becomes U+FFFD, which valid text may contain too.
+            if percent_decode_str(encoded).decode_utf8().is_err() {
                 return Err(Error::field(&key, format!("Query parameter `{key}` is not valid UTF-8.")));
             }
             if pairs.contains_key(key.as_ref()) {
@@ -27,7 +27,8 @@ impl Query {
         Ok(Self(pairs))
     }
 
-    /// Returns the value of a key that appears once, even if the rest of the query is invalid.
+    /// Returns the value of a parameter, or `None` if it is missing or appears more than once. Ignores errors in other
+    /// parameters, because a token is verified before the request is validated.
     pub fn find_unique(query: &str, key: &str) -> Option<String> {
         let mut values =
             form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == key).map(|(_, value)| value);
@@ -54,7 +55,7 @@ impl Query {
             None => Ok(None),
             Some("true" | "1") => Ok(Some(true)),
             Some("false" | "0") => Ok(Some(false)),
-            Some(_) => Err(Error::field(key, format!("Query parameter `{key}` must be `true` or `false`."))),
+            Some(_) => Err(Error::field(key, format!("Query parameter `{key}` must be `true`, `1`, `false` or `0`."))),
         }
     }
 }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duplicate_key_is_rejected() {
+    fn a_duplicate_parameter_is_rejected() {
         assert!(Query::parse("limit=1&limit=2").unwrap_err().to_string().contains("`limit`"));
     }
 

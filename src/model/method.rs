@@ -1,6 +1,6 @@
 //! The RPC methods that the hub calls on a CLI. A CLI may register others, which the hub never calls.
 //!
-//! Source: the specification's "RPC methods", and for the control of a session PROTOCOL.md.
+//! Source: PROTOCOL.md "RPC".
 
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
@@ -16,7 +16,7 @@ pub enum Method {
     GitDiffNumstat,
     GitDiffFile,
     ReadFile,
-    /// Searches file names.
+    /// Runs ripgrep. The hub uses it only to find files by name (`--files`).
     RunRipgrep,
     ListDirectory,
     SpawnSession,
@@ -26,7 +26,7 @@ pub enum Method {
     Permission,
     /// Stops the current task of the agent.
     Abort,
-    /// Switches the control from the terminal to the web.
+    /// Moves the control of the session from the terminal to the web.
     Switch,
     KillSession,
     /// Sets the permission mode or the model.

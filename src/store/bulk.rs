@@ -1,6 +1,6 @@
-//! Bulk statements: any number of rows as one JSON parameter, which SQL reads with `json_each`. So a statement stays
-//! below D1's limit of 100 parameters, and its rows are copied into JavaScript at once. A large text is a parameter of
-//! its own.
+//! Statements that write many rows. The rows are one parameter: a JSON array, which SQL reads with `json_each`. This
+//! avoids D1's limit of 100 parameters and copies all rows into JavaScript at once. An array that becomes too large for
+//! D1 is split into several statements.
 
 use std::collections::BTreeSet;
 
@@ -9,75 +9,80 @@ use serde::Serialize;
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// Rows are added to a parameter until it is larger than this, in bytes: half of what D1 allows, so that one more row
-/// fits.
-const MAX_PARAM_BYTES: usize = 1_000_000;
+/// An array that is longer than this, in bytes, gets no further row. D1 allows a parameter of 2 MB; the last row adds
+/// at most twice [`LARGE_ROW_BYTES`].
+const SPLIT_AFTER_BYTES: usize = 1_000_000;
 
-/// A row with more text than this has a statement of its own, in bytes: JSON escapes can double the size of a text.
+/// A row whose texts are longer than this, in bytes, gets a statement of its own, with each text as a separate
+/// parameter. The texts are JSON, so that escaping can double their length in the array.
 const LARGE_ROW_BYTES: usize = 250_000;
 
-/// Builds bulk statements. Their parameters are `?1`: the rows as a JSON array, `?2`: the namespace, and from `?3` on
-/// the large texts of a row with a statement of its own, NULL for other rows.
-pub struct BulkWriter {
+/// Collects bulk statements. Their parameters are:
+/// - `?1`: the rows as a JSON array
+/// - `?2`: the namespace
+/// - from `?3` on: the texts of a large row, NULL for other rows
+pub struct BulkStatements {
     namespace: Value,
     /// The statements in the order of their execution.
     pub statements: Vec<Statement>,
 }
 
-impl BulkWriter {
+impl BulkStatements {
     pub fn new(namespace: &Namespace) -> Self {
         Self { namespace: namespace.as_ref().into(), statements: Vec::new() }
     }
 
-    /// Adds as few statements for the rows as the limits allow. `large_texts` returns the columns that can be large, in
-    /// the order of their parameters.
-    pub fn write<'a, R: Serialize>(
+    /// Adds as few statements for the rows as the limits allow. `text_columns` returns the columns that can be large,
+    /// in the order of their parameters.
+    pub fn add_rows<'a, R: Serialize>(
         &mut self,
         sql: &'static str,
         rows: impl Iterator<Item = R>,
-        large_texts: impl Fn(&mut R) -> Vec<&mut Option<&'a str>>,
+        text_columns: impl Fn(&mut R) -> Vec<&mut Option<&'a str>>,
     ) {
-        let mut array = String::new();
-        let mut large_columns = 0;
+        let mut json = String::new();
+        let mut no_texts = Vec::new();
         for mut row in rows {
-            let texts = large_texts(&mut row);
-            large_columns = texts.len();
-            if texts.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
-                let texts = texts.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
-                self.flush(sql, &mut array, vec![Value::Null; large_columns]);
-                push(&mut array, &row);
-                self.flush(sql, &mut array, texts);
+            let columns = text_columns(&mut row);
+            no_texts = vec![Value::Null; columns.len()];
+            if columns.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
+                // A text that is a parameter must not be in the JSON row too.
+                let texts = columns.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
+                self.finish_statement(sql, &mut json, no_texts.clone());
+                append_row(&mut json, &row);
+                self.finish_statement(sql, &mut json, texts);
                 continue;
             }
-            push(&mut array, &row);
-            if array.len() > MAX_PARAM_BYTES {
-                self.flush(sql, &mut array, vec![Value::Null; large_columns]);
+            append_row(&mut json, &row);
+            if json.len() > SPLIT_AFTER_BYTES {
+                self.finish_statement(sql, &mut json, no_texts.clone());
             }
         }
-        self.flush(sql, &mut array, vec![Value::Null; large_columns]);
+        self.finish_statement(sql, &mut json, no_texts);
     }
 
     /// Adds statements whose rows are ids.
-    pub fn write_ids<'a>(&mut self, sql: &'static str, ids: impl Iterator<Item = &'a str>) {
+    pub fn add_ids<'a>(&mut self, sql: &'static str, ids: impl Iterator<Item = &'a str>) {
         let mut distinct = BTreeSet::new();
         // Not `collect`, which would add the code of a sort for this type to the wasm module.
         distinct.extend(ids);
-        self.write(sql, distinct.into_iter(), |_| Vec::new());
+        self.add_rows(sql, distinct.into_iter(), |_| Vec::new());
     }
 
-    fn flush(&mut self, sql: &'static str, array: &mut String, texts: Vec<Value>) {
-        if array.is_empty() {
+    /// Adds a statement for the rows in `json`, if there are any, and clears `json`.
+    fn finish_statement(&mut self, sql: &'static str, json: &mut String, texts: Vec<Value>) {
+        if json.is_empty() {
             return;
         }
-        array.push(']');
-        let mut params = vec![Value::Text(std::mem::take(array)), self.namespace.clone()];
+        json.push(']');
+        let mut params = vec![Value::Text(std::mem::take(json)), self.namespace.clone()];
         params.extend(texts);
         self.statements.push(Statement { sql, params });
     }
 }
 
-fn push<R: Serialize>(array: &mut String, row: &R) {
-    array.push(if array.is_empty() { '[' } else { ',' });
+fn append_row<R: Serialize>(json: &mut String, row: &R) {
+    json.push(if json.is_empty() { '[' } else { ',' });
     // Rows consist of texts, numbers and booleans, which always serialize.
-    array.push_str(&serde_json::to_string(row).unwrap_or_default());
+    json.push_str(&serde_json::to_string(row).unwrap_or_default());
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
 use crate::model::completed_request::CompletedRequest;
@@ -90,13 +90,13 @@ impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
 }
 
 /// Adds statements that write requests.
-pub(super) fn upsert<'a>(writer: &mut BulkWriter, requests: impl Iterator<Item = &'a CompletedRequest>) {
-    writer.write(UPSERT, requests.map(RequestRow::from), |row| vec![&mut row.value]);
+pub(super) fn upsert<'a>(bulk: &mut BulkStatements, requests: impl Iterator<Item = &'a CompletedRequest>) {
+    bulk.add_rows(UPSERT, requests.map(RequestRow::from), |row| vec![&mut row.value]);
 }
 
 /// Adds statements that trim the records of sessions.
-pub(super) fn trim<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a str>) {
-    writer.write_ids(TRIM, sessions);
+pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(TRIM, sessions);
 }
 
 /// The record of a session.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures::channel::oneshot;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::values::LargeValue;
 use super::{Statement, completed_requests, machines, messages, parts, sessions, values};
 use crate::model::completed_request::CompletedRequest;
@@ -349,18 +349,18 @@ impl Queue {
             changed.filter_map(|(id, _)| cache.session(id))
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
-        let mut writer = BulkWriter::new(namespace);
-        sessions::delete(&mut writer, self.deleted_sessions.iter().map(String::as_str));
-        sessions::upsert(&mut writer, changed_sessions(Extent::Whole));
-        sessions::update_counters(&mut writer, changed_sessions(Extent::Counters));
-        messages::insert(&mut writer, self.messages.iter());
-        completed_requests::upsert(&mut writer, self.completed_requests.iter());
-        completed_requests::trim(&mut writer, self.trimmed_records.iter().map(String::as_str));
-        machines::delete(&mut writer, self.deleted_machines.iter().map(String::as_str));
-        machines::upsert(&mut writer, changed_machines);
+        let mut bulk = BulkStatements::new(namespace);
+        sessions::delete(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
+        sessions::upsert(&mut bulk, changed_sessions(Extent::Whole));
+        sessions::update_counters(&mut bulk, changed_sessions(Extent::Counters));
+        messages::insert(&mut bulk, self.messages.iter());
+        completed_requests::upsert(&mut bulk, self.completed_requests.iter());
+        completed_requests::trim(&mut bulk, self.trimmed_records.iter().map(String::as_str));
+        machines::delete(&mut bulk, self.deleted_machines.iter().map(String::as_str));
+        machines::upsert(&mut bulk, changed_machines);
         let owners = self.replaced_values.iter().chain(&self.deleted_sessions).chain(&self.deleted_machines);
-        values::delete_unreachable_parts(&mut writer, owners.map(String::as_str));
-        writer.statements
+        values::delete_unreachable_parts(&mut bulk, owners.map(String::as_str));
+        bulk.statements
     }
 }
 

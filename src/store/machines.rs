@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
@@ -86,13 +86,13 @@ impl<'a> From<&'a Machine> for MachineRow<'a> {
 }
 
 /// Adds statements that write whole machines.
-pub(super) fn upsert<'a>(writer: &mut BulkWriter, machines: impl Iterator<Item = &'a Machine>) {
-    writer.write(UPSERT, machines.map(MachineRow::from), |row| vec![&mut row.metadata, &mut row.runner_state]);
+pub(super) fn upsert<'a>(bulk: &mut BulkStatements, machines: impl Iterator<Item = &'a Machine>) {
+    bulk.add_rows(UPSERT, machines.map(MachineRow::from), |row| vec![&mut row.metadata, &mut row.runner_state]);
 }
 
 /// Adds statements that delete machines.
-pub(super) fn delete<'a>(writer: &mut BulkWriter, ids: impl Iterator<Item = &'a str>) {
-    writer.write_ids(DELETE, ids);
+pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(DELETE, ids);
 }
 
 /// Loads all machines of the namespace.

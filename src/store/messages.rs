@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Row, Statement, parts, query};
 use crate::model::message::Message;
@@ -123,8 +123,8 @@ pub(super) fn is_large(m: &Message) -> bool {
 }
 
 /// Adds statements that insert messages, each with the id of its session.
-pub(super) fn insert<'a>(writer: &mut BulkWriter, messages: impl Iterator<Item = &'a (String, Message)>) {
-    writer.write(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)), |row| vec![&mut row.content]);
+pub(super) fn insert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, Message)>) {
+    bulk.add_rows(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)), |row| vec![&mut row.content]);
 }
 
 /// Builds the transactions that must be committed before large messages are inserted.

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::{Database, DbError, Statement, query};
 use crate::model::namespace::Namespace;
@@ -36,12 +36,12 @@ pub fn write<'a, R: Serialize>(
     (upsert, mut rows): (&'static str, impl Iterator<Item = R> + 'a),
     content: impl Fn(&mut R) -> &mut Option<&'a str> + 'a,
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
-    let mut deletion = BulkWriter::new(namespace);
-    deletion.write_ids(delete, owners);
+    let mut deletion = BulkStatements::new(namespace);
+    deletion.add_ids(delete, owners);
     let next = move || {
-        let mut writer = BulkWriter::new(namespace);
-        writer.write(upsert, rows.by_ref().take(PARTS_AT_ONCE), |row| vec![content(row)]);
-        writer.statements
+        let mut bulk = BulkStatements::new(namespace);
+        bulk.add_rows(upsert, rows.by_ref().take(PARTS_AT_ONCE), |row| vec![content(row)]);
+        bulk.statements
     };
     let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next));
     writes.take_while(|statements| !statements.is_empty())

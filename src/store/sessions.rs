@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::columns::Columns;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement, query};
@@ -184,30 +184,30 @@ impl<'a> From<&'a Session> for SessionRow<'a> {
 }
 
 /// Adds statements that write whole sessions.
-pub(super) fn upsert<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
-    writer.write(UPSERT, sessions.map(SessionRow::from), |row| {
+pub(super) fn upsert<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
+    bulk.add_rows(UPSERT, sessions.map(SessionRow::from), |row| {
         vec![&mut row.metadata, &mut row.agent_state, &mut row.todos]
     });
 }
 
 /// Adds statements that write the counters and flags of sessions.
-pub(super) fn update_counters<'a>(writer: &mut BulkWriter, sessions: impl Iterator<Item = &'a Session>) {
-    writer.write(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
+pub(super) fn update_counters<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
+    bulk.add_rows(UPDATE_COUNTERS, sessions.map(CounterRow::from), |_| Vec::new());
 }
 
 /// Adds statements that delete sessions with their messages and completed requests.
-pub(super) fn delete<'a>(writer: &mut BulkWriter, ids: impl Iterator<Item = &'a str>) {
-    writer.write_ids(DELETE, ids);
+pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(DELETE, ids);
 }
 
 /// Statements that write `new`, put the messages and completed requests of `old` in front of those of `new`, and delete
 /// `old`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session) -> Vec<Statement> {
-    let mut writer = BulkWriter::new(namespace);
-    upsert(&mut writer, std::iter::once(new));
+    let mut bulk = BulkStatements::new(namespace);
+    upsert(&mut bulk, std::iter::once(new));
     let params = [old.into(), new.id.as_str().into(), namespace.as_ref().into()];
-    writer.statements.extend(MERGE.iter().map(|sql| Statement::new(sql, params.clone())));
-    writer.statements
+    bulk.statements.extend(MERGE.iter().map(|sql| Statement::new(sql, params.clone())));
+    bulk.statements
 }
 
 /// Loads the session with this id.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::bulk::BulkWriter;
+use super::bulk::BulkStatements;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
@@ -94,8 +94,8 @@ pub fn write_parts<'a>(
 }
 
 /// Adds statements that delete the unreachable parts of sessions and machines.
-pub(super) fn delete_unreachable_parts<'a>(writer: &mut BulkWriter, owners: impl Iterator<Item = &'a str>) {
-    writer.write_ids(DELETE_UNREACHABLE_PARTS, owners);
+pub(super) fn delete_unreachable_parts<'a>(bulk: &mut BulkStatements, owners: impl Iterator<Item = &'a str>) {
+    bulk.add_ids(DELETE_UNREACHABLE_PARTS, owners);
 }
 
 /// Appends a large value to a text. Returns `false` if some parts are missing: another value has replaced it.
