@@ -1,4 +1,4 @@
-//! No client sees a change before it is durable; a change that could not be made durable is reverted.
+//! The journal: clients see a change after its batch is committed; a change whose batch failed is reverted.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::SESSION_TIMEOUT_MS;
 use session_gateway_hub::store::DbError;
 
-fn transient() -> DbError {
+fn retryable_error() -> DbError {
     DbError::Retryable("Network connection lost".into())
 }
 
-fn permanent() -> DbError {
+fn refused_error() -> DbError {
     DbError::Refused("disk I/O error".into())
 }
 
@@ -38,41 +39,41 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the batch is in flight");
-    let shown = world.start("GET", &format!("/api/sessions/{session}"), "");
-    let listed = world.start("GET", "/api/sessions", "");
+    let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
+    let list_request = world.start("GET", "/api/sessions", "");
     cli.socket.assert_no_frames().await;
     second.socket.assert_no_frames().await;
     web.0.assert_no_frames().await;
-    assert!(!shown.is_ready() && !listed.is_ready(), "reads that would show the message wait");
+    assert!(!session_request.is_ready() && !list_request.is_ready(), "reads wait for the commit");
 
     world.db.release();
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(second.next_event("update").await["body"]["message"]["seq"], 1);
     assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
-    assert_eq!(shown.reply().await.ok()["session"]["seq"], 1);
-    assert_eq!(listed.reply().await.ok()["sessions"][0]["id"], session.as_str());
+    assert_eq!(session_request.reply().await.ok()["session"]["seq"], 1);
+    assert_eq!(list_request.reply().await.ok()["sessions"][0]["id"], session.as_str());
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_write_are_answered_once_their_changes_are_durable() {
+async fn a_request_that_writes_is_answered_after_its_change_is_committed() {
     let (world, session, mut cli) = live_session().await;
-    let doomed = world.create_session("/doomed").await;
+    let other = world.create_session("/other").await;
     let mut web = world.web("all=true").await;
     world.db.hold(BatchKind::Writes);
-    let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#);
-    let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
-    let deleted = world.start("DELETE", &format!("/api/sessions/{doomed}"), "");
-    let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
+    let sending = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#);
+    let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
+    let deletion = world.start("DELETE", &format!("/api/sessions/{other}"), "");
+    let registration = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     run_until_idle().await;
-    assert!(!(sent.is_ready() || renamed.is_ready() || deleted.is_ready() || made.is_ready()));
+    assert!(!(sending.is_ready() || renaming.is_ready() || deletion.is_ready() || registration.is_ready()));
     cli.socket.assert_no_frames().await;
     web.0.assert_no_frames().await;
     // The next batch is not held.
     world.db.release();
-    sent.reply().await.ok();
-    renamed.reply().await.ok();
-    deleted.reply().await.ok();
-    made.reply().await.ok();
+    sending.reply().await.ok();
+    renaming.reply().await.ok();
+    deletion.reply().await.ok();
+    registration.reply().await.ok();
     assert_eq!(cli.next_event("update").await["body"]["t"], "new-message");
     assert_eq!(cli.next_event("update").await["body"]["t"], "update-session");
     let mut types = web.types().await;
@@ -81,7 +82,7 @@ async fn requests_that_write_are_answered_once_their_changes_are_durable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keep_alive_with_a_change_is_acknowledged_once_durable_and_any_other_at_once() {
+async fn a_keep_alive_waits_for_a_commit_only_if_it_changes_something() {
     let (world, session, mut cli) = live_session().await;
     world.register_machine("m").await;
     let now = world.now();
@@ -110,10 +111,10 @@ async fn a_keep_alive_with_a_change_is_acknowledged_once_durable_and_any_other_a
     assert_eq!(world.db.write_count(), writes);
     world.db.release();
     for (name, payload) in &keep_alives[..3] {
-        world.db.fail(BatchKind::Writes, permanent());
-        let refused = cli.emit_with_ack(name, payload).await;
-        assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{name}: {refused}");
-        // Read from the database again, the same keep-alive is a change.
+        world.db.fail(BatchKind::Writes, refused_error());
+        let reply = cli.emit_with_ack(name, payload).await;
+        assert_eq!((&reply["ok"], &reply["code"]), (&json!(false), &json!("unavailable")), "{name}: {reply}");
+        // The failed change was reverted, so that the same keep-alive is a change again.
         cli.emit_with_ack(name, payload).await;
     }
 }
@@ -140,9 +141,9 @@ async fn a_keep_alive_that_repeats_a_pending_change_is_acknowledged_with_it() {
 #[tokio::test(start_paused = true)]
 async fn acknowledgements_arrive_in_the_order_of_the_events() {
     let (_world, session, mut cli) = live_session().await;
-    let mut sent = Vec::new();
+    let mut expected = Vec::new();
     for n in 0..30 {
-        sent.push(match n % 3 {
+        expected.push(match n % 3 {
             0 => cli.emit_for_ack("message", &message(&session, n)),
             1 => {
                 let update = json!({"sid": session, "expectedVersion": 1 + n / 3, "agentState": {"n": n}});
@@ -155,7 +156,7 @@ async fn acknowledgements_arrive_in_the_order_of_the_events() {
         });
     }
     let acks: Vec<u64> = cli.socket.drain().await.iter().filter_map(ack_of).collect();
-    assert_eq!(acks, sent);
+    assert_eq!(acks, expected);
 }
 
 fn ack_of(frame: &Frame) -> Option<u64> {
@@ -185,10 +186,10 @@ async fn changes_during_a_commit_share_the_next_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_retried_after_a_transient_fault_and_nothing_is_duplicated() {
+async fn a_write_is_retried_after_a_retryable_error_without_duplicates() {
     let (world, session, mut cli) = live_session().await;
-    world.db.fail(BatchKind::Writes, transient());
-    world.db.fail(BatchKind::Writes, transient());
+    world.db.fail(BatchKind::Writes, retryable_error());
+    world.db.fail(BatchKind::Writes, retryable_error());
     let ack = cli.emit_for_ack("message", &message(&session, 1));
     cli.socket.assert_no_frames().await;
     for _ in 0..2 {
@@ -201,10 +202,10 @@ async fn a_write_is_retried_after_a_transient_fault_and_nothing_is_duplicated() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_after_a_lost_answer_duplicates_nothing() {
+async fn a_retry_after_a_lost_response_duplicates_nothing() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.lose_response(transient());
+    world.db.lose_response(retryable_error());
     let with_id = json!({"sid": session, "message": {"n": 1}, "localId": "one"});
     let first = cli.emit_for_ack("message", &with_id);
     let second = cli.emit_for_ack("message", &message(&session, 2));
@@ -223,63 +224,63 @@ async fn a_retry_after_a_lost_answer_duplicates_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_session_is_created_once_despite_a_lost_answer() {
+async fn a_retry_after_a_lost_response_creates_one_session() {
     let world = World::new();
-    world.db.lose_response(transient());
-    let made = world.start("POST", "/cli/sessions", r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#);
+    world.db.lose_response(retryable_error());
+    let creation = world.start("POST", "/cli/sessions", r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#);
     run_until_idle().await;
     world.rt.set_now(world.now() + 1_000);
-    let id = made.reply().await.ok()["session"]["id"].clone();
+    let id = creation.reply().await.ok()["session"]["id"].clone();
     assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
     assert_eq!(world.create_session("/w").await, id.as_str().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lasting_outage_fails_waiting_clients_after_a_few_attempts() {
+async fn a_request_during_a_lasting_outage_fails_after_a_few_attempts() {
     let (world, session, mut cli) = live_session().await;
     let before = world.db.write_count();
-    world.db.fail_all(BatchKind::Writes, transient());
+    world.db.fail_all(BatchKind::Writes, retryable_error());
     let ack = cli.emit_for_ack("message", &message(&session, 1));
-    let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
+    let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     for _ in 0..20 {
         run_until_idle().await;
         world.rt.set_now(world.now() + 5_000);
     }
-    let refused = cli.wait_for_ack(ack).await;
-    assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("unavailable")), "{refused}");
-    let refused = renamed.reply().await;
-    refused.assert_error(503, "hub_unavailable");
-    assert!(refused.headers.contains_key("retry-after"));
+    let reply = cli.wait_for_ack(ack).await;
+    assert_eq!((&reply["ok"], &reply["code"]), (&json!(false), &json!("unavailable")), "{reply}");
+    let response = renaming.reply().await;
+    response.assert_error(503, "hub_unavailable");
+    assert!(response.headers.contains_key("retry-after"));
     let attempts = world.db.write_count() - before;
     assert!((3..=20).contains(&attempts), "{attempts} attempts");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permanent_fault_reverts_the_change_and_leaves_no_gap_in_the_seqs() {
+async fn a_refused_batch_is_reverted_and_leaves_no_gap_in_the_seqs() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
     assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
 
-    world.db.fail(BatchKind::Writes, permanent());
-    let lost = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
-    assert_eq!((&lost["ok"], &lost["code"]), (&json!(false), &json!("unavailable")), "{lost}");
+    world.db.fail(BatchKind::Writes, refused_error());
+    let failed = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
+    assert_eq!((&failed["ok"], &failed["code"]), (&json!(false), &json!("unavailable")), "{failed}");
     web.0.assert_no_frames().await;
 
-    assert_eq!(world.get_session(&session).await["seq"], 1, "read from the database again");
-    let again = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
-    assert_eq!(again["seq"], 2, "local id and seq of the failed message are free");
+    assert_eq!(world.get_session(&session).await["seq"], 1, "the failed message is not counted");
+    let second = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
+    assert_eq!(second["seq"], 2, "the local id and seq of the failed message are available");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permanent_fault_reverts_versions() {
+async fn a_refused_batch_reverts_versions() {
     let (world, session, mut cli) = live_session().await;
     let update = |version: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"v": version}});
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, refused_error());
     assert_eq!(cli.emit_with_ack("update-state", &update(1)).await["result"], "error");
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["agentState"], &shown["agentStateVersion"]), (&Value::Null, &json!(1)));
+    let current = world.get_session(&session).await;
+    assert_eq!((&current["agentState"], &current["agentStateVersion"]), (&Value::Null, &json!(1)));
     let second = cli.emit_with_ack("update-state", &update(1)).await;
     assert_eq!((&second["result"], &second["version"]), (&json!("success"), &json!(2)));
 }
@@ -288,7 +289,7 @@ async fn a_permanent_fault_reverts_versions() {
 async fn changes_built_on_a_failed_change_fail_with_it() {
     let (world, session, mut cli) = live_session().await;
     world.db.hold(BatchKind::Writes);
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, refused_error());
     let first = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     let dependent = cli.emit_for_ack("message", &message(&session, 2));
@@ -304,7 +305,7 @@ async fn changes_built_on_a_failed_change_fail_with_it() {
 async fn a_session_exists_after_its_deletion_failed() {
     let world = World::new();
     let session = world.create_session("/code").await;
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, refused_error());
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
     assert_eq!(world.get_session(&session).await["tag"], "/code");
     assert_eq!(world.create_session("/code").await, session);
@@ -315,26 +316,27 @@ async fn a_tag_requested_while_its_session_is_deleted_creates_a_new_session() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.db.hold(BatchKind::Writes);
-    let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
+    let deletion = world.start("DELETE", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
-    let made = world.start("POST", "/cli/sessions", body.to_string());
-    let asked = world.start("GET", &format!("/api/sessions/{session}"), "");
+    let creation = world.start("POST", "/cli/sessions", body.to_string());
+    let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
     world.db.release();
-    deleted.reply().await.ok();
-    assert_ne!(made.reply().await.ok()["session"]["id"], session.as_str());
-    asked.reply().await.assert_error(404, "session_not_found");
+    deletion.reply().await.ok();
+    assert_ne!(creation.reply().await.ok()["session"]["id"], session.as_str());
+    session_request.reply().await.assert_error(404, "session_not_found");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     let (world, session, cli) = live_session().await;
-    world.db.fail(BatchKind::Writes, permanent());
+    world.db.fail(BatchKind::Writes, refused_error());
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
     run_until_idle().await;
     assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
-    world.advance(35_000).await;
+    // More than the timeout of a session.
+    world.advance(SESSION_TIMEOUT_MS + 5_000).await;
     assert_eq!(world.get_session(&session).await["active"], false);
 }
 
@@ -344,7 +346,7 @@ async fn a_failed_read_is_a_503_and_the_next_request_succeeds() {
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
     for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(BatchKind::Reads, permanent());
+        world.db.fail(BatchKind::Reads, refused_error());
         world.get(&path).await.assert_error(503, "hub_unavailable");
         world.get(&path).await.ok();
     }
@@ -364,8 +366,8 @@ async fn a_missing_schema_is_reported_with_the_command_to_run() {
         ("POST", "/cli/machines", machine),
     ];
     for (method, path, body) in requests {
-        let refusal = world.request(method, path, body).await.assert_error(503, "hub_unavailable");
-        let message = refusal["error"].as_str().unwrap();
+        let error = world.request(method, path, body).await.assert_error(503, "hub_unavailable");
+        let message = error["error"].as_str().unwrap();
         assert!(message.contains("d1 migrations apply"), "{method} {path}: {message}");
     }
     world.db.migrate();
@@ -373,7 +375,7 @@ async fn a_missing_schema_is_reported_with_the_command_to_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_connects_during_an_outage_is_asked_to_reconnect() {
+async fn a_cli_that_connects_during_an_outage_is_closed_with_a_code_for_reconnecting() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.hibernate_and_wake().await;
@@ -397,11 +399,11 @@ async fn a_restart_during_a_commit_loses_no_acknowledged_message() {
     world.restart();
     world.db.release();
     cli.socket.assert_no_frames().await;
-    // The CLI repeats the unacknowledged message. Whether or not the first one was committed, the seqs have no gap.
+    // The CLI repeats the unacknowledged message. Whether or not the first attempt was committed, the seqs have no gap.
     let seq = cli.emit_with_ack("message", &message(&session, 2)).await["seq"].as_u64().unwrap();
     let history = history(&world, &session).await;
     assert_eq!(history.first(), Some(&(1, 1)));
-    assert_eq!(history.last().map(|(last, _)| *last), Some(seq));
+    assert_eq!(history.last().map(|(seq, _)| *seq), Some(seq));
     assert_eq!(history.len() as u64, seq);
 }
 
@@ -422,7 +424,7 @@ async fn a_cli_that_connects_during_a_commit_receives_the_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_with_a_local_id_is_stored_during_a_stream_of_others() {
+async fn a_repeated_local_id_is_recognized_although_another_message_arrives_during_the_lookup() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(
         cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "a"})).await["seq"],
@@ -431,13 +433,14 @@ async fn a_message_with_a_local_id_is_stored_during_a_stream_of_others() {
     world.hibernate_and_wake().await;
     world.get_session(&session).await;
     world.db.hold(BatchKind::Reads);
-    let sent = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
+    let repetition =
+        world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "the local ids are being read");
     assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.read_count();
     world.db.release();
-    sent.reply().await.ok();
+    repetition.reply().await.ok();
     assert_eq!(world.db.read_count(), reads, "the local ids are read once");
     assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
 }
