@@ -17,7 +17,7 @@ import { HubRefusedError, respondsWithin, waitUntilReady } from './lib/ready.mjs
 import { environmentWith, readLines, runParallel } from './lib/run.mjs';
 import { ensureDevVars, ensureNode, ensurePackages } from './lib/setup.mjs';
 import { isRunning, isStopping, npmProcess, onStop } from './lib/signals.mjs';
-import { clearMigrationRecord, migrateLocalDatabase, OFFLINE_ENV, wranglerCommand } from './lib/wrangler.mjs';
+import { clearMigrationRecord, LOCAL_COMMAND_ENV, migrateLocalDatabase, wranglerCommand } from './lib/wrangler.mjs';
 
 const DEFAULT_PORT = 8787;
 
@@ -185,7 +185,7 @@ function startWrangler({ host, port, verbose }) {
   ]);
   const { child, exited, pids, kill } = startGroup(command, args, {
     cwd: ROOT,
-    env: environmentWith({ ...OFFLINE_ENV, HUB_BUILD: 'dev', ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) }),
+    env: environmentWith({ ...LOCAL_COMMAND_ENV, HUB_BUILD: 'dev', ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) }),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const address = localAddress({ host, port });

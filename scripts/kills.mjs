@@ -8,7 +8,7 @@ import { nodeBinary } from './lib/node.mjs';
 import { inProject } from './lib/paths.mjs';
 import { runOnTerminal } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
-import { OFFLINE_ENV } from './lib/wrangler.mjs';
+import { LOCAL_COMMAND_ENV } from './lib/wrangler.mjs';
 
 const USAGE = `Usage: npm run kills -- [options]
 
@@ -28,7 +28,7 @@ await main(async () => {
   await setup();
   console.log(describeBuild(await build()));
   console.log(`${options.kills} kills, seed ${options.seed}`);
-  const env = { ...OFFLINE_ENV, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
+  const env = { ...LOCAL_COMMAND_ENV, CRASH_KILLS: String(options.kills), CRASH_SEED: options.seed };
   return runOnTerminal(nodeBinary(), ['--test', '--test-reporter=spec', inProject('tests', 'e2e', 'crash.test.mjs')], { env });
 });
 

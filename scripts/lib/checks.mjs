@@ -10,7 +10,7 @@ import { UserError } from './errors.mjs';
 import { nodeBinary } from './node.mjs';
 import { inProject } from './paths.mjs';
 import { run } from './run.mjs';
-import { isProjectWarning, OFFLINE_ENV, wranglerCommand } from './wrangler.mjs';
+import { isProjectWarning, LOCAL_COMMAND_ENV, wranglerCommand } from './wrangler.mjs';
 
 const WASM = 'wasm32-unknown-unknown';
 
@@ -210,7 +210,7 @@ async function deployWithoutWarnings({ line }) {
     if (isProjectWarning(text)) warnings.push(text.trim());
     return true;
   };
-  await run(...wranglerCommand(['deploy', '--dry-run']), { env: OFFLINE_ENV, onLine });
+  await run(...wranglerCommand(['deploy', '--dry-run']), { env: LOCAL_COMMAND_ENV, onLine });
   if (warnings.length > 0) throw new UserError(`wrangler has warnings for the deployment:\n${warnings.join('\n')}`);
 }
 
@@ -247,7 +247,7 @@ async function runNodeTests({ update, line, result, countTests }, files, concurr
     if (outcome === 'skipped' && number !== '0') result(`${number} tests were skipped.`);
     return true;
   };
-  await run(nodeBinary(), [...options, ...files], { onLine, env: OFFLINE_ENV });
+  await run(nodeBinary(), [...options, ...files], { onLine, env: LOCAL_COMMAND_ENV });
 }
 
 /** @param {string[]} folders */

@@ -9,15 +9,20 @@ import { runStep, yellow } from './progress.mjs';
 import { run } from './run.mjs';
 import { ensureNode, ensurePackages } from './setup.mjs';
 
-/** The environment of local commands: no prompts, no metrics, no update check, no download of sample request data. */
-export const OFFLINE_ENV = {
+/** The environment of wrangler commands that need no network. */
+export const LOCAL_COMMAND_ENV = {
+  // Answers prompts with their defaults.
   CI: '1',
+  // Does not download a sample of `request.cf`.
   CLOUDFLARE_CF_FETCH_ENABLED: 'false',
+  // Does not check for a newer version, which it would print in the banner.
   WRANGLER_HIDE_BANNER: 'true',
+  // Sends no usage metrics.
   WRANGLER_SEND_METRICS: 'false',
 };
 
 /**
+ * Runs `cli.js` directly: `bin/wrangler.js` starts it in a child process and forwards no signals to it.
  * @param {string[]} args
  * @returns {[command: string, args: string[]]}
  */
@@ -37,7 +42,7 @@ export function isProjectWarning(line) {
 }
 
 /** The migrations that were applied to the local database: file name -> hash of the content. */
-const APPLIED = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
+const MIGRATION_RECORD_FILE = path.join(LOCAL_STATE_DIR, 'applied-migrations.json');
 
 /** Applies the migrations that the local D1 database does not have yet. */
 export async function migrateLocalDatabase() {
@@ -46,21 +51,23 @@ export async function migrateLocalDatabase() {
   const changed = Object.keys(files).filter((name) => applied[name] && applied[name] !== files[name]);
   if (changed.length > 0) {
     const names = changed.map((name) => `migrations/${name}`).join(', ');
-    console.log(`  ${yellow('!')} Changed after it was applied to the local database: ${names}. It is not applied again.`);
-    console.log('    To start with an empty local database, delete the folder .wrangler/state.');
+    console.log(`  ${yellow('!')} These migrations were changed after they were applied to the local database, and are not applied`);
+    console.log(`    again: ${names}.`);
+    console.log('    To apply the changed files, delete .wrangler/state. This deletes the local database.');
   }
   if (Object.keys(files).every((name) => applied[name])) return;
   await Promise.all([ensurePackages(), ensureNode()]);
   await runStep('local D1 migrations', async () => {
-    await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local']), { env: OFFLINE_ENV });
+    await run(...wranglerCommand(['d1', 'migrations', 'apply', 'DB', '--local']), { env: LOCAL_COMMAND_ENV });
   });
   mkdirSync(LOCAL_STATE_DIR, { recursive: true });
-  writeFileSync(APPLIED, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
+  // Keeps the old hash of a changed file, so that the warning is repeated at the next start.
+  writeFileSync(MIGRATION_RECORD_FILE, `${JSON.stringify({ ...files, ...applied }, null, 2)}\n`);
 }
 
 /** Deletes the record of applied migrations, so that the next start checks the database itself. */
 export function clearMigrationRecord() {
-  rmSync(APPLIED, { force: true });
+  rmSync(MIGRATION_RECORD_FILE, { force: true });
 }
 
 /** @returns {Record<string, string>} */
@@ -74,10 +81,10 @@ function migrationFiles() {
 
 /** @returns {Record<string, string>} */
 function appliedMigrations() {
-  // Without the database, the record is outdated.
+  // wrangler stores D1 databases in this folder. Without it, the record is outdated.
   if (!existsSync(path.join(LOCAL_STATE_DIR, 'v3', 'd1'))) return {};
   try {
-    return JSON.parse(readFileSync(APPLIED, 'utf8'));
+    return JSON.parse(readFileSync(MIGRATION_RECORD_FILE, 'utf8'));
   } catch {
     return {};
   }
