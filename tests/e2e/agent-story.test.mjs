@@ -1,4 +1,4 @@
-/** A person's day with the example agent: it is started, asked, answered to, and ended; all over the real hub. */
+/** The example agent with the real hub: start, commands, permission requests, restart, and end. */
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -20,18 +20,18 @@ async function start(t, namespace, args = []) {
   const feed = await web.socket({ sessionId: agent.sessionId });
   t.after(() => feed.close());
   await feed.waitForGreeting();
-  const say = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
+  const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
   const session = async () => (await web.get(`/api/sessions/${agent.sessionId}`)).body.session;
-  return { repository, agent, web, feed, say, session };
+  return { repository, agent, web, feed, send, session };
 }
 
 for (const [how, way] of [
   ['the token with the upgrade', []],
   ['the token in CONNECT', ['--bridged']],
 ]) {
-  test(`an agent runs what it is told and says what came of it (${how})`, async (t) => {
+  test(`an agent runs commands and sends their output (${how})`, async (t) => {
     const namespace = `story${way.join('')}`;
-    const { repository, agent, web, feed, say, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...way]);
+    const { repository, agent, web, feed, send, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...way]);
 
     const shown = await session();
     assert.deepEqual([shown.active, shown.tag, shown.mode], [true, repository.folder, 'remote']);
@@ -40,27 +40,27 @@ for (const [how, way] of [
     const { machines } = (await web.get('/api/machines')).body;
     assert.deepEqual(machines.map(({ id, active }) => [id, active]), [[agent.machineId, true]]);
 
-    assert.equal((await say('cat hello.txt && echo done > result.txt')).status, 200);
+    assert.equal((await send('cat hello.txt && echo done > result.txt')).status, 200);
     await feed.next(({ data }) => data?.thinking === true, 'the agent to think');
     const output = await feed.next(({ message }) => message && partOf(message)?.type === 'tool_result', 'output');
     assert.match(partOf(output.message).content, /Hello from the repository/);
     await feed.next(isReady, 'the agent to be ready');
     assert.equal((await session()).thinking, false);
     assert.equal(readFileSync(path.join(repository.folder, 'result.txt'), 'utf8'), 'done\n');
-    const said = await conversation(web, agent.sessionId);
-    assert.deepEqual(said, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
+    const texts = await conversation(web, agent.sessionId);
+    assert.deepEqual(texts, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
 
     const status = (await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body;
     assert.deepEqual(status.files.map((file) => [file.path, file.status]), [['result.txt', 'untracked']]);
 
-    await say('/todo add Write the tests');
+    await send('/todo add Write the tests');
     await feed.next(({ data }) => data?.todos?.length === 1, 'the todo');
     await feed.next(isReady, 'the agent to be ready again');
     assert.deepEqual((await session()).todos.map(({ content, status: state }) => [content, state]), [['Write the tests', 'pending']]);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.deepEqual(summary.todoProgress, { completed: 0, total: 1 });
 
-    await say('exit 3');
+    await send('exit 3');
     await feed.next(isReady, 'the agent to be ready once more');
     assert.equal((await conversation(web, agent.sessionId)).at(-1), 'Exit code 3.');
 
@@ -68,20 +68,20 @@ for (const [how, way] of [
     await feed.next(({ data }) => data?.active === false, 'the end of the session');
     const ended = await session();
     assert.deepEqual([ended.active, ended.thinking, ended.metadata.lifecycleState], [false, false, 'completed']);
-    assert.equal((await say('too late')).status, 409);
+    assert.equal((await send('too late')).status, 409);
   });
 }
 
-test('an agent asks before it runs something, and does what it is answered', async (t) => {
-  const { repository, agent, web, feed, say, session } = await start(t, 'careful', ['--no-machine']);
+test('an agent runs a command only after its permission request is approved', async (t) => {
+  const { repository, agent, web, feed, send, session } = await start(t, 'careful', ['--no-machine']);
   const ask = async (command) => {
-    assert.equal((await say(command)).status, 200);
+    assert.equal((await send(command)).status, 200);
     const id = await waitForRequest(feed, command);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.equal(summary.pendingRequestsCount, 1);
     return id;
   };
-  const answer = (id, word, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${word}`, body);
+  const answer = (id, verb, body = {}) => web.post(`/api/sessions/${agent.sessionId}/permissions/${id}/${verb}`, body);
   const outcome = async (id) => (await session()).agentState.completedRequests[id].status;
 
   const wanted = await ask('touch wanted.txt');
@@ -104,20 +104,20 @@ test('an agent asks before it runs something, and does what it is answered', asy
   for (const file of ['refused.txt', 'never.txt']) assert.equal(existsSync(path.join(repository.folder, file)), false, file);
 });
 
-test('an agent that is started again goes on with its session and what was left to do', async (t) => {
-  const { repository, agent, web, feed, say } = await start(t, 'again', ['--auto-approve', '--no-machine']);
-  await say('echo one');
+test('a restarted agent continues its session', async (t) => {
+  const { repository, agent, web, feed, send } = await start(t, 'again', ['--auto-approve', '--no-machine']);
+  await send('echo one');
   await feed.next(isReady, 'the agent to be ready');
   await agent.end();
   const second = await startAgent(t, hub, { dir: repository.folder, namespace: 'again', args: ['--auto-approve', '--no-machine'] });
   assert.equal(second.sessionId, agent.sessionId);
-  await say('echo two');
+  await send('echo two');
   await feed.next(isReady, 'the agent to be ready');
-  const said = await conversation(web, agent.sessionId);
-  assert.deepEqual(said, ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
+  const texts = await conversation(web, agent.sessionId);
+  assert.deepEqual(texts, ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
 });
 
-test('an agent survives a restart of the hub and answers what was asked meanwhile', async (t) => {
+test('an agent reconnects after a restart of the hub and handles missed messages', async (t) => {
   const own = await startHub();
   t.after(() => own.stop());
   const repository = new Repository(t);

@@ -1,7 +1,7 @@
 /**
- * Bad input to the built hub, in ways that only a wire can carry it: bytes that are no text, bodies without a length, paths
- * that the runtime rewrites, frames of every kind. Each is answered, and the hub and its sockets go on. What can be wrong
- * with each field is tested natively (`tests/it/bad_input`).
+ * Invalid input to the built hub that needs a real connection: bytes that are not UTF-8, bodies without a length, paths that
+ * the runtime rewrites, and all kinds of frames. Each gets an answer, and the hub and its sockets keep working. Native tests
+ * cover invalid fields (`tests/it/bad_input`).
  */
 
 import assert from 'node:assert/strict';
@@ -20,11 +20,11 @@ after(() => hub.stop());
 
 const source = (file) => readFileSync(path.join(ROOT, 'src', ...file.split('/')), 'utf8');
 
-/** The routes of the hub as its own router names them. @type {{method: string, route: string}[]} */
+/** The hub's routes, from the source of its router. @type {{method: string, route: string}[]} */
 const CALLS = [...source('http/mod.rs').matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].flatMap(([, route, handlers]) =>
   [...handlers.matchAll(/\b(get|post|patch|put|delete)\(/g)].map(([, method]) => ({ method: method.toUpperCase(), route })),
 );
-/** The events of a CLI as the hub's own reader names them. */
+/** The events of a CLI, from the source of the hub's decoder. */
 const EVENTS = [...source('wire/cli.rs').split('let event = match name {')[1].split('_ => return')[0].matchAll(/"([a-z-]+)" =>/g)].map(
   ([, name]) => name,
 );
@@ -40,21 +40,21 @@ before(async () => {
 });
 after(() => suite.end());
 
-/** After every test: nothing of it is left, and everybody is served. */
+/** After every test: the socket works, and nothing has changed. */
 afterEach(async () => {
-  assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true }, 'the CLI’s socket is still there');
+  assert.deepEqual(await cli.emitWithAck('ping', {}), { ok: true }, 'the CLI’s socket works');
   const { status, body } = await web.get(`/api/sessions/${session.id}`);
   assert.equal(status, 200);
   assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
   assert.deepEqual((await web.get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
 });
 
-/** Bodies that are no text. */
-const BYTES = { 'no UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16': [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], gzip: [0x1f, 0x8b, 0x08] };
+/** Bodies that are not UTF-8. */
+const BYTES = { 'not UTF-8': [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], 'UTF-16': [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], gzip: [0x1f, 0x8b, 0x08] };
 
 /**
- * Sends a request byte by byte as given, on a connection of its own.
- * @param {string | Buffer} target the path, which may be no text
+ * Sends a request unchanged on a new connection.
+ * @param {string | Buffer} target the path, which may be invalid UTF-8
  * @param {{token?: string | null, headers?: string[], body?: Buffer, chunked?: boolean}} [options]
  * @returns {Promise<{status: number, headers: Record<string, string>, text: string, body: any}>}
  */
@@ -71,13 +71,13 @@ async function raw(method, target, { token = web.token, headers = [], body, chun
   }
   if (chunked) socket.write('0\r\n\r\n');
   try {
-    return await withTimeout(answerOn(socket), `an answer to ${method} ${target}`, 60_000);
+    return await withTimeout(answerOn(socket), `a response to ${method} ${target}`, 60_000);
   } finally {
     socket.destroy();
   }
 }
 
-/** Reads an answer; the runtime keeps the connection open behind it. */
+/** Reads a response up to its length: the runtime keeps the connection open. */
 async function answerOn(socket) {
   let received = '';
   for await (const data of socket.setEncoding('utf8')) {
@@ -94,20 +94,20 @@ async function answerOn(socket) {
 
 function assertRefusal(answer, status, code, field) {
   assert.deepEqual([answer.status, answer.body?.code, answer.body?.field], [status, code, field], answer.text);
-  assert.ok(answer.body.error.length > 10, 'a sentence for a person');
+  assert.ok(answer.body.error.length > 10, 'an error text');
   assert.match(answer.headers['content-type'], /^application\/json/);
   assert.equal(answer.headers['cache-control'], 'no-store');
   assert.equal(answer.headers['x-content-type-options'], 'nosniff');
 }
 
 describe('a body', () => {
-  // These read none.
+  // These routes have no body.
   const bodiless = ['/switch', '/resume'];
   const readers = CALLS.filter(({ method, route }) => ['POST', 'PATCH'].includes(method) && !bodiless.some((end) => route.endsWith(end)));
   const target = (route) => route.replace(/(sessions)\/\{id\}/, `$1/${session.id}`).replace('machines/{id}', 'machines/m').replace(/\{\w+\}/, 'r');
 
-  for (const [what, bytes] of Object.entries(BYTES)) {
-    test(`that is ${what} is refused by every route, with and without a length`, async () => {
+  for (const [kind, bytes] of Object.entries(BYTES)) {
+    test(`that is ${kind} is refused by every route, with and without a length`, async () => {
       assert.ok(readers.length >= 12, JSON.stringify(readers));
       for (const { method, route } of readers) {
         for (const chunked of [false, true]) {
@@ -117,7 +117,7 @@ describe('a body', () => {
     });
   }
 
-  test('for a log-in is no different', async () => {
+  test('for a sign-in is checked in the same way', async () => {
     for (const bytes of Object.values(BYTES)) {
       assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.from(bytes), chunked: true }), 400, 'invalid_body');
     }
@@ -126,19 +126,19 @@ describe('a body', () => {
     assertRefusal(await raw('POST', '/api/auth', { token: null, body: Buffer.alloc(16 * 1024 + 1, ' '), chunked: true }), 413, 'body_too_large');
   });
 
-  test('that is too large is refused whatever else is wrong, with and without a length', async () => {
+  test('that is too large is refused before other errors are reported, with and without a length', async () => {
     const large = 8 * 1024 * 1024 + 1;
-    // Who tells a length is answered by that alone.
-    const told = { headers: [`Content-Length: ${large}`] };
-    const untold = { body: Buffer.alloc(large, ' '), chunked: true };
-    for (const options of [told, untold]) {
+    // With a length, the hub responds before it reads the body.
+    const withLength = { headers: [`Content-Length: ${large}`] };
+    const withoutLength = { body: Buffer.alloc(large, ' '), chunked: true };
+    for (const options of [withLength, withoutLength]) {
       assertRefusal(await raw('POST', `/api/sessions/${session.id}/messages`, options), 413, 'body_too_large');
-      assertRefusal(await raw('PATCH', '/api/sessions/nobody', options), 413, 'body_too_large');
+      assertRefusal(await raw('PATCH', '/api/sessions/unknown', options), 413, 'body_too_large');
     }
-    assertRefusal(await raw('PATCH', '/api/sessions/nobody', { ...told, token: 'wrong' }), 401, 'unauthorized');
+    assertRefusal(await raw('PATCH', '/api/sessions/unknown', { ...withLength, token: 'wrong' }), 401, 'unauthorized');
   });
 
-  test('of great depth is refused or ignored', async () => {
+  test('with deeply nested values is refused', async () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000);
     const at = `/api/sessions/${session.id}/messages`;
     assertRefusal(await raw('POST', at, { body: Buffer.from(deep) }), 400, 'invalid_body');
@@ -151,7 +151,7 @@ describe('a path', () => {
   const withId = CALLS.filter(({ route }) => route.includes('{id}'));
   const bodyOf = (method) => (method === 'GET' ? {} : { body: Buffer.from('{}') });
 
-  test('whose id is no text, or nobody’s, is refused by every route', async () => {
+  test('with an invalid or unknown id is refused by every route', async () => {
     assert.ok(withId.length >= 20, JSON.stringify(withId));
     for (const { method, route } of withId) {
       const to = (id) => route.replace('{id}', id).replace(/\{\w+\}/, 'r');
@@ -163,27 +163,27 @@ describe('a path', () => {
     }
   });
 
-  test('that climbs is the one that it leads to, and as well guarded', async () => {
+  test('with dot segments is checked like the path that it resolves to', async () => {
     const { body } = await hub.web('team', null).post('/api/auth', { accessToken: web.token });
     const up = ['..', '%2e%2e', '.%2E', '..%2f', '..\\', '%2e%2e%5c'];
-    for (const [one, other] of up.flatMap((one) => up.map((other) => [one, other]))) {
-      for (const place of [`/api/sessions/${one}/${other}/cli/sessions/${session.id}`, `/api/sessions/x/${one}/${other}/${other}/cli/machines/m`]) {
-        const answer = await raw('GET', place, { token: body.token });
-        assert.ok([400, 401, 404].includes(answer.status), `${place}: ${answer.status} ${answer.text}`);
-        assert.equal((await raw('GET', place, { token: null })).status >= 400, true, place);
+    for (const [first, second] of up.flatMap((first) => up.map((second) => [first, second]))) {
+      for (const target of [`/api/sessions/${first}/${second}/cli/sessions/${session.id}`, `/api/sessions/x/${first}/${second}/${second}/cli/machines/m`]) {
+        const answer = await raw('GET', target, { token: body.token });
+        assert.ok([400, 401, 404].includes(answer.status), `${target}: ${answer.status} ${answer.text}`);
+        assert.equal((await raw('GET', target, { token: null })).status >= 400, true, target);
       }
     }
     assertRefusal(await raw('GET', '/health/../api/sessions', { token: null }), 401, 'unauthorized');
   });
 
-  test('of bytes that are no text is refused', async () => {
+  test('with invalid bytes is refused', async () => {
     for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0xa6, 0x80], [0x01], [0x7f]]) {
       const answer = await raw('GET', Buffer.concat([Buffer.from('/api/sessions/'), Buffer.from(bytes)]));
       assert.ok(answer.status >= 400 && answer.status < 500, `${bytes}: ${answer.status} ${answer.text}`);
     }
   });
 
-  test('with a query that cannot be read is refused', async () => {
+  test('with an invalid query is refused', async () => {
     for (const [query, field] of [['limit=%ff', 'limit'], ['limit=1&limit=1', 'limit'], ['beforeSeq=9007199254740992', 'beforeSeq'], ['%ff=1', '\ufffd']]) {
       for (const root of ['/api', '/cli']) {
         assertRefusal(await raw('GET', `${root}/sessions/${session.id}/messages?${query}`), 400, 'invalid_field', field);
@@ -192,7 +192,7 @@ describe('a path', () => {
   });
 });
 
-test('texts that differ after a NUL are two, to the database as well', async () => {
+test('texts that differ after a NUL character are different, also in the database', async () => {
   const tags = ['a\u0000one', 'a\u0000two'];
   const ids = [];
   for (const tag of [...tags, ...tags]) ids.push((await web.openSession({ tag })).id);
@@ -204,7 +204,7 @@ test('texts that differ after a NUL are two, to the database as well', async () 
 });
 
 describe('headers', () => {
-  test('that show two tokens, or no text, show none', async () => {
+  test('with two tokens or an invalid token are refused', async () => {
     for (const headers of [[`Authorization: Bearer ${web.token}`], ['Authorization: Basic x']]) {
       assertRefusal(await raw('GET', '/api/sessions', { headers }), 401, 'unauthorized');
     }
@@ -214,34 +214,34 @@ describe('headers', () => {
     }
   });
 
-  test('that are the hub’s own do not pass', async () => {
+  test('that the worker uses internally are ignored', async () => {
     const headers = ['Hub-Namespace: other', 'Hub-Socket: cli', 'Last-Event-ID: \u00e9'];
     const answer = await raw('GET', `/api/sessions/${session.id}`, { headers });
     assert.deepEqual([answer.status, answer.body.session.namespace], [200, 'team']);
   });
 });
 
-/** A payload of each JSON type, and what the official client makes of bytes. */
+/** A payload of each JSON type, and bytes, which the official client sends as an attachment. */
 const PAYLOADS = [null, true, 7, 'text', [], {}, JSON.stringify({ sid: 'x' }), { sid: 7, machineId: 7, method: 7 }, Buffer.from([1, 2, 3])];
 
 describe('an event of a CLI', () => {
-  test('that is malformed is acknowledged with what is wrong, whatever the event', async () => {
+  test('that is malformed gets an acknowledgement with the error', async () => {
     assert.ok(EVENTS.length >= 11, EVENTS.join());
-    for (const name of [...EVENTS.filter((one) => one !== 'ping'), 'no-such-event', '__proto__']) {
+    for (const name of [...EVENTS.filter((event) => event !== 'ping'), 'no-such-event', '__proto__']) {
       for (const payload of PAYLOADS) {
         const ack = await cli.emitWithAck(name, payload);
         const versioned = /^(machine-)?update-/.test(name) && ack.result === 'error';
-        const said = versioned ? ack.reason : ack.error;
+        const message = versioned ? ack.reason : ack.error;
         assert.ok(versioned || ack.ok === false, `${name} ${JSON.stringify(payload)}: ${JSON.stringify(ack)}`);
-        assert.ok(said.length > 10, `${name}: ${JSON.stringify(ack)}`);
+        assert.ok(message.length > 10, `${name}: ${JSON.stringify(ack)}`);
       }
     }
   });
 
-  test('that is malformed and asks for no acknowledgement is told in an error event', async (t) => {
+  test('that is malformed and has no acknowledgement gets an error event', async (t) => {
     const other = await connectCli(t, hub, { namespace: 'team' });
-    for (const name of EVENTS.filter((one) => one !== 'ping')) {
-      for (const payload of PAYLOADS.filter((one) => !Buffer.isBuffer(one))) {
+    for (const name of EVENTS.filter((event) => event !== 'ping')) {
+      for (const payload of PAYLOADS.filter((payload) => !Buffer.isBuffer(payload))) {
         other.socket.emit(name, payload);
         const { code, message } = await other.nextError();
         assert.equal(code, 'bad-payload', `${name} ${JSON.stringify(payload)}: ${message}`);
@@ -251,8 +251,8 @@ describe('an event of a CLI', () => {
   });
 });
 
-/** A CLI that writes its frames itself. The token comes with the upgrade, or in CONNECT, read by the worker. */
-async function rawCli(t, withUpgrade) {
+/** Connects a WebSocket as a CLI. The token is sent with the upgrade, or in CONNECT through the worker. */
+async function connectRawCli(t, withUpgrade) {
   const query = withUpgrade ? `&token=${encodeURIComponent(web.token)}` : '';
   const socket = new WebSocket(`${hub.url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
   const frames = new Recorder('the frames of the raw socket');
@@ -272,12 +272,12 @@ describe('a frame of a CLI', () => {
     '42/cli,99999999999999999999["ping"]', '451-/cli,["message",{"_placeholder":true,"num":0}]', '40/cli,[]', `42/cli,["ping",${DEEP}]`,
     `42/cli,${DEEP}`, `42/cli,["message",{"sid":"${'x'.repeat(1_000_000)}","message":${DEEP}${']'.repeat(1_000_000)}}]`,
   ];
-  const QUIET = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
+  const IGNORED = ['43/cli,5[]', '43/cli,5["{"]', '42["ping"]', '42/web,7["ping"]', '41/web,', '5', '6', '3', '0{}', '44/cli,"no"'];
 
-  for (const [way, withUpgrade] of [['straight to the object', true], ['through the worker', false]]) {
-    test(`that makes no sense is answered, and the socket lives on, ${way}`, async (t) => {
-      const { socket, frames } = await rawCli(t, withUpgrade);
-      const alive = async (number) => {
+  for (const [way, withUpgrade] of [['directly to the object', true], ['through the worker', false]]) {
+    test(`that is invalid gets an error, and the socket keeps working (${way})`, async (t) => {
+      const { socket, frames } = await connectRawCli(t, withUpgrade);
+      const checkAlive = async (number) => {
         socket.send(`42/cli,${number}["ping"]`);
         assert.equal(await frames.next(() => true, 'the next frame'), `43/cli,${number}[{"ok":true}]`);
       };
@@ -285,27 +285,27 @@ describe('a frame of a CLI', () => {
         socket.send(frame);
         const answer = await frames.next(() => true, `an answer to ${frame.slice(0, 40)}`);
         assert.match(answer, /^42\/cli,\["error",\{"message":".{10,}","code":"(bad-packet|binary-unsupported|not-found)"/s, frame.slice(0, 40));
-        await alive(at);
+        await checkAlive(at);
       }
-      for (const [at, frame] of QUIET.entries()) {
+      for (const [at, frame] of IGNORED.entries()) {
         socket.send(frame);
-        await alive(at);
+        await checkAlive(at);
       }
       socket.send(new Uint8Array([4, 0x34, 0xff]));
       assert.match(await frames.next(() => true, 'an answer to bytes'), /"code":"binary-unsupported"/);
-      await alive(1);
+      await checkAlive(1);
     });
   }
 
-  test('whose bytes are no text is answered, and the socket lives on', async (t) => {
+  test('that is not UTF-8 gets an error, and the socket keeps working', async (t) => {
     const socket = net.connect(hub.port, '127.0.0.1');
     t.after(() => socket.destroy());
-    const heard = new Recorder('the bytes of the socket');
-    socket.on('data', (data) => heard.push(data.toString('latin1')));
-    socket.on('close', () => heard.end('the socket was closed'));
+    const received = new Recorder('the bytes of the socket');
+    socket.on('data', (data) => received.push(data.toString('latin1')));
+    socket.on('close', () => received.end('the socket was closed'));
     // A text frame, masked with zeros.
     const send = (text) => socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)]));
-    const next = (part) => heard.next((data) => data.includes(part), part);
+    const next = (part) => received.next((data) => data.includes(part), part);
     const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
     const target = `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`;
     socket.write([`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
@@ -320,7 +320,7 @@ describe('a frame of a CLI', () => {
     await next('43/cli,7[{"ok":true}]');
   });
 
-  test('of a web client is passed over', async (t) => {
+  test('of a web client is ignored', async (t) => {
     const feed = await web.socket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();

@@ -1,4 +1,4 @@
-/** Bodies of requests, whose length is told beforehand or not: none is read further than it may be long. */
+/** Request bodies with and without a length: none is read beyond its limit. */
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
@@ -12,8 +12,8 @@ after(() => hub.stop());
 
 const MIB = 1024 * 1024;
 
-/** Places that read a body, how long it may be there, and a body that they take, of any length from 1 KiB on. */
-const PLACES = {
+/** The parts that read bodies: a path, its limit, and a function that makes a valid body of at least 1 KiB. */
+const READERS = {
   'the worker': {
     path: '/api/auth',
     limit: 16 * 1024,
@@ -31,9 +31,9 @@ function padded(head, length) {
 }
 
 /**
- * Sends a body, or as much of one as there is.
- * @param {{length?: number, end?: boolean}} options `length` is told beforehand; without it the body goes in chunks.
- *   Without `end` the body never ends, and the hub has to answer nonetheless
+ * Sends a body.
+ * @param {{length?: number, end?: boolean}} options `length`: the Content-Length, without which the body is chunked. Without
+ *   `end` the request never ends, and the hub must respond nevertheless
  */
 async function send(path, body, { length, end = false }) {
   const { promise, resolve, reject } = deferred();
@@ -45,64 +45,64 @@ async function send(path, body, { length, end = false }) {
   request.flushHeaders();
   for (let at = 0; at < body.length; at += 64 * 1024) request.write(body.slice(at, at + 64 * 1024));
   if (end) request.end();
-  const response = await withTimeout(promise, `an answer to ${path}`);
+  const response = await withTimeout(promise, `a response to ${path}`);
   let text = '';
   for await (const chunk of response.setEncoding('utf8')) text += chunk;
   request.destroy();
   return { status: response.statusCode, body: JSON.parse(text) };
 }
 
-for (const [where, { path, limit, body }] of Object.entries(PLACES)) {
-  describe(`a body that ${where} reads`, () => {
-    test('may be as long as its limit, told or not', async () => {
+for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
+  describe(`a body that ${reader} reads`, () => {
+    test('may be as long as its limit, with and without a length', async () => {
       for (const length of [limit, undefined]) {
         assert.equal((await send(path, body(limit), { length, end: true })).status, 200);
       }
       assert.equal((await send(path, body(1024), { end: true })).status, 200);
     });
 
-    test('is refused before it is sent when its length was told and is too much', async () => {
-      const told = await send(path, '', { length: limit + 1 });
-      assert.deepEqual([told.status, told.body.code], [413, 'body_too_large']);
+    test('is refused before it is sent when its Content-Length is above the limit', async () => {
+      const refused = await send(path, '', { length: limit + 1 });
+      assert.deepEqual([refused.status, refused.body.code], [413, 'body_too_large']);
     });
 
-    test('is refused as soon as it is too long when its length was not told', async () => {
+    test('is refused as soon as it exceeds the limit when it is chunked', async () => {
       const endless = await send(path, body(limit + 1), {});
       assert.deepEqual([endless.status, endless.body.code], [413, 'body_too_large']);
     });
   });
 }
 
-/** Sends a body in chunks that says it is shorter, as no client library would; answers the status, or that it was cut off. */
-async function lie(path, body, told) {
+/** Sends a chunked body with a wrong Content-Length. Resolves to the status, or to `closed`. */
+async function sendWithWrongLength(path, body, length) {
   const { promise, resolve } = deferred();
   const { hostname, port } = new URL(hub.url);
   const socket = net.connect(port, hostname);
-  socket.on('error', () => resolve('cut off'));
-  socket.on('close', () => resolve('cut off'));
+  socket.on('error', () => resolve('closed'));
+  socket.on('close', () => resolve('closed'));
   socket.setEncoding('latin1').on('data', (text) => resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1])));
   const head = [`POST ${path} HTTP/1.1`, `Host: ${hostname}`, `Authorization: Bearer ${hub.token('bodies')}`];
-  socket.write(`${[...head, `Content-Length: ${told}`, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n`);
+  socket.write(`${[...head, `Content-Length: ${length}`, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n`);
   socket.write(`${body.length.toString(16)}\r\n`);
   socket.write(body);
   socket.write('\r\n0\r\n\r\n');
-  const status = await withTimeout(promise, `an answer to ${path}`);
+  const status = await withTimeout(promise, `a response to ${path}`);
   socket.destroy();
   return status;
 }
 
-describe('a chunked body that says it is shorter than it is', () => {
-  for (const [where, { path, limit, body }] of Object.entries(PLACES)) {
-    test(`is read by ${where} no further than it said`, async () => {
-      for (const length of [2_000, limit, 4 * limit]) assert.notEqual(await lie(path, body(length), 1_000), 200);
+describe('a chunked body with a Content-Length that is too small', () => {
+  for (const [reader, { path, limit, body }] of Object.entries(READERS)) {
+    test(`is not read beyond that length by ${reader}`, async () => {
+      for (const length of [2_000, limit, 4 * limit]) assert.notEqual(await sendWithWrongLength(path, body(length), 1_000), 200);
       assert.equal((await send(path, body(1024), { end: true })).status, 200);
     });
   }
 });
 
-describe('a client that hangs up in the midst of a body', () => {
-  for (const [where, { path }] of Object.entries(PLACES)) {
-    test(`is nothing that ${where} complains of`, async () => {
+describe('a client that disconnects while it sends a body', () => {
+  for (const [reader, { path }] of Object.entries(READERS)) {
+    test(`causes no error in the log of ${reader}`, async () => {
       const { hostname, port } = new URL(hub.url);
       for (const size of ['Content-Length: 5000', 'Transfer-Encoding: chunked']) {
         const socket = net.connect(port, hostname);
@@ -110,7 +110,7 @@ describe('a client that hangs up in the midst of a body', () => {
         const sent = Promise.withResolvers();
         socket.write(`${head.join('\r\n')}\r\n\r\n8\r\n{"tag":"\r\n`, sent.resolve);
         await sent.promise;
-        // An answer on another connection: by then the hub has begun to read the body.
+        // After a response on another connection, the hub has started to read the body.
         assert.equal((await hub.web('bodies').get('/api/sessions')).status, 200);
         const closed = Promise.withResolvers();
         socket.once('close', closed.resolve).destroy();

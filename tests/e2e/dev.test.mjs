@@ -1,6 +1,6 @@
 /**
- * `npm run dev` as a person starts it: its link, the hub behind it, a second one beside it, and that nothing of it is left,
- * however it ends. Everything else is tested on the runtime alone.
+ * `npm run dev`: the sign-in link, the hub, a second start in the same folder, and that no process is left when it ends or is
+ * killed. The other tests start the runtime directly.
  */
 
 import assert from 'node:assert/strict';
@@ -19,26 +19,26 @@ import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { Web } from './lib/web.mjs';
 
-/** How long set-up, the migrations and wrangler may take together; a start that fails ends by itself before. */
-const START_MS = 240_000;
+/** Time limit for set-up, migrations and wrangler. A start that fails exits earlier. */
+const START_TIMEOUT_MS = 240_000;
 
-/** What a start looks at and what wrangler watches: copied, so that an edit meanwhile changes nothing of this. */
+/** The inputs of the build, and files that wrangler watches. They are copied, so that edits do not affect the test. */
 const COPIED = [
   '.cargo', 'scripts', 'src', 'migrations', 'build', 'web', 'tools',
   'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml', 'package.json', 'package-lock.json', 'wrangler.toml',
 ];
 
-/** Where packages are. */
+/** Folders with npm packages. */
 const LINKED = ['node_modules', 'tests', 'examples'];
 
-/** What npm does of a script: starts a shell with it, hands signals on to that, and ends with its exit code. */
+/** A mock of npm: runs the script in a shell, forwards signals to it, and exits with its exit code. */
 const NPM = `
   const [program, ...args] = process.argv.slice(1);
   const shell = require('node:child_process').spawn('/bin/sh', ['-c', '"$0" "$@"; exit $?', program, ...args], { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => shell.kill(signal));
   shell.on('exit', (code) => process.exit(code ?? 1));`;
 
-/** The project once more, with a `.dev.vars`, a database and a lock of its own. */
+/** A copy of the project with its own `.dev.vars`, database and lock. */
 class Clone {
   #t;
 
@@ -50,13 +50,13 @@ class Clone {
     for (const name of LINKED) symlinkSync(path.join(ROOT, name), path.join(this.folder, name));
   }
 
-  /** `npm run dev -- --port PORT`, as npm starts it: through a shell. @param {number} port */
+  /** Runs `npm run dev -- --port PORT` in a shell, as npm does. @param {number} port */
   dev(port) {
     const env = {
       HUB_TOOLS_DIR: TOOLS_DIR,
       NO_COLOR: '1',
       npm_lifecycle_event: 'dev',
-      // Through the link an npm that is started here would empty the project's own packages: there is none.
+      // An npm would install packages through the link, into the project. This path does not exist.
       npm_execpath: path.join(this.folder, 'no', 'npm-cli.js'),
     };
     const command = [process.execPath, path.join(this.folder, 'scripts', 'dev.mjs'), '--port', String(port)];
@@ -64,12 +64,12 @@ class Clone {
   }
 
   /**
-   * The same, and waits for its link.
-   * @returns the hub as the clients of `lib` take it, without a namespace with the link's own token; and its processes
+   * Starts `npm run dev` and waits for its link.
+   * @returns the processes, and the `url`, `token` and `web` of a `Hub`
    */
-  async running(port) {
+  async startDev(port) {
     const { lines, exited, kill } = this.dev(port);
-    const link = new URL(await lines.first((line) => line.includes('#token='), 'the link', START_MS));
+    const link = new URL(await lines.first((line) => line.includes('#token='), 'the link', START_TIMEOUT_MS));
     const [dev] = this.#holders();
     const { wrangler } = this;
     const secret = link.hash.replace('#token=', '');
@@ -83,7 +83,7 @@ class Clone {
   }
 
   get wrangler() {
-    // The last two are wrangler and its guard.
+    // The last two processes are wrangler and its guard.
     return this.#holders().at(-2);
   }
 
@@ -93,8 +93,8 @@ class Clone {
   }
 }
 
-/** Whether wrangler and all that it has started are gone: they are one process group. @param {number} wrangler */
-function isGone(wrangler) {
+/** Whether the process group of wrangler has ended. @param {number} wrangler */
+function hasEnded(wrangler) {
   try {
     process.kill(-wrangler, 0);
     return false;
@@ -103,7 +103,7 @@ function isGone(wrangler) {
   }
 }
 
-// Windows knows neither these signals nor links without a privilege.
+// Windows has no such signals, and links need a privilege.
 describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   const suite = new Lifetime();
   after(() => suite.end());
@@ -112,13 +112,13 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
   let hub;
 
   before(async () => {
-    assert.ok(findUpToDateBuild(true), 'build/ is not what these sources give: run `npm run build` first.');
+    assert.ok(findUpToDateBuild(true), 'The build is outdated. Run: npm run build');
     clone = new Clone(suite);
     port = await freePort();
-    hub = await clone.running(port);
+    hub = await clone.startDev(port);
   });
 
-  test('prints a link whose token opens the console and the interface', async () => {
+  test('prints a link with a token for the console and the API', async () => {
     const page = await hub.web().get(hub.link.pathname, { headers: { 'sec-fetch-mode': 'navigate', accept: 'text/html' } });
     assert.equal(page.status, 200);
     assert.match(page.text, /<div id="app">/);
@@ -126,7 +126,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual([list.status, list.body], [200, { sessions: [] }]);
   });
 
-  test('serves the web console, with its policy, and leaves the interface to the worker', async () => {
+  test('serves the web console with its security policy, and the API', async () => {
     const navigation = { 'sec-fetch-mode': 'navigate', accept: 'text/html' };
     const page = await hub.web('team', null).get('/sessions/abc', { headers: navigation });
     assert.deepEqual([page.status, page.headers['cache-control']], [200, 'no-cache']);
@@ -160,19 +160,19 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal((await web.readHistory(session.id)).length, 2);
   });
 
-  test('does not run twice on a folder, and the second one names the first', async () => {
+  test('does not run twice in a folder, and names the running hub', async () => {
     const second = clone.dev(await freePort());
-    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the sentence');
+    await second.lines.first((line) => line === `A hub is already running in this folder: http://127.0.0.1:${port} (process ${hub.dev}).`, 'the error');
     assert.deepEqual(await withTimeout(second.exited, 'its end'), [1, null]);
   });
 
-  test('says who has its port: a hub or another program', async (t) => {
+  test('reports whether a hub or another program uses its port', async (t) => {
     const elsewhere = new Clone(t);
     const refused = async (taken) => {
       const { lines, exited } = elsewhere.dev(taken);
-      const said = await lines.first((line) => line.startsWith('Port '), 'the sentence');
+      const error = await lines.first((line) => line.startsWith('Port '), 'the error');
       assert.deepEqual(await withTimeout(exited, 'its end'), [1, null]);
-      return said;
+      return error;
     };
     assert.equal(await refused(port), `Port ${port} is in use by a hub, such as one in another folder.`);
     const other = net.createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
@@ -182,25 +182,25 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.equal(await refused(taken), `Port ${taken} is in use by another program.`);
   });
 
-  test('starts again at once after its npm was killed', async () => {
+  test('can be started again after its npm was killed', async () => {
     await hub.kill();
-    hub = await clone.running(port);
+    hub = await clone.startDev(port);
     assert.equal((await hub.web().get('/api/sessions')).status, 200);
   });
 
-  test('starts again after it was killed with wrangler: nothing of the first one runs, what it stored is there', async () => {
+  test('can be started again after it was killed with wrangler: no process is left running, and no data is lost', async () => {
     const body = { tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop' } };
     const { session } = (await hub.web().post('/cli/sessions', body)).body;
     const { wrangler } = hub;
     process.kill(wrangler, 'SIGKILL');
     process.kill(hub.dev, 'SIGKILL');
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [137, null]);
-    hub = await clone.running(port);
-    assert.ok(isGone(wrangler));
+    hub = await clone.startDev(port);
+    assert.ok(hasEnded(wrangler));
     assert.deepEqual((await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id), [session.id]);
   });
 
-  test('serves again after the runtime at its port was killed, which wrangler alone does not bring back', async () => {
+  test('restarts wrangler after its runtime was killed and does not answer', async () => {
     const before = (await hub.web().get('/api/sessions')).body.sessions;
     const runtimes = execFileSync('ps', ['-ax', '-o', 'pid=,command='], { encoding: 'utf8' }).split('\n');
     const [runtime] = runtimes.filter((line) => line.includes(`workerd serve`) && line.includes(`:${port} `)).map(Number.parseFloat);
@@ -211,10 +211,10 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     hub.wrangler = clone.wrangler;
   });
 
-  test('ends with all that it started on Ctrl-C', async () => {
+  test('ends with all its processes on Ctrl-C', async () => {
     process.kill(hub.dev, 'SIGINT');
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [0, null]);
-    await eventually(() => isGone(hub.wrangler), 'the end of what it started');
+    await eventually(() => hasEnded(hub.wrangler), 'the end of all processes');
     assert.equal(existsSync(clone.lock), false);
   });
 });

@@ -1,4 +1,4 @@
-/** What web clients hear, over the event stream (SSE) and over the event socket: who hears what, and nothing twice or never. */
+/** Events for web clients, over the event stream (SSE) and the event socket: filters, order, resumption and heartbeats. */
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
@@ -11,7 +11,7 @@ const JWT_SECRET = 'a secret of these tests that is long enough';
 const hub = await startHub({ vars: { JWT_SECRET } });
 after(() => hub.stop());
 
-/** A web client's token that is good for so many seconds. */
+/** Creates a web client's token that expires after some seconds. */
 function jwt(ns, seconds) {
   const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
   const now = Math.floor(Date.now() / 1000);
@@ -23,7 +23,7 @@ const types = (feed) => feed.all.map(({ type }) => type);
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {
-    test('begins with connection-changed, and lets in whoever shows a token in the header or in the query', async (t) => {
+    test('starts with connection-changed, and accepts a token in the header or in the query', async (t) => {
       const { body } = await hub.web('begin').post('/api/auth', { accessToken: hub.token('begin') });
       for (const token of [hub.token('begin'), body.token]) {
         for (const tokenInQuery of [true, false]) {
@@ -42,14 +42,14 @@ for (const channel of Object.keys(CHANNELS)) {
       }
     });
 
-    test('carries a message to the agent and the agent’s answer back', async (t) => {
+    test('carries a user’s message and the agent’s answer', async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: channel, tag: 'conversation' });
       const web = hub.web(channel);
       const feed = await openFeed(t, web, channel, { sessionId: session.id });
       const { body } = await web.post(`/api/sessions/${session.id}/messages`, { text: 'How are you?', localId: 'q' });
 
-      const asked = await cli.nextUpdate('new-message');
-      assert.deepEqual([asked.sid, asked.message.content.content.text], [session.id, 'How are you?']);
+      const update = await cli.nextUpdate('new-message');
+      assert.deepEqual([update.sid, update.message.content.content.text], [session.id, 'How are you?']);
       const ack = await cli.sendMessage(session.id, { role: 'agent', content: 'Fine.' }, 'a');
 
       const question = await feed.nextEvent('message-received');
@@ -67,7 +67,7 @@ for (const channel of Object.keys(CHANNELS)) {
       );
     });
 
-    test('tells of a session from its making to its end', async (t) => {
+    test('carries the creation, changes and deletion of a session', async (t) => {
       const web = hub.web(`life ${channel}`.replace(' ', '-'));
       const feed = await openFeed(t, web, channel, { all: 'true' });
       const session = await web.openSession({ tag: 'life' });
@@ -81,7 +81,7 @@ for (const channel of Object.keys(CHANNELS)) {
       assert.deepEqual(types(feed), ['connection-changed', 'session-added', 'session-updated', 'session-removed']);
     });
 
-    test('tells of a machine', async (t) => {
+    test('carries changes of a machine', async (t) => {
       const namespace = `machine-${channel}`;
       const web = hub.web(namespace);
       const feed = await openFeed(t, web, channel, { machineId: (await web.registerMachine({ id: `m-${channel}` })).id });
@@ -95,7 +95,7 @@ for (const channel of Object.keys(CHANNELS)) {
       assert.deepEqual([changed.runnerState, changed.runnerStateVersion], [{ status: 'busy' }, 2]);
     });
 
-    test('lets each client hear what it asked for and nothing else', async (t) => {
+    test('carries only the events that match its query', async (t) => {
       const namespace = `filters-${channel}`;
       const web = hub.web(namespace);
       const one = await liveSession(t, hub, { namespace, tag: 'one' });
@@ -113,7 +113,7 @@ for (const channel of Object.keys(CHANNELS)) {
       await web.patch(`/api/sessions/${one.session.id}`, { name: 'One' });
       await web.registerMachine({ id: namespace, metadata: { displayName: 'M' } });
       await web.patch(`/api/sessions/${two.session.id}`, { name: 'Two' });
-      // Events come in order, so what a client has not heard before its last one it will never hear.
+      // Events arrive in order: an event that has not arrived before the last one was not sent.
       const last = { all: two.session.id, one: null, two: two.session.id, machine: null, allAndOne: two.session.id };
       for (const [name, sessionId] of Object.entries(last)) {
         if (sessionId) await feeds[name].nextEvent('session-updated', sessionId);
@@ -121,45 +121,45 @@ for (const channel of Object.keys(CHANNELS)) {
       await feeds.one.nextEvent('session-updated', one.session.id);
       await feeds.machine.nextEvent('machine-updated');
 
-      const events = (feed) => feed.all.slice(1).filter(({ type }) => type !== 'heartbeat');
-      const heard = (feed) => events(feed).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
+      const withoutHeartbeats = (feed) => feed.all.slice(1).filter(({ type }) => type !== 'heartbeat');
+      const eventsOf = (feed) => withoutHeartbeats(feed).map(({ type, sessionId, machineId }) => [type, sessionId ?? machineId]);
       const [message1, message2] = [one, two].map(({ session }) => ['message-received', session.id]);
       const [update1, update2] = [one, two].map(({ session }) => ['session-updated', session.id]);
       const machine = ['machine-updated', namespace];
-      assert.deepEqual(heard(feeds.all), [update1, machine, update2], 'everything but the conversations');
-      assert.deepEqual(heard(feeds.one), [message1, update1]);
-      assert.deepEqual(heard(feeds.two), [message2, update2]);
-      assert.deepEqual(heard(feeds.machine), [machine]);
-      assert.deepEqual(heard(feeds.allAndOne), [message1, update1, machine, update2]);
+      assert.deepEqual(eventsOf(feeds.all), [update1, machine, update2], 'all events except messages');
+      assert.deepEqual(eventsOf(feeds.one), [message1, update1]);
+      assert.deepEqual(eventsOf(feeds.two), [message2, update2]);
+      assert.deepEqual(eventsOf(feeds.machine), [machine]);
+      assert.deepEqual(eventsOf(feeds.allAndOne), [message1, update1, machine, update2]);
     });
 
-    test('gives a client that comes back what it missed, in order, before what happens now', async (t) => {
+    test('replays missed events in order before new ones', async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: `back-${channel}`, tag: 'back' });
       const web = hub.web(`back-${channel}`);
       const query = { sessionId: session.id };
       const feed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      const heard = await feed.nextEvent('message-received');
+      const last = await feed.nextEvent('message-received');
       feed.close();
       for (let n = 2; n <= 4; n += 1) await cli.sendMessage(session.id, { n });
 
-      const again = await resumeFeed(t, web, channel, query, heard.eventId);
+      const again = await resumeFeed(t, web, channel, query, last.eventId);
       assert.equal((await again.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 5 });
-      await again.next(({ message }) => message?.seq === 5, 'the message sent after the return');
+      await again.next(({ message }) => message?.seq === 5, 'the message sent after the reconnection');
       const numbers = again.all.filter(({ type }) => type === 'message-received').map(({ message }) => message.content.n);
       assert.deepEqual(numbers, [2, 3, 4, 5]);
       const ids = [...feed.all, ...again.all.slice(1)].map(({ eventId }) => eventId);
       assert.ok(ids.every((id) => typeof id === 'string' && id !== ''), 'every event has an id');
-      assert.equal(new Set(ids).size, ids.length, 'no two events share one');
+      assert.equal(new Set(ids).size, ids.length, 'the ids are unique');
 
-      // Whoever is cut off right after the greeting goes on from there.
+      // A client that disconnects right after the greeting resumes from there.
       const [greeting] = again.all;
       const third = await resumeFeed(t, web, channel, query, greeting.eventId);
       assert.equal((await third.next(({ type }) => type === 'message-received', 'the first missed message')).message.seq, 2);
     });
 
-    test('owns up to a gap when it does not know the last event', async (t) => {
+    test('reports a gap for an unknown event id', async (t) => {
       const web = hub.web(`gap-${channel}`);
       const feed = await openFeed(t, web, channel, { all: 'true' });
       await web.openSession({ tag: 'gap' });
@@ -169,20 +169,20 @@ for (const channel of Object.keys(CHANNELS)) {
         assert.equal((await back.waitForGreeting()).data.resume, 'gap', unknown);
       }
       const elsewhere = await resumeFeed(t, hub.web(`elsewhere-${channel}`), channel, { all: 'true' }, eventId);
-      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
+      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id of another namespace is unknown');
       const fresh = await openFeed(t, web, channel, { all: 'true' });
-      assert.equal((await fresh.waitForGreeting()).data.resume, 'ok', 'who was never here has missed nothing');
+      assert.equal((await fresh.waitForGreeting()).data.resume, 'ok', 'a new client has missed nothing');
     });
   });
 }
 
-describe('a socket that answers no heartbeat', () => {
-  test('is closed when too much may be unread, and its client goes on where it was', async (t) => {
+describe('a socket that answers no heartbeats', () => {
+  test('is closed when too much may be unread, and its client can resume', async (t) => {
     const { session } = await liveSession(t, hub, { namespace: 'unread', tag: 'unread' });
     const web = hub.web('unread');
     const query = { sessionId: session.id };
     const feed = await openFeed(t, web, 'socket', query);
-    // The local runtime ends the connection of a client that never spoke ten seconds late.
+    // The local runtime closes the connection of a client that never sent anything ten seconds late.
     feed.send('hello');
     const messages = `/api/sessions/${session.id}/messages`;
     const text = 'x'.repeat(1024 * 1024);
@@ -195,7 +195,7 @@ describe('a socket that answers no heartbeat', () => {
 });
 
 describe('agent state', () => {
-  test('reaches the web with a permission request in it', async (t) => {
+  test('with a permission request is sent to web clients', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'state', tag: 'state' });
     const web = hub.web('state');
     const feeds = [await openFeed(t, web, 'stream', { all: 'true' }), await openFeed(t, web, 'socket', { sessionId: session.id })];
@@ -206,7 +206,7 @@ describe('agent state', () => {
 });
 
 describe('visibility', () => {
-  test('is set for a subscription, and 404 for one that is gone or another namespace’s', async (t) => {
+  test('is set for a subscription, and 404 for an unknown one or one of another namespace', async (t) => {
     const web = hub.web('visible');
     for (const channel of Object.keys(CHANNELS)) {
       const feed = await openFeed(t, web, channel, { all: 'true', visibility: 'hidden' });
@@ -217,7 +217,7 @@ describe('visibility', () => {
       assert.equal((await set({ subscriptionId, visibility: 'half' })).status, 400);
       assert.equal((await set({ subscriptionId })).status, 400);
       for (const refused of [
-        await set({ subscriptionId: 'nobody', visibility: 'visible' }),
+        await set({ subscriptionId: 'unknown', visibility: 'visible' }),
         await set({ subscriptionId, visibility: 'visible' }, hub.web('others')),
       ]) {
         assert.deepEqual([refused.status, refused.body.code], [404, 'subscription_not_found']);
@@ -227,9 +227,9 @@ describe('visibility', () => {
   });
 });
 
-describe('a token that runs out', { concurrency: true }, () => {
+describe('a token that expires', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
-    test(`ends the ${channel} that was opened with it, and a fresh one goes on where it was`, async (t) => {
+    test(`closes the ${channel} that was opened with it, which can be resumed with a new token`, async (t) => {
       const namespace = `expiry-${channel}`;
       const feed = await openFeed(t, hub.web(namespace, jwt(namespace, 5)), channel, { all: 'true' }, { tokenInQuery: true });
       if (channel === 'socket') feed.send('hello');
@@ -243,7 +243,7 @@ describe('a token that runs out', { concurrency: true }, () => {
 
 describe('a heartbeat', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
-    test(`comes on the ${channel} within every half minute, with an id to come back to`, async (t) => {
+    test(`is sent on the ${channel} every 30 s, with an id from which a client can resume`, async (t) => {
       const web = hub.web(`heart-${channel}`);
       const feed = await openFeed(t, web, channel, { all: 'true' });
       const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat', 45_000);

@@ -1,4 +1,4 @@
-/** What the built worker exports, beside what the official build tools make of the same crate. */
+/** Compares the exports of the built worker with those of a build by the official tools. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -13,12 +13,12 @@ const official = JSON.parse(readFileSync(new URL('official-exports.json', import
 const UNUSED = ['ContainerStartupOptions', 'MinifyConfig', 'R2Range'];
 
 /** Methods of every class of wasm-bindgen, for callers that manage wasm memory themselves. */
-const OF_WASM_BINDGEN = ['__destroy_into_raw', 'free'];
+const WASM_BINDGEN_METHODS = ['__destroy_into_raw', 'free'];
 
-test('the worker exports what the official tools export, without the classes that nothing uses', async () => {
+test('the worker has the exports of the official build, without the unused classes', async () => {
   const expected = Object.entries(official.exports)
     .filter(([name]) => !UNUSED.includes(name))
-    .map(([name, methods]) => [name, methods.filter((method) => !OF_WASM_BINDGEN.includes(method))]);
+    .map(([name, methods]) => [name, methods.filter((method) => !WASM_BINDGEN_METHODS.includes(method))]);
   assert.deepEqual(await exportsOf(path.join(ROOT, 'build')), Object.fromEntries(expected));
 });
 
@@ -28,6 +28,6 @@ test('the official exports were recorded with the versions of Cargo.lock', () =>
   assert.deepEqual(
     official.versions,
     { 'worker-build': locked('worker'), 'wasm-bindgen-cli': locked('wasm-bindgen') },
-    'Record them again: node scripts/official-exports.mjs',
+    'Record them again with: node scripts/official-exports.mjs',
   );
 });

@@ -1,4 +1,4 @@
-/** A CLI that says very much at once: nothing is lost, nothing changes its place. */
+/** Many messages at once: none is lost, and their order is kept. */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -13,18 +13,18 @@ const COUNT = 5_000;
 const KILOBYTE = 1024;
 const TIMEOUT_MS = 120_000;
 
-/** A message that is 1 KB as JSON and tells its place. */
+/** A message of 1 KB of JSON with a number. */
 function content(n) {
   const bare = { role: 'agent', n, fill: '' };
   return { ...bare, fill: 'x'.repeat(KILOBYTE - JSON.stringify(bare).length) };
 }
 
-const places = (messages) => messages.map(({ content: { n } }) => n);
+const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
 const seqs = (messages) => messages.map(({ seq }) => seq);
 const upTo = (count, from = 1) => Array.from({ length: count }, (_, at) => at + from);
 
 for (const way of ['connect', 'header']) {
-  test(`5,000 messages emitted at once arrive whole and in order (token by ${way})`, async (t) => {
+  test(`5,000 messages emitted at once are stored and published in order (token by ${way})`, async (t) => {
     const namespace = `ingest-${way}`;
     const web = hub.web(namespace);
     const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', way });
@@ -39,12 +39,12 @@ for (const way of ['connect', 'header']) {
       TIMEOUT_MS,
     );
     assert.ok(acks.every(({ ok }) => ok === true));
-    assert.deepEqual(acks.map(({ seq }) => seq), upTo(COUNT), 'seq follows the order of sending, without a gap');
+    assert.deepEqual(acks.map(({ seq }) => seq), upTo(COUNT), 'seqs are in the order of sending, without a gap');
     assert.equal(new Set(acks.map(({ id }) => id)).size, COUNT);
 
     const forwards = await web.readHistory(session.id);
     assert.deepEqual(seqs(forwards), upTo(COUNT));
-    assert.deepEqual(places(forwards), upTo(COUNT));
+    assert.deepEqual(numbersOf(forwards), upTo(COUNT));
     assert.deepEqual(forwards.map(({ id }) => id), acks.map(({ id }) => id));
     assert.deepEqual(forwards[COUNT - 1].content, content(COUNT));
 
@@ -57,21 +57,21 @@ for (const way of ['connect', 'header']) {
     assert.deepEqual(seqs(backwards), upTo(COUNT).reverse());
     assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.seq, COUNT);
 
-    // Those who watched heard the same, in the same order.
+    // The other CLI and the feed have received the same messages in the same order.
     const last = ({ payload }) => payload?.body?.message?.seq === COUNT;
     await watcher.events.next(last, 'the last message at the other socket', TIMEOUT_MS);
-    assert.deepEqual(places(watcher.events.all.map(({ payload }) => payload.body.message)), upTo(COUNT));
+    assert.deepEqual(numbersOf(watcher.events.all.map(({ payload }) => payload.body.message)), upTo(COUNT));
     await feed.next(({ message }) => message?.seq === COUNT, 'the last message on the event socket', TIMEOUT_MS);
-    assert.deepEqual(places(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), upTo(COUNT));
+    assert.deepEqual(numbersOf(feed.all.filter(({ type }) => type === 'message-received').map(({ message }) => message)), upTo(COUNT));
 
-    // Sent once more, as after a lost connection, they are the same messages.
+    // Messages that are sent again, as after a lost connection, are recognized.
     const again = await Promise.all(upTo(100, COUNT - 99).map((n) => cli.sendMessage(session.id, content(n), `l-${n}`)));
     assert.deepEqual(again, acks.slice(-100));
     assert.equal((await cli.sendMessage(session.id, { n: COUNT + 1 })).seq, COUNT + 1);
   });
 }
 
-test('messages of the web and of two CLIs at once share one row of numbers', async (t) => {
+test('concurrent messages of web clients and two CLIs have one sequence of seqs', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'mixed', tag: 'mixed' });
   const second = await connectCli(t, hub, { namespace: 'mixed', auth: { sessionId: session.id } });
   const web = hub.web('mixed');
@@ -83,7 +83,7 @@ test('messages of the web and of two CLIs at once share one row of numbers', asy
   const history = await web.readHistory(session.id);
   assert.deepEqual(seqs(history), upTo(450));
   for (const from of ['first', 'second']) {
-    const own = history.filter(({ content: said }) => said.from === from);
-    assert.deepEqual(places(own), upTo(200), `the ${from} one's order is kept`);
+    const own = history.filter(({ content: message }) => message.from === from);
+    assert.deepEqual(numbersOf(own), upTo(200), `the order of the ${from} CLI`);
   }
 });

@@ -1,4 +1,4 @@
-/** Namespaces know nothing of each other, nobody comes in without a token, and every refusal says what is wrong. */
+/** Isolation of namespaces, authentication, and the errors of refused requests. */
 
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
@@ -17,7 +17,7 @@ after(() => Promise.all([hub.stop(), strictHub.stop(), emptyHub.stop()]));
 const ROUTER = readFileSync(path.join(ROOT, 'src', 'http', 'mod.rs'), 'utf8');
 
 /**
- * The routes of the hub as its own router names them, so that none can be added without passing these tests.
+ * The hub's routes, from the source of its router, so that the tests cover new routes.
  * @type {{path: string, methods: string[]}[]}
  */
 const ROUTES = [...ROUTER.matchAll(/\.route\(\s*"([^"]+)",([^]*?)(?=\n\s*\.)/g)].map(
@@ -32,22 +32,22 @@ const MACHINE_CALLS = CALLS.filter(({ route }) => /\/machines\/\{/.test(route));
 
 const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
-/** A route with an id in it; further parameters stand for things that are nowhere. */
-const filled = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
+/** A path of a route with an id; other parameters are unknown ids. */
+const fillPath = (route, id) => route.replace(/\{[^}]+\}/, encodeURIComponent(id)).replace(/\{[^}]+\}/g, 'nothing');
 
 const tokenOf = (namespace) => createHmac('sha256', SECRET).update(`namespace:${namespace}`).digest('base64url');
 
 function assertRefusal(answer, status, code) {
-  assert.equal(answer.status, status, `${answer.asked}: ${answer.text}`);
-  assert.equal(typeof answer.body?.error, 'string', `${answer.asked}: ${answer.text}`);
-  assert.ok(answer.body.error.length > 10, 'a sentence for a person');
+  assert.equal(answer.status, status, `${answer.request}: ${answer.text}`);
+  assert.equal(typeof answer.body?.error, 'string', `${answer.request}: ${answer.text}`);
+  assert.ok(answer.body.error.length > 10, 'an error text');
   assert.match(answer.body.code, /^[a-z]+(_[a-z]+)*$/);
   if (code !== undefined) assert.equal(answer.body.code, code);
   assert.match(answer.headers['content-type'], /^application\/json/);
   assert.equal(answer.headers['cache-control'], 'no-store');
 }
 
-test('the routes that these tests go through are those of the hub', () => {
+test('the routes are parsed from the router', () => {
   assert.ok(SESSION_CALLS.length >= 15 && MACHINE_CALLS.length >= 1, JSON.stringify(CALLS));
   assert.ok(ROUTES.every(({ methods }) => methods.length > 0), JSON.stringify(ROUTES));
 });
@@ -78,11 +78,11 @@ describe('a second namespace', () => {
     }
   });
 
-  test('gets 403 on every route of a session or machine, and no word of what is in it', async () => {
-    for (const [what, stranger] of Object.entries(strangers)) {
+  test('gets 403 on every route of a session or machine, without any of its data', async () => {
+    for (const [token, stranger] of Object.entries(strangers)) {
       for (const [calls, id] of [[SESSION_CALLS, session.id], [MACHINE_CALLS, machine.id]]) {
-        for (const { method, route } of calls.filter((call) => what === 'an access token' || call.route.startsWith('/api/'))) {
-          const answer = await stranger.request(method, filled(route, id), method === 'GET' ? {} : { body: {} });
+        for (const { method, route } of calls.filter((call) => token === 'an access token' || call.route.startsWith('/api/'))) {
+          const answer = await stranger.request(method, fillPath(route, id), method === 'GET' ? {} : { body: {} });
           assertRefusal(answer, 403, 'forbidden');
           assert.doesNotMatch(answer.text, /private|secret/, `${method} ${route}`);
         }
@@ -90,7 +90,7 @@ describe('a second namespace', () => {
     }
   });
 
-  test('gets 403 on ids in the event query, and on a machine’s id that is taken', async () => {
+  test('gets 403 for ids in the query of events, and for registering a machine with an existing id', async () => {
     const stranger = strangers['an access token'];
     for (const query of [`sessionId=${session.id}`, `machineId=${machine.id}`, `all=true&sessionId=${session.id}`]) {
       assertRefusal(await stranger.get(`/api/events?${query}`), 403, 'forbidden');
@@ -101,21 +101,21 @@ describe('a second namespace', () => {
     assert.deepEqual((await own.get('/cli/machines/m-private')).body.machine.metadata, machine.metadata);
   });
 
-  test('may have a session of the same tag, which is its own', async () => {
+  test('can have its own session with the same tag', async () => {
     const same = await strangers['an access token'].openSession({ tag: '/code/private' });
     assert.notEqual(same.id, session.id);
     assert.equal(same.namespace, 'other');
     await strangers['an access token'].delete(`/api/sessions/${same.id}`);
   });
 
-  test('is refused in every event of its CLIs, and nothing comes of them', async (t) => {
+  test('is refused in every event of its CLIs, and the events change nothing', async (t) => {
     const intruder = await connectCli(t, hub, { namespace: 'other', auth: { sessionId: session.id, machineId: machine.id } });
     const refused = [await intruder.nextError(), await intruder.nextError()];
     assert.deepEqual(refused.map(({ code, scope, id }) => [code, scope, id]).sort(), [
       ['access-denied', 'machine', machine.id],
       ['access-denied', 'session', session.id],
     ]);
-    const was = (await own.get(`/api/sessions/${session.id}`)).body;
+    const before = (await own.get(`/api/sessions/${session.id}`)).body;
     const knownMachine = (await own.get(`/cli/machines/${machine.id}`)).body;
     for (const [name, payload] of [
       ['message', { sid: session.id, message: { hello: 1 } }],
@@ -134,12 +134,12 @@ describe('a second namespace', () => {
       assert.doesNotMatch(JSON.stringify(ack), /private|secret/, name);
       assert.equal((await intruder.nextError()).code, 'access-denied', name);
     }
-    assert.deepEqual((await own.get(`/api/sessions/${session.id}`)).body, was);
+    assert.deepEqual((await own.get(`/api/sessions/${session.id}`)).body, before);
     assert.deepEqual((await own.get(`/cli/machines/${machine.id}`)).body, knownMachine);
     assert.equal((await own.readHistory(session.id)).length, 1);
   });
 
-  test('hears no event of the first', async (t) => {
+  test('receives no events of the first', async (t) => {
     const feeds = [await hub.web('other').sse({ all: 'true' }), await hub.web('other').socket({ all: 'true' })];
     t.after(() => feeds.forEach((feed) => feed.close()));
     for (const feed of feeds) await feed.waitForGreeting();
@@ -153,12 +153,12 @@ describe('a second namespace', () => {
   });
 });
 
-describe('an id that is nowhere', () => {
+describe('an unknown id', () => {
   test('is 404 on every route', async () => {
     const web = hub.web('own');
-    for (const id of ['00000000-0000-7000-8000-000000000000', 'nobody', '%', "' OR 1=1 --", '🙂']) {
+    for (const id of ['00000000-0000-7000-8000-000000000000', 'unknown', '%', "' OR 1=1 --", '🙂']) {
       for (const { method, route } of [...SESSION_CALLS, ...MACHINE_CALLS]) {
-        const answer = await web.request(method, filled(route, id), method === 'GET' ? {} : { body: {} });
+        const answer = await web.request(method, fillPath(route, id), method === 'GET' ? {} : { body: {} });
         assertRefusal(answer, 404, route.includes('/sessions/') ? 'session_not_found' : 'machine_not_found');
       }
       assertRefusal(await web.get(`/api/events?sessionId=${encodeURIComponent(id)}`), 404, 'session_not_found');
@@ -168,7 +168,7 @@ describe('an id that is nowhere', () => {
 });
 
 describe('authentication', () => {
-  test('gives a JWT for a good access token, and says why not for a bad one', async () => {
+  test('returns a JWT for a valid access token, and an error for an invalid one', async () => {
     const before = Date.now();
     const { status, body, headers } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
     assert.equal(status, 200);
@@ -193,15 +193,15 @@ describe('authentication', () => {
     }
   });
 
-  test('is asked for on every route, with WWW-Authenticate', async () => {
+  test('is required on every route, with WWW-Authenticate', async () => {
     const { body } = await hub.web('own').post('/api/auth', { accessToken: hub.token('own') });
     const [head, claims, signature] = body.token.split('.');
     const unsigned = Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url');
     const forged = Buffer.from(JSON.stringify({ uid: 1, ns: 'own', iat: 1, exp: 9_999_999_999 })).toString('base64url');
-    const bad = [null, '', 'wrong', 'wrong:own', `${unsigned}.${claims}.`, `${head}.${forged}.${signature}`, `${head}.${claims}.`];
-    for (const token of bad) {
+    const invalid = [null, '', 'wrong', 'wrong:own', `${unsigned}.${claims}.`, `${head}.${forged}.${signature}`, `${head}.${claims}.`];
+    for (const token of invalid) {
       for (const { method, route } of CALLS) {
-        const answer = await hub.web('own', token).request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+        const answer = await hub.web('own', token).request(method, fillPath(route, 'any'), method === 'GET' ? {} : { body: {} });
         assertRefusal(answer, 401);
         assert.equal(answer.headers['www-authenticate'], 'Bearer', `${method} ${route}`);
       }
@@ -209,7 +209,7 @@ describe('authentication', () => {
       assertRefusal(await hub.web('own', token).upgrade('/api/events?all=true'), 401);
     }
     for (const { method, route } of CALLS.filter((call) => call.route.startsWith('/cli/'))) {
-      const answer = await hub.web('own', body.token).request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+      const answer = await hub.web('own', body.token).request(method, fillPath(route, 'any'), method === 'GET' ? {} : { body: {} });
       assertRefusal(answer, 401);
     }
     for (const authorization of [`Basic ${hub.token('own')}`, hub.token('own'), `bearer ${hub.token('own')}`]) {
@@ -220,7 +220,7 @@ describe('authentication', () => {
     assertRefusal(elsewhere, 401);
   });
 
-  test('takes a namespace’s own token for that namespace alone', async (t) => {
+  test('accepts a namespace token for that namespace only', async (t) => {
     const token = `${tokenOf('tenant')}:tenant`;
     for (const on of [hub, strictHub]) {
       const web = on.web('tenant', token);
@@ -238,7 +238,7 @@ describe('authentication', () => {
     }
   });
 
-  test('is limited per address, and says when to try again', async (t) => {
+  test('has a rate limit per address, with Retry-After', async (t) => {
     const limited = await startHub();
     t.after(() => limited.stop());
     const tries = await Promise.all(
@@ -251,12 +251,12 @@ describe('authentication', () => {
       assert.ok(Number(answer.headers['retry-after']) > 0);
     }
     assert.ok(tries.every(({ status }) => status === 401 || status === 429));
-    assert.equal((await limited.web().get('/api/sessions')).status, 200, 'who has a token is not concerned');
+    assert.equal((await limited.web().get('/api/sessions')).status, 200, 'requests with a token are not limited');
   });
 });
 
-describe('every answer', () => {
-  test('may not be stored, nor be taken for what it is not; and health needs no token', async () => {
+describe('every response', () => {
+  test('has no-store and nosniff; /health needs no token', async () => {
     const guards = ({ headers }) => [headers['cache-control'], headers['x-content-type-options']];
     const health = await hub.web('own', null).get('/health');
     const { status, body } = health;
@@ -269,10 +269,10 @@ describe('every answer', () => {
     assert.deepEqual([made.status, ...guards(made)], [200, 'no-store', 'nosniff']);
   });
 
-  test('to an unknown route is 404, and to a wrong method 405 with the right ones', async () => {
+  test('to an unknown route is 404, to a wrong method 405 with the allowed ones', async () => {
     const web = hub.web('own');
-    const nowhere = ['/', '/nothing', '/api', '/api/nothing', '/cli', '/cli/nothing', '/api/sessions/x/nothing', '/apix', '/API/sessions'];
-    for (const place of nowhere) {
+    const unknown = ['/', '/nothing', '/api', '/api/nothing', '/cli', '/cli/nothing', '/api/sessions/x/nothing', '/apix', '/API/sessions'];
+    for (const place of unknown) {
       assertRefusal(await web.get(place), 404, 'not_found');
     }
     const others = [
@@ -281,8 +281,8 @@ describe('every answer', () => {
       { path: '/api/events', methods: ['GET'] },
     ];
     for (const { path: route, methods } of [...ROUTES, ...others]) {
-      for (const method of METHODS.filter((one) => !methods.includes(one))) {
-        const answer = await web.request(method, filled(route, 'any'), method === 'GET' ? {} : { body: {} });
+      for (const method of METHODS.filter((method) => !methods.includes(method))) {
+        const answer = await web.request(method, fillPath(route, 'any'), method === 'GET' ? {} : { body: {} });
         assertRefusal(answer, 405, 'method_not_allowed');
         const allowed = answer.headers.allow.split(/\s*,\s*/);
         for (const known of methods) assert.ok(allowed.includes(known), `${route} allows ${answer.headers.allow}`);
@@ -291,7 +291,7 @@ describe('every answer', () => {
     }
   });
 
-  test('tells a browser of a listed origin that it may read it, and others nothing', async () => {
+  test('has CORS headers for listed origins only', async () => {
     const preflight = (place, origin) =>
       hub.web('own', null).request('OPTIONS', place, {
         headers: { origin, 'access-control-request-method': 'PATCH', 'access-control-request-headers': 'authorization' },
@@ -317,12 +317,12 @@ describe('every answer', () => {
     const foreign = await hub.web('own').get('/api/sessions', { headers: { origin: 'https://evil.example' } });
     assert.equal('access-control-allow-origin' in foreign.headers, false);
     const closed = await strictHub.web('own').get('/api/sessions', listed);
-    assert.equal('access-control-allow-origin' in closed.headers, false, 'no origin is listed there');
+    assert.equal('access-control-allow-origin' in closed.headers, false, 'this hub has no listed origins');
   });
 });
 
 describe('a hub whose database has no schema', () => {
-  test('says what to run', async () => {
+  test('names the command to run', async () => {
     const web = emptyHub.web('own');
     for (const answer of [
       await web.get('/api/sessions'),

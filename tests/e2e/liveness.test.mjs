@@ -1,4 +1,4 @@
-/** Who is alive: shown at once, kept while signs of life come, and over when they stay away. */
+/** Liveness of sessions and machines: they are active while keep-alives arrive, and inactive after a timeout. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -11,9 +11,9 @@ after(() => hub.stop());
 
 const SESSION_MS = 30_000;
 const MACHINE_MS = 45_000;
-/** How late the hub may be on a busy machine; and it may remember a sign up to 5 s more generously than it was. */
+/** How late the hub may be. A keep-alive may count up to 5 s longer, and the computer may be busy. */
 const SLACK_MS = 30_000;
-/** The clocks of this process and of the runtime are the same, but read at different moments. */
+/** Tolerance between times that this process and the runtime read. */
 const CLOCK_MS = 250;
 
 async function openFeed(t, namespace, query = { all: 'true' }) {
@@ -23,25 +23,25 @@ async function openFeed(t, namespace, query = { all: 'true' }) {
   return feed;
 }
 
-const sessionOf = async (namespace, id) => (await hub.web(namespace).get(`/api/sessions/${id}`)).body.session;
+const readSession = async (namespace, id) => (await hub.web(namespace).get(`/api/sessions/${id}`)).body.session;
 
-describe('a sign of life', () => {
-  test('makes a session active, and that is told at once', async (t) => {
+describe('a keep-alive', () => {
+  test('makes a session active, which is published at once', async (t) => {
     const web = hub.web('alive');
     const session = await web.openSession({ tag: 'alive' });
     const feed = await openFeed(t, 'alive');
     const cli = await connectCli(t, hub, { namespace: 'alive', auth: { sessionId: session.id } });
-    assert.equal((await sessionOf('alive', session.id)).active, false, 'a socket alone is no sign of life');
+    assert.equal((await readSession('alive', session.id)).active, false, 'a connected socket does not make a session active');
     const time = Date.now();
     await cli.keepAlive(session.id, { mode: 'remote', permissionMode: 'acceptEdits', modelMode: 'model_fast' });
     const { data } = await feed.nextUpdate({ active: true });
     assert.deepEqual([data.thinking, data.mode, data.permissionMode, data.modelMode], [false, 'remote', 'acceptEdits', 'model_fast']);
-    const now = await sessionOf('alive', session.id);
+    const now = await readSession('alive', session.id);
     assert.deepEqual([now.active, now.mode, now.permissionMode, now.modelMode], [true, 'remote', 'acceptEdits', 'model_fast']);
     assert.ok(now.activeAt >= time - CLOCK_MS && now.activeAt <= Date.now() + CLOCK_MS);
   });
 
-  test('tells that the agent thinks, who is in control, and which mode it is in', async (t) => {
+  test('sets and publishes thinking, control and mode', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'thinking', tag: 'thinking' });
     const feed = await openFeed(t, 'thinking', { sessionId: session.id });
     const before = Date.now();
@@ -52,120 +52,120 @@ describe('a sign of life', () => {
     await feed.nextUpdate({ thinking: false, mode: 'local' });
     await cli.keepAlive(session.id, { permissionMode: 'plan' });
     await feed.nextUpdate({ permissionMode: 'plan' });
-    const now = await sessionOf('thinking', session.id);
+    const now = await readSession('thinking', session.id);
     assert.deepEqual([now.thinking, now.mode, now.permissionMode], [false, 'local', 'plan']);
   });
 
-  test('that says nothing new is not told again at once', async (t) => {
+  test('without a change is published at most every 10 s', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'quiet', tag: 'quiet' });
     const feed = await openFeed(t, 'quiet');
     for (let n = 0; n < 20; n += 1) await cli.keepAlive(session.id);
     await hub.web('quiet').patch(`/api/sessions/${session.id}`, { name: 'The end' });
     await feed.nextUpdate({ metadataVersion: 2 });
-    const told = feed.all.filter(({ type, data }) => type === 'session-updated' && data.metadataVersion === undefined);
-    assert.ok(told.length <= 2, `${told.length} times in far less than 20 s`);
+    const published = feed.all.filter(({ type, data }) => type === 'session-updated' && data.metadataVersion === undefined);
+    assert.ok(published.length <= 2, `${published.length} times in far less than 20 s`);
   });
 
-  test('is answered when it is malformed, too old, or for a session that is not one’s own', async (t) => {
+  test('is ignored if it is old, and refused if it is malformed or for a session of another namespace', async (t) => {
     const session = await hub.web('odd').openSession({ tag: 'odd' });
     const cli = await connectCli(t, hub, { namespace: 'odd', auth: { sessionId: session.id } });
     await cli.emitWithAck('session-alive', { sid: session.id, time: Date.now() - 11 * 60_000 });
-    assert.equal((await sessionOf('odd', session.id)).active, false, 'a sign of eleven minutes ago');
+    assert.equal((await readSession('odd', session.id)).active, false, 'a keep-alive of eleven minutes ago');
     for (const payload of [{ sid: session.id }, { sid: session.id, time: 'now' }, { sid: session.id, time: Date.now(), thinking: 'yes' }]) {
       assert.equal((await cli.emitWithAck('session-alive', payload)).ok, false, JSON.stringify(payload));
     }
     const foreign = await hub.web('not-odd').openSession({ tag: 'foreign' });
     await cli.keepAlive(foreign.id);
     assert.equal((await cli.nextError()).code, 'access-denied');
-    assert.equal((await sessionOf('not-odd', foreign.id)).active, false);
+    assert.equal((await readSession('not-odd', foreign.id)).active, false);
   });
 
-  test('is over with session-end, which is told at once, and begins again with the next one', async (t) => {
+  test('makes a session active again after session-end, which is published at once', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'ended', tag: 'ended' });
     const feed = await openFeed(t, 'ended');
     await cli.keepAlive(session.id, { thinking: true });
     await feed.nextUpdate({ thinking: true });
     await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     await feed.nextUpdate({ active: false, thinking: false });
-    const now = await sessionOf('ended', session.id);
+    const now = await readSession('ended', session.id);
     assert.deepEqual([now.active, now.thinking], [false, false]);
     await cli.keepAlive(session.id);
     await feed.nextUpdate({ active: true });
   });
 });
 
-/** Waits until the session is inactive, and checks that it was not too early. */
-async function assertEnds(feed, earliest, namespace, id) {
+/** Waits until the session is inactive, and checks that this is not too early. */
+async function waitUntilInactive(feed, earliest, namespace, id) {
   await feed.nextUpdate({ active: false, thinking: false }, SESSION_MS + SLACK_MS);
   const at = Date.now();
   assert.ok(at >= earliest - CLOCK_MS, `${earliest - at} ms too early`);
-  const { active, thinking } = await sessionOf(namespace, id);
+  const { active, thinking } = await readSession(namespace, id);
   assert.deepEqual([active, thinking], [false, false]);
 }
 
-describe('the clock of life', { concurrency: true }, () => {
-  test('of a session runs out 30 s after the last sign, though its socket is open', async (t) => {
+describe('the timeout', { concurrency: true }, () => {
+  test('of a session is 30 s after the last keep-alive, also while its socket is open', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'silent', tag: 'silent' });
     const feed = await openFeed(t, 'silent');
-    // Before the sign: its acknowledgement may come late on a busy machine.
+    // Read before the keep-alive: its acknowledgement may be late.
     const earliest = Date.now() + SESSION_MS;
     await cli.keepAlive(session.id, { thinking: true });
-    await assertEnds(feed, earliest, 'silent', session.id);
+    await waitUntilInactive(feed, earliest, 'silent', session.id);
     assert.equal(cli.socket.connected, true);
     assert.equal((await hub.web('silent').post(`/api/sessions/${session.id}/messages`, { text: 'x' })).status, 409);
-    // The object slept meanwhile; the socket it kept serves on.
+    // The object was hibernated; its socket still works.
     await cli.serve('listSkills', () => ({ success: true }));
     assert.equal((await hub.web('silent').get(`/api/sessions/${session.id}/skills`)).body.success, true);
     await cli.keepAlive(session.id);
     await feed.nextUpdate({ active: true });
   });
 
-  test('of a session starts anew when its socket closes', async (t) => {
+  test('of a session restarts when its socket closes', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'closed', tag: 'closed' });
     const feed = await openFeed(t, 'closed');
-    // As if the last sign had come 25 s ago: without the close, 5 s would be left.
+    // The last keep-alive is 25 s old: without the close, 5 s would be left.
     await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     await cli.keepAlive(session.id, { time: Date.now() - 25_000 });
     await feed.nextUpdate({ active: true });
     const earliest = Date.now() + SESSION_MS;
     cli.close();
-    await assertEnds(feed, earliest, 'closed', session.id);
+    await waitUntilInactive(feed, earliest, 'closed', session.id);
   });
 
-  test('of a session starts anew when its socket breaks, with the token in the upgrade', async (t) => {
+  test('of a session restarts when its connection is lost, with the token in the upgrade', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', way: 'header' });
     const feed = await openFeed(t, 'broken');
     const earliest = Date.now() + SESSION_MS;
     cli.terminate();
-    await assertEnds(feed, earliest, 'broken', session.id);
+    await waitUntilInactive(feed, earliest, 'broken', session.id);
   });
 
-  test('of a session counts a sign of the future as one of now', async (t) => {
+  test('of a session treats a keep-alive of the future as a current one', async (t) => {
     const session = await hub.web('future').openSession({ tag: 'future' });
     const feed = await openFeed(t, 'future');
     const cli = await connectCli(t, hub, { namespace: 'future', auth: { sessionId: session.id } });
     await cli.keepAlive(session.id, { time: Date.now() + 3_600_000 });
-    await assertEnds(feed, Date.now() + SESSION_MS - 1_000, 'future', session.id);
+    await waitUntilInactive(feed, Date.now() + SESSION_MS - 1_000, 'future', session.id);
   });
 
-  test('of a session is kept from running out by further signs', async (t) => {
+  test('of a session is extended by keep-alives', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'steady', tag: 'steady' });
-    const mayfly = await liveSession(t, hub, { namespace: 'steady', tag: 'mayfly' });
+    const silent = await liveSession(t, hub, { namespace: 'steady', tag: 'without keep-alives' });
     const feed = await openFeed(t, 'steady');
-    const signs = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
-    t.after(() => clearInterval(signs));
-    const matches = ({ sessionId, data }) => sessionId === mayfly.session.id && data.active === false;
-    await feed.next(matches, 'the end of the session that gives no signs', SESSION_MS + SLACK_MS);
-    assert.equal((await sessionOf('steady', session.id)).active, true);
+    const keepAlives = setInterval(() => cli.socket.emit('session-alive', { sid: session.id, time: Date.now() }), 5_000);
+    t.after(() => clearInterval(keepAlives));
+    const matches = ({ sessionId, data }) => sessionId === silent.session.id && data.active === false;
+    await feed.next(matches, 'the end of the session without keep-alives', SESSION_MS + SLACK_MS);
+    assert.equal((await readSession('steady', session.id)).active, true);
     const ends = feed.all.filter(({ sessionId, data }) => sessionId === session.id && data.active === false);
     assert.deepEqual(ends, []);
-    const signsTold = feed.all.filter(({ sessionId, data }) => sessionId === session.id && data.active === true);
-    assert.ok(signsTold.length >= 1 && signsTold.length <= 6, `told ${signsTold.length} times in half a minute`);
+    const published = feed.all.filter(({ sessionId, data }) => sessionId === session.id && data.active === true);
+    assert.ok(published.length >= 1 && published.length <= 6, `published ${published.length} times in half a minute`);
   });
 
-  test('of every session runs out also when nobody is there any more to hear of it', async (t) => {
+  test('of sessions is applied without any connected client', async (t) => {
     let earliest;
-    // One shortly after the other, so that some run out while the hub still writes down the end of others.
+    // One shortly after another, so that some time out while the hub writes the end of others.
     for (let n = 0; n < 10; n += 1) {
       const { cli } = await liveSession(t, hub, { namespace: 'alone', tag: `alone ${n}` });
       earliest ??= Date.now() + SESSION_MS;
@@ -174,13 +174,13 @@ describe('the clock of life', { concurrency: true }, () => {
     const database = await hub.database();
     const count = database.prepare("SELECT count(*) AS active FROM sessions WHERE namespace = 'alone' AND active = 1");
     assert.equal(await count.first('active'), 10);
-    // Asking the hub would wake it: only its own alarm may do so.
+    // The test reads the database, because a request would wake the hub. Only its alarm may wake it.
     const allEnded = async () => (await count.first('active')) === 0;
     await eventually(allEnded, 'the sessions to be inactive in the database', SESSION_MS + SLACK_MS);
     assert.ok(Date.now() >= earliest - CLOCK_MS);
   });
 
-  test('of a machine runs out 45 s after the last sign', async (t) => {
+  test('of a machine is 45 s after the last keep-alive', async (t) => {
     const web = hub.web('machine');
     await web.registerMachine({ id: 'm-clock' });
     const feed = await openFeed(t, 'machine', { machineId: 'm-clock' });
@@ -193,6 +193,6 @@ describe('the clock of life', { concurrency: true }, () => {
     await feed.next(matches, 'the machine to be offline', MACHINE_MS + SLACK_MS);
     assert.ok(Date.now() >= earliest - CLOCK_MS, `${earliest - Date.now()} ms too early`);
     assert.deepEqual((await web.get('/api/machines')).body, { machines: [] });
-    assert.equal((await web.get('/cli/machines/m-clock')).body.machine.active, false, 'it is known all the same');
+    assert.equal((await web.get('/cli/machines/m-clock')).body.machine.active, false, 'it still exists');
   });
 });

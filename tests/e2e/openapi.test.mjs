@@ -1,4 +1,4 @@
-/** The hub answers as docs/openapi.yaml says: each operation is called, and each answer held against its schema. */
+/** Calls each operation of docs/openapi.yaml and checks each response against its schema. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -26,63 +26,63 @@ const operations = Object.entries(api.paths).flatMap(([route, item]) =>
 );
 const byName = new Map(operations);
 
-/** Schemas as they are checked here: what an object is not said to hold, it must not hold. */
-function closed(schema) {
+/** The schema with `additionalProperties: false` where it does not say otherwise, so that undocumented properties fail. */
+function strict(schema) {
   if (typeof schema !== 'object' || schema === null) return schema;
-  if (Array.isArray(schema)) return schema.map(closed);
-  const whole = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]));
+  if (Array.isArray(schema)) return schema.map(strict);
+  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, strict(value)]));
   const isObject = [schema.type].flat().includes('object') && schema.properties !== undefined;
-  return isObject && schema.additionalProperties === undefined ? { ...whole, additionalProperties: false } : whole;
+  return isObject && schema.additionalProperties === undefined ? { ...copy, additionalProperties: false } : copy;
 }
 
 const ajv = new Ajv({ strict: false, allErrors: true });
-ajv.addSchema({ $id: API, ...closed(api) });
+ajv.addSchema({ $id: API, ...strict(api) });
 
-/** Fails unless `value` is what stands at a place of the description. */
-function assertFits(value, place, what) {
-  const check = ajv.getSchema(`${API}#${place}`);
-  assert.ok(check(value), `${what}: ${ajv.errorsText(check.errors)}\n${JSON.stringify(value)}`);
+/** Checks `value` against the schema at a JSON pointer in openapi.yaml. */
+function assertValid(value, pointer, title) {
+  const validate = ajv.getSchema(`${API}#${pointer}`);
+  assert.ok(validate(value), `${title}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value)}`);
 }
 
-const pointer = (...names) => names.map((name) => `/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('');
+const jsonPointer = (...names) => names.map((name) => `/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('');
 
-/** Where the schema of a request or answer stands, also when that is a reference. */
-function schemaPlace(place, thing) {
-  return `${thing.$ref === undefined ? place : thing.$ref.slice(1)}/content/application~1json/schema`;
+/** The JSON pointer to the schema of a request body or response, which may be a `$ref`. */
+function schemaPointer(pointer, body) {
+  return `${body.$ref === undefined ? pointer : body.$ref.slice(1)}/content/application~1json/schema`;
 }
 
 describe('every operation of docs/openapi.yaml', () => {
   const suite = new Lifetime();
   const own = hub.web('own');
-  const answered = new Set();
+  const succeeded = new Set();
   let session;
   let machine;
   let cli;
   let feed;
 
   /**
-   * Calls an operation and checks what it answers.
+   * Calls an operation and checks its response.
    * @param {string} name its operationId
    * @param {{id?: string, requestId?: string, query?: string, body?: unknown, status?: number, web?: import('./lib/web.mjs').Web}} [options]
    */
   async function call(name, { id = '', requestId = '', query = '', body, status = 200, web = own } = {}) {
     const { route, method, operation } = byName.get(name);
-    const place = pointer('paths', route, method);
+    const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
-      assertFits(body, schemaPlace(`${place}/requestBody`, operation.requestBody), `the body of ${name}`);
+      assertValid(body, schemaPointer(`${pointer}/requestBody`, operation.requestBody), `the body of ${name}`);
     }
-    const filled = route.replace('{id}', id).replace('{requestId}', requestId);
-    const answer = await web.request(method.toUpperCase(), `${filled}${query}`, body === undefined ? {} : { body });
-    assert.equal(answer.status, status, `${name}: ${answer.text}`);
-    const described = operation.responses[status];
-    assert.ok(described, `${name} does not say that it answers ${status}: ${answer.text}`);
-    assertFits(answer.body, schemaPlace(`${place}/responses/${status}`, described), `${name} ${status}`);
-    if (status === 200) answered.add(name);
-    return answer.body;
+    const url = route.replace('{id}', id).replace('{requestId}', requestId);
+    const response = await web.request(method.toUpperCase(), `${url}${query}`, body === undefined ? {} : { body });
+    assert.equal(response.status, status, `${name}: ${response.text}`);
+    const documented = operation.responses[status];
+    assert.ok(documented, `${name}: status ${status} is not documented: ${response.text}`);
+    assertValid(response.body, schemaPointer(`${pointer}/responses/${status}`, documented), `${name} ${status}`);
+    if (status === 200) succeeded.add(name);
+    return response.body;
   }
 
-  /** Lets the CLI ask for permission; answers the request's id. */
-  async function request(requestId) {
+  /** Adds a permission request to the agent state and returns its id. */
+  async function addRequest(requestId) {
     const { agentStateVersion, agentState } = (await call('getSession', { id: session.id })).session;
     const requests = { [requestId]: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: Date.now() } };
     const state = { ...agentState, controlledByUser: false, requests };
@@ -102,7 +102,7 @@ describe('every operation of docs/openapi.yaml', () => {
   });
   after(() => suite.end());
 
-  test('of the hub, and of a CLI', async () => {
+  test('health, authentication and the CLI routes', async () => {
     await call('health', { web: hub.web('own', null) });
     await call('authenticate', { body: { accessToken: hub.token('own') }, web: hub.web('own', null) });
     const metadata = { path: '/code/other', host: 'e2e', flavor: 'beta' };
@@ -112,7 +112,7 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('getMachine', { id: 'm-1' });
   });
 
-  test('of messages, permissions and todos', async () => {
+  test('messages, permissions and todos', async () => {
     const { id } = session;
     await call('sendMessage', { id, body: { text: 'hello', localId: 'l-1' } });
     const attachment = { id: 'a', filename: 'f.txt', mimeType: 'text/plain', size: 1, path: '/tmp/f.txt' };
@@ -125,19 +125,19 @@ describe('every operation of docs/openapi.yaml', () => {
       await call('listMessagesAsCli', { id, query });
     }
     await cli.serve('permission', () => ({}));
-    const requestId = await request('r-1');
+    const requestId = await addRequest('r-1');
     await call('listSessions');
     const body = { mode: 'plan', allowTools: ['Bash'], decision: 'approved_for_session', answers: { Which: ['this'] } };
     await call('approve', { id, requestId, body });
-    await call('deny', { id, requestId: await request('r-2'), body: { decision: 'abort', reason: 'Not now' } });
-    await call('approve', { id, requestId: await request('r-3') });
+    await call('deny', { id, requestId: await addRequest('r-2'), body: { decision: 'abort', reason: 'Not now' } });
+    await call('approve', { id, requestId: await addRequest('r-3') });
     await call('approve', { id, requestId: 'r-3', status: 404 });
     const { session: now } = await call('getSession', { id });
     assert.equal(Object.keys(now.agentState.completedRequests).length, 3);
     assert.equal(now.todos.length, 1);
   });
 
-  test('of the working directory, whether the CLI serves it or not', async () => {
+  test('the working directory, with and without a CLI that serves it', async () => {
     const results = {
       gitStatus: [{ success: true, branch: 'main', files: [{ path: 'a', status: 'modified', more: 1 }] }],
       gitDiffNumstat: [{ success: true, files: [{ path: 'a', added: 1, removed: 0 }] }, '?staged=true'],
@@ -162,19 +162,19 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('deleteUpload', { id: session.id, body: { path: '/tmp/a.txt' } });
   });
 
-  test('of push, and what became of a notification', async () => {
+  test('push and its log', async () => {
     await call('vapidPublicKey');
     const browser = service.addBrowser();
     await call('subscribeToPush', { body: browser.subscription });
     await call('subscribeToPush', { body: { ...browser.subscription, keys: {} }, status: 400 });
-    await request('r-4');
+    await addRequest('r-4');
     await browser.next();
     const { log } = await call('pushLog');
     assert.equal(log[0].sessionId, session.id);
     await call('unsubscribeFromPush', { body: { endpoint: browser.subscription.endpoint } });
   });
 
-  test('of machines', async () => {
+  test('machines', async () => {
     await call('listMachines');
     await call('showMachine', { id: 'm-1' });
     await call('spawnSession', { id: 'm-1', body: { directory: '/code' }, status: 503 });
@@ -182,11 +182,11 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('spawnSession', { id: 'm-1', body: { directory: '/code', sessionType: 'simple', yolo: true } });
     await call('spawnSession', { id: 'm-1', body: { directory: '/code', agent: 'beta', worktreeName: null } });
     await call('checkPaths', { id: 'm-1', body: { paths: ['/code'] }, status: 500 });
-    await machine.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((one) => [one, true])));
+    await machine.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
     await call('checkPaths', { id: 'm-1', body: { paths: ['/code', '/tmp'] } });
   });
 
-  test('of a session’s life', async () => {
+  test('changes of a session, from renaming to deleting', async () => {
     const { id } = session;
     await call('renameSession', { id, body: { name: 'A name', expectedVersion: 1 } });
     await call('renameSession', { id, body: { name: 'A name', expectedVersion: 1 }, status: 409 });
@@ -213,18 +213,18 @@ describe('every operation of docs/openapi.yaml', () => {
     await call('getSession', { id, status: 404 });
   });
 
-  test('of events: each that was heard is one of those described', async () => {
+  test('events', async () => {
     const { data } = await feed.waitForGreeting();
     await call('setVisibility', { body: { subscriptionId: data.subscriptionId, visibility: 'visible' } });
     await call('setVisibility', { body: { subscriptionId: 'none', visibility: 'hidden' }, status: 404 });
     await feed.nextEvent('session-removed', session.id);
-    for (const event of feed.all) assertFits(event, '/components/schemas/Event', 'an event');
-    const heard = new Set(feed.all.map(({ type }) => type));
-    for (const type of ['session-added', 'session-updated', 'message-received', 'machine-updated']) assert.ok(heard.has(type), type);
-    answered.add('events');
+    for (const event of feed.all) assertValid(event, '/components/schemas/Event', 'an event');
+    const types = new Set(feed.all.map(({ type }) => type));
+    for (const type of ['session-added', 'session-updated', 'message-received', 'machine-updated']) assert.ok(types.has(type), type);
+    succeeded.add('events');
   });
 
-  test('asks for a token where it says so', async () => {
+  test('answers 401 without a token where it is documented', async () => {
     for (const [name, { operation, route }] of byName) {
       const options = { id: 'any', requestId: 'any', web: hub.web('own', null), status: 401 };
       if ((operation.security ?? api.security).length === 0) continue;
@@ -233,7 +233,7 @@ describe('every operation of docs/openapi.yaml', () => {
     }
   });
 
-  test('was called and has answered', () => {
-    assert.deepEqual([...byName.keys()].filter((name) => !answered.has(name)), []);
+  test('was called with success', () => {
+    assert.deepEqual([...byName.keys()].filter((name) => !succeeded.has(name)), []);
   });
 });

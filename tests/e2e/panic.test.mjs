@@ -1,6 +1,6 @@
 /**
- * A panic costs one request: whoever waited for the wasm instance gets 503 at once, and sockets go on. The hub here has a
- * trap in front (`lib/trapped.worker.js`).
+ * A panic fails the requests that are waiting with 503 at once, and sockets stay connected. `lib/trapped.worker.js`
+ * wraps the hub and causes the panics.
  */
 
 import assert from 'node:assert/strict';
@@ -9,13 +9,12 @@ import { deferred, withTimeout } from './lib/await.mjs';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-/** Where pages come from that may call. */
-const LISTED = 'https://console.example';
+const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: LISTED } });
+const hub = await startHub({ wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
 after(() => hub.stop());
 
-/** Every request here would wait for 50 seconds and more, if nobody told it. */
+/** Without the 503, each request here would wait for at least 50 s. */
 const AT_ONCE_MS = 10_000;
 
 function assertInterrupted({ status, headers, body }) {
@@ -23,28 +22,28 @@ function assertInterrupted({ status, headers, body }) {
   assert.deepEqual([status, headers['retry-after'], body], [503, '1', { error: 'The hub was interrupted. Try again.', code: 'hub_unavailable' }]);
 }
 
-/** A session with a CLI on each of the ways in and a web client on each kind of channel, all of which keep count. */
-async function crowd(t, namespace) {
+/** A session with a CLI on each kind of connection and a web client on each transport; `losses` names CLIs that disconnected. */
+async function connectAll(t, namespace) {
   const web = hub.web(namespace);
   const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, way: 'connect', reconnection: true });
   const direct = await connectCli(t, hub, { namespace, way: 'header', auth: { sessionId: session.id }, reconnection: true });
   const [socket, stream] = [await web.socket({ sessionId: session.id }), await web.sse({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
   await Promise.all([socket.waitForGreeting(), stream.waitForGreeting()]);
-  // The local runtime ends the connection of a client that never spoke ten seconds late.
+  // The local runtime closes the socket of a client that sent nothing only after ten seconds.
   socket.send('hello');
   const losses = [];
   for (const [name, cli] of Object.entries({ bridged, direct })) cli.socket.on('disconnect', () => losses.push(name));
   return { web, session, bridged, direct, feeds: [socket, stream], losses };
 }
 
-/** A message of each CLI is taken, and everybody else hears of it, over the connections that there are. */
-async function assertAllGoOn({ session, bridged, direct, feeds, web }) {
+/** A message of each CLI is stored and reaches all other clients over their open connections. */
+async function assertAllConnected({ session, bridged, direct, feeds, web }) {
   for (const [from, to] of [[bridged, direct], [direct, bridged]]) {
-    const text = `after it, ${from.socket.id}`;
+    const text = `after the panic, ${from.socket.id}`;
     assert.equal((await from.sendMessage(session.id, { text })).ok, true);
-    const heard = await to.nextUpdate('new-message');
-    assert.equal(heard.message.content.text, text);
+    const update = await to.nextUpdate('new-message');
+    assert.equal(update.message.content.text, text);
     for (const feed of feeds) assert.equal((await feed.nextEvent('message-received', session.id)).message.content.text, text);
   }
   assert.equal((await web.get(`/api/sessions/${session.id}`)).body.session.active, true);
@@ -52,8 +51,8 @@ async function assertAllGoOn({ session, bridged, direct, feeds, web }) {
 
 describe('a panic', () => {
   for (const where of ['worker', 'object']) {
-    test(`in the ${where} costs those who wait a 503, and no socket`, async (t) => {
-      const all = await crowd(t, `in-the-${where}`);
+    test(`in the ${where} fails waiting requests with 503 and closes no socket`, async (t) => {
+      const all = await connectAll(t, `in-the-${where}`);
       const calls = [deferred(), deferred()];
       let called = 0;
       await all.direct.serve('listSkills', () => {
@@ -61,32 +60,32 @@ describe('a panic', () => {
         return new Promise(() => {});
       });
       const skills = `/api/sessions/${all.session.id}/skills`;
-      // One who waits for nothing any more must not keep the others from hearing of it.
-      const leaving = new AbortController();
+      // A request that its client aborted must not prevent the 503 of the others.
+      const controller = new AbortController();
       const headers = { authorization: `Bearer ${all.web.token}` };
-      const left = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: leaving.signal }));
+      const aborted = assert.rejects(fetch(`${hub.url}${skills}`, { headers, signal: controller.signal }));
       await withTimeout(calls[0].promise, 'the call to reach the CLI');
-      leaving.abort();
-      await left;
-      const bystander = all.web.get(skills);
+      controller.abort();
+      await aborted;
+      const waiting = all.web.get(skills);
       await withTimeout(calls[1].promise, 'the call to reach the CLI');
-      const culprit = all.web.get(skills, { headers: { 'x-trap': where } });
-      for (const answer of [culprit, bystander]) assertInterrupted(await withTimeout(answer, 'an answer', AT_ONCE_MS));
-      await assertAllGoOn(all);
+      const panicking = all.web.get(skills, { headers: { 'x-trap': where } });
+      for (const response of [panicking, waiting]) assertInterrupted(await withTimeout(response, 'a response', AT_ONCE_MS));
+      await assertAllConnected(all);
       assert.deepEqual(all.losses, []);
     });
   }
 
   for (const where of ['worker', 'object']) {
-    test(`in the ${where} is told to a page of a listed origin, and to no other`, async () => {
-      const asked = async (origin) => {
-        const answer = await hub.web('cors').get('/api/sessions', { headers: { 'x-trap': where, origin } });
-        assertInterrupted(answer);
-        assert.match(answer.headers.vary, /Origin/i);
-        return [answer.headers['access-control-allow-origin'], answer.headers['access-control-expose-headers']];
+    test(`in the ${where} has CORS headers in its response for an allowed origin only`, async () => {
+      const corsHeaders = async (origin) => {
+        const response = await hub.web('cors').get('/api/sessions', { headers: { 'x-trap': where, origin } });
+        assertInterrupted(response);
+        assert.match(response.headers.vary, /Origin/i);
+        return [response.headers['access-control-allow-origin'], response.headers['access-control-expose-headers']];
       };
-      assert.deepEqual(await asked(LISTED), [LISTED, 'retry-after']);
-      assert.deepEqual(await asked('https://elsewhere.example'), [undefined, undefined]);
+      assert.deepEqual(await corsHeaders(ALLOWED_ORIGIN), [ALLOWED_ORIGIN, 'retry-after']);
+      assert.deepEqual(await corsHeaders('https://elsewhere.example'), [undefined, undefined]);
     });
   }
 
@@ -94,46 +93,46 @@ describe('a panic', () => {
     { where: 'worker', trap: 'response', path: '/socket.io/?EIO=4&transport=websocket', message: 'The response cannot be created', authorize: false },
     { where: 'object', trap: 'socket', path: '/api/events', message: 'The socket cannot be accepted' },
   ]) {
-    test(`that Rust itself makes in the ${where} costs no more, and is logged once, with its message and location`, async (t) => {
-      const all = await crowd(t, `unwrapped-in-the-${where}`);
+    test(`of Rust code in the ${where} does the same, and is logged once with its message and location`, async (t) => {
+      const all = await connectAll(t, `unwrapped-in-the-${where}`);
       const panics = () => hub.stderr.all.join('').split('panicked at').length - 1;
       const before = panics();
       assertInterrupted(await all.web.upgrade(path, { authorize, headers: { 'x-trap': trap } }));
       const logged = await hub.stderr.next((text) => text.includes(message), 'the panic in the log');
       assert.match(logged, /panicked at \S+\.rs:\d+:\d+:\n.*Result::unwrap/);
-      await assertAllGoOn(all);
+      await assertAllConnected(all);
       assert.deepEqual(all.losses, []);
       assert.equal(panics() - before, 1);
     });
   }
 
-  test('over a frame costs its sender the socket, and the frame can be sent again', async (t) => {
-    const all = await crowd(t, 'frame');
+  test('on a frame closes its sender’s socket, and later frames work', async (t) => {
+    const all = await connectAll(t, 'frame');
     const message = { sid: all.session.id, message: { text: 'trap', kind: 'trap' }, localId: 'again' };
     await all.direct.waitForReconnect(() => all.direct.socket.emit('message', message));
     assert.deepEqual(all.losses, ['direct']);
     const { seq } = await all.bridged.sendMessage(all.session.id, { text: 'in between' });
-    assert.equal(seq, 1, 'nothing came of the frame');
+    assert.equal(seq, 1, 'the frame was not stored');
     for (const feed of all.feeds) await feed.nextEvent('message-received', all.session.id);
     await all.direct.nextUpdate('new-message');
-    await assertAllGoOn(all);
+    await assertAllConnected(all);
   });
 
-  test('behind a commit makes everybody come back, for nobody can say who heard of it', async (t) => {
-    const all = await crowd(t, 'commit');
+  test('after a commit closes all sockets, because some clients may have missed the change', async (t) => {
+    const all = await connectAll(t, 'commit');
     const path = `/api/sessions/${all.session.id}/messages`;
     const body = { text: 'sent twice', localId: 'once' };
-    const back = all.bridged.waitForReconnect(() => {});
+    const reconnected = all.bridged.waitForReconnect(() => {});
     await all.direct.waitForReconnect(async () => {
-      assertInterrupted(await withTimeout(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'an answer', AT_ONCE_MS));
+      assertInterrupted(await withTimeout(all.web.post(path, body, { headers: { 'x-trap': 'commit' } }), 'a response', AT_ONCE_MS));
     });
-    await back;
+    await reconnected;
     await Promise.all(all.feeds.map((feed) => feed.waitForEnd('its end')));
     assert.equal((await all.web.post(path, body)).body.message.seq, 1);
     assert.deepEqual((await all.web.readHistory(all.session.id)).map(({ localId }) => localId), ['once']);
   });
 
-  test('while a client is being let in closes its socket, so that it comes back', async () => {
+  test('closes the socket of a client that is still connecting', async () => {
     const socket = new WebSocket(`${hub.url.replace('http', 'ws')}/socket.io/?EIO=4&transport=websocket`);
     const opened = deferred();
     const closed = deferred();

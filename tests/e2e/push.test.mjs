@@ -1,4 +1,4 @@
-/** Web push, from an agent that asks to a browser that decrypts, over a push service that checks who calls. */
+/** Web push end to end. The push service here checks the VAPID signature and decrypts the messages. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -17,15 +17,15 @@ after(async () => {
 
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
-async function subscribed(namespace, answer) {
+async function subscribe(namespace, answer) {
   const browser = service.addBrowser(answer);
   const { status, text } = await hub.web(namespace).post('/api/push/subscribe', browser.subscription);
   assert.equal(status, 200, text);
   return browser;
 }
 
-/** The log's entries, once the newest has come to this outcome. */
-function logged(namespace, outcome) {
+/** Waits until the newest entry of the push log has this outcome, and returns all entries. */
+function waitForOutcome(namespace, outcome) {
   return eventually(async () => {
     const { log } = (await hub.web(namespace).get('/api/push/log')).body;
     return log[0]?.outcome === outcome && log;
@@ -33,9 +33,9 @@ function logged(namespace, outcome) {
 }
 
 describe('a push', { concurrency: true }, () => {
-  test('of a permission request arrives as its subscriber can read it', async (t) => {
+  test('of a permission request reaches its subscriber, encrypted and signed', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'asks', tag: 'demo', metadata: { name: 'Démo 🦀' } });
-    const browser = await subscribed('asks');
+    const browser = await subscribe('asks');
     await cli.emitWithAck('update-state', {
       sid: session.id,
       expectedVersion: 1,
@@ -58,13 +58,13 @@ describe('a push', { concurrency: true }, () => {
     assert.equal(headers.urgency, 'high');
     assert.ok(Number(headers.ttl) > 0);
     assert.match(headers.topic, /^[\w-]{32}$/);
-    const [entry] = await logged('asks', 'sent');
+    const [entry] = await waitForOutcome('asks', 'sent');
     assert.deepEqual([entry.sent, entry.failed, entry.sessionId], [1, 0, session.id]);
   });
 
-  test('is a toast for whoever looks at a page', async (t) => {
+  test('is replaced by a toast if a page is visible', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sees', tag: 'demo' });
-    await subscribed('sees');
+    await subscribe('sees');
     const feed = await hub.web('sees').socket({ visibility: 'visible' });
     t.after(() => feed.close());
     await cli.sendMessage(session.id, READY);
@@ -75,28 +75,28 @@ describe('a push', { concurrency: true }, () => {
       sessionId: session.id,
       url: `/sessions/${session.id}`,
     });
-    await logged('sees', 'toast');
+    await waitForOutcome('sees', 'toast');
   });
 
-  test('that comes back gone, too long, too soon or moved is dealt with by its answer', async (t) => {
+  test('follows the push service’s answer: 410, 413, 429, 403 or a redirect', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'demo', metadata: { name: 'n'.repeat(200) } });
     const always = (status, headers) => () => ({ status, headers });
-    await subscribed('odd', always(410));
-    await subscribed('odd', always(403));
-    await subscribed('odd', always(302, { location: `${service.origin}/elsewhere` }));
-    const long = await subscribed('odd', ({ body }) => ({ status: body.length > 3_000 ? 413 : 201 }));
+    await subscribe('odd', always(410));
+    await subscribe('odd', always(403));
+    await subscribe('odd', always(302, { location: `${service.origin}/elsewhere` }));
+    const small = await subscribe('odd', ({ body }) => ({ status: body.length > 3_000 ? 413 : 201 }));
     let isBusy = true;
-    const busy = await subscribed('odd', () => (isBusy ? { status: 429, headers: { 'retry-after': '1' } } : {}));
+    const busy = await subscribe('odd', () => (isBusy ? { status: 429, headers: { 'retry-after': '1' } } : {}));
     const requests = { r1: { tool: 'T'.repeat(9_000), arguments: {} } };
     await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-    const [first, second] = [await long.next(), await long.next()];
+    const [first, second] = [await small.next(), await small.next()];
     assert.ok(first.body.length <= 4096 && second.body.length < first.body.length);
     assert.deepEqual(second.payload.data, first.payload.data);
-    const early = await busy.next();
+    const refused = await busy.next();
     isBusy = false;
-    const late = await busy.next();
-    assert.ok(late.at - early.at >= 900, 'not before it was asked for');
-    const [entry] = await logged('odd', 'sent');
+    const retried = await busy.next();
+    assert.ok(retried.at - refused.at >= 900, 'Retry-After is respected');
+    const [entry] = await waitForOutcome('odd', 'sent');
     assert.deepEqual([entry.sent, entry.failed], [2, 3]);
     assert.deepEqual(entry.failures.map(({ status }) => status).sort(), [302, 403, 410]);
     assert.ok(!service.messages.some(({ path }) => path === '/elsewhere'));
@@ -106,32 +106,32 @@ describe('a push', { concurrency: true }, () => {
     assert.equal(results[0].n, 4);
   });
 
-  test('that has to wait survives the sleep of the object', async (t) => {
+  test('is retried also if the object hibernates meanwhile', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'sleeps', tag: 'demo' });
     let isBusy = true;
-    const browser = await subscribed('sleeps', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
+    const browser = await subscribe('sleeps', () => (isBusy ? { status: 503, headers: { 'retry-after': '3' } } : {}));
     await cli.sendMessage(session.id, READY);
     await browser.next();
-    await logged('sleeps', 'sending');
+    await waitForOutcome('sleeps', 'sending');
     isBusy = false;
     await hub.sleep('sleeps');
     assert.equal((await browser.next()).payload.title, 'Session Ready');
-    await logged('sleeps', 'sent');
+    await waitForOutcome('sleeps', 'sent');
   });
 });
 
-test('two hundred subscribers have a push within five seconds, while messages flow', async (t) => {
+test('200 subscribers get a push within 5 s while messages are sent', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'demo' });
-  for (let n = 0; n < 200; n += 1) await subscribed('many', n === 7 ? () => undefined : undefined);
-  const began = Date.now();
+  for (let n = 0; n < 200; n += 1) await subscribe('many', n === 7 ? () => undefined : undefined);
+  const start = Date.now();
   await cli.sendMessage(session.id, READY);
-  const arrived = () => service.messages.filter(({ at }) => at >= began);
-  let said = 0;
-  while (arrived().length < 200 && Date.now() - began < 5_000) {
-    await cli.sendMessage(session.id, `message ${said}`);
-    said += 1;
+  const arrived = () => service.messages.filter(({ at }) => at >= start);
+  let sent = 0;
+  while (arrived().length < 200 && Date.now() - start < 5_000) {
+    await cli.sendMessage(session.id, `message ${sent}`);
+    sent += 1;
   }
-  t.diagnostic(`${arrived().length} pushes in ${Date.now() - began} ms, ${said} messages meanwhile`);
+  t.diagnostic(`${arrived().length} pushes in ${Date.now() - start} ms, ${sent} messages meanwhile`);
   assert.equal(new Set(arrived().map(({ path }) => path)).size, 200);
-  assert.ok(said > 20, 'messages were taken meanwhile');
+  assert.ok(sent > 20, 'messages are accepted meanwhile');
 });

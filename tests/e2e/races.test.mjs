@@ -1,4 +1,4 @@
-/** What happens when several real clients do something to one session at once. Every order is tried in tests/it/concurrency.rs. */
+/** Concurrent operations of several clients on one session. tests/it/concurrency.rs tries every order. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -13,29 +13,26 @@ const numbers = (count) => Array.from({ length: count }, (_, n) => n);
 const upTo = (count) => Array.from({ length: count }, (_, n) => n + 1);
 const ok = ({ status }) => status === 200;
 
-/** Two web clients who watch a session, one over each transport. */
-async function watchers(t, web, sessionId) {
-  const both = [await web.sse({ sessionId }), await web.socket({ sessionId })];
-  t.after(() => both.forEach((feed) => feed.close()));
-  return both;
+/** Two feeds of a session's events, one over each transport. */
+async function openFeeds(t, web, sessionId) {
+  const feeds = [await web.sse({ sessionId }), await web.socket({ sessionId })];
+  t.after(() => feeds.forEach((feed) => feed.close()));
+  return feeds;
 }
 
-/**
- * The session once everybody has heard of everything: all who listen heard of each version of a value once, in order, and
- * of the last one.
- */
-async function agreed(web, sessionId, feeds, version) {
+/** The session, once each feed has got every version of a value since it opened, once and in order. */
+async function waitForLastVersion(web, sessionId, feeds, version) {
   const { session } = (await web.get(`/api/sessions/${sessionId}`)).body;
   for (const feed of feeds) {
     await feed.first((event) => event.data?.[version] === session[version], `${version} ${session[version]}`);
-    const heard = feed.all.map((event) => event.data?.[version]).filter((heard) => heard !== undefined);
-    assert.deepEqual(heard, upTo(session[version]).slice(-heard.length));
+    const versions = feed.all.map((event) => event.data?.[version]).filter((value) => value !== undefined);
+    assert.deepEqual(versions, upTo(session[version]).slice(-versions.length));
   }
   return session;
 }
 
-describe('of ten at once', { concurrency: true }, () => {
-  test('who ask for a tag all get the one session that is made', async (t) => {
+describe('ten concurrent requests', { concurrency: true }, () => {
+  test('for one tag create one session', async (t) => {
     const web = hub.web('tag');
     const feed = await web.socket({ all: 'true' });
     t.after(() => feed.close());
@@ -47,33 +44,33 @@ describe('of ten at once', { concurrency: true }, () => {
     assert.equal(feed.all.filter(({ type }) => type === 'session-added').length, 1);
   });
 
-  test('who answer a permission request one wins, and the CLI hears of that one only', async (t) => {
+  test('that answer one permission request: one succeeds, and the CLI gets that answer only', async (t) => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'answers',
       tag: 'answered',
       agentState: { requests: { r1: { tool: 'shell', arguments: {} } } },
     });
     const web = hub.web('answers');
-    const feeds = await watchers(t, web, session.id);
-    const heard = [];
+    const feeds = await openFeeds(t, web, session.id);
+    const received = [];
     await cli.serve('permission', (answer) => {
-      heard.push(answer.approved);
+      received.push(answer.approved);
       return {};
     });
     const verbs = numbers(10).map((n) => (n % 2 === 0 ? 'approve' : 'deny'));
     const path = `/api/sessions/${session.id}/permissions/r1`;
     const answers = await Promise.all(verbs.map((verb) => web.post(`${path}/${verb}`, {})));
     const winner = verbs[answers.findIndex(ok)];
-    assert.deepEqual(heard, [winner === 'approve']);
+    assert.deepEqual(received, [winner === 'approve']);
     for (const { status, body } of answers.filter((answer) => !ok(answer))) {
       assert.deepEqual([status, body.code], [404, 'request_not_found']);
     }
     assert.equal(answers.filter(ok).length, 1);
-    const { agentState } = await agreed(web, session.id, feeds, 'agentStateVersion');
+    const { agentState } = await waitForLastVersion(web, session.id, feeds, 'agentStateVersion');
     assert.equal(agentState.completedRequests.r1.status, winner === 'approve' ? 'approved' : 'denied');
   });
 
-  test('who resume a session all get it back, and its machine is asked once', async (t) => {
+  test('to resume a session succeed with one call to its machine', async (t) => {
     const web = hub.web('resumed');
     await web.registerMachine({ id: 'runner' });
     const metadata = { flavor: 'beta', betaSessionId: 'agent-7', machineId: 'runner' };
@@ -93,104 +90,104 @@ describe('of ten at once', { concurrency: true }, () => {
   });
 });
 
-describe('at once on one session', { concurrency: true }, () => {
-  test('renames and updates of the metadata never undo each other', async (t) => {
+describe('concurrently on one session', { concurrency: true }, () => {
+  test('renames and updates of the metadata do not overwrite each other', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'names', tag: 'named' });
     const web = hub.web('names');
-    const feeds = await watchers(t, web, session.id);
+    const feeds = await openFeeds(t, web, session.id);
     const rename = (n) => web.patch(`/api/sessions/${session.id}`, { name: `name ${n}` });
-    /** What a CLI does: it tries again upon what it is told stands. */
-    const count = async () => {
+    /** On a version mismatch, a CLI retries with the current value. */
+    const incrementCount = async () => {
       for (let [version, metadata] = [1, session.metadata]; ; ) {
-        const counted = { ...metadata, count: (metadata.count ?? 0) + 1 };
-        const answer = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: version, metadata: counted });
-        if (answer.result === 'success') return;
-        assert.equal(answer.result, 'version-mismatch');
-        ({ version, metadata } = answer);
+        const changed = { ...metadata, count: (metadata.count ?? 0) + 1 };
+        const ack = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: version, metadata: changed });
+        if (ack.result === 'success') return;
+        assert.equal(ack.result, 'version-mismatch');
+        ({ version, metadata } = ack);
       }
     };
-    const [renames] = await Promise.all([Promise.all(numbers(10).map(rename)), Promise.all(numbers(10).map(count))]);
+    const [renames] = await Promise.all([Promise.all(numbers(10).map(rename)), Promise.all(numbers(10).map(incrementCount))]);
     assert.ok(renames.every(ok));
-    const { metadata, metadataVersion } = await agreed(web, session.id, feeds, 'metadataVersion');
-    assert.deepEqual([metadata.count, metadataVersion], [10, 21], 'nothing got lost');
+    const { metadata, metadataVersion } = await waitForLastVersion(web, session.id, feeds, 'metadataVersion');
+    assert.deepEqual([metadata.count, metadataVersion], [10, 21], 'no update is lost');
     assert.match(metadata.name, /^name \d$/);
   });
 
-  test('two CLIs write one history, in one order for everybody', async (t) => {
+  test('messages of two CLIs reach all clients in the same order', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'two', tag: 'shared', way: 'header' });
     const second = await connectCli(t, hub, { namespace: 'two', auth: { sessionId: session.id } });
     const web = hub.web('two');
-    const feeds = await watchers(t, web, session.id);
-    const say = (from, by) => Promise.all(numbers(200).map((n) => from.sendMessage(session.id, { by, n })));
-    const acks = await Promise.all([say(cli, 'first'), say(second, 'second')]);
+    const feeds = await openFeeds(t, web, session.id);
+    const send = (from, by) => Promise.all(numbers(200).map((n) => from.sendMessage(session.id, { by, n })));
+    const acks = await Promise.all([send(cli, 'first'), send(second, 'second')]);
     assert.deepEqual(acks.flat().map(({ seq }) => seq).sort((a, b) => a - b), upTo(400));
     const history = await web.readHistory(session.id);
-    for (const [at, by] of ['first', 'second'].entries()) {
+    for (const [index, by] of ['first', 'second'].entries()) {
       const own = history.filter(({ content }) => content.by === by);
-      assert.deepEqual(own.map(({ content }) => content.n), numbers(200), 'in the order of saying');
-      assert.deepEqual(own.map(({ seq }) => seq), acks[at].map(({ seq }) => seq));
+      assert.deepEqual(own.map(({ content }) => content.n), numbers(200), 'in the order of sending');
+      assert.deepEqual(own.map(({ seq }) => seq), acks[index].map(({ seq }) => seq));
     }
     for (const feed of feeds) {
       await feed.first(({ message }) => message?.seq === 400, 'the last message');
-      const heard = feed.all.filter(({ type }) => type === 'message-received');
-      assert.deepEqual(heard.map(({ message }) => message.id), history.map(({ id }) => id));
+      const received = feed.all.filter(({ type }) => type === 'message-received');
+      assert.deepEqual(received.map(({ message }) => message.id), history.map(({ id }) => id));
     }
-    for (const [hearer, by] of [[cli, 'second'], [second, 'first']]) {
+    for (const [receiver, by] of [[cli, 'second'], [second, 'first']]) {
       const others = history.filter(({ content }) => content.by === by).map(({ seq }) => seq);
       const isNew = ({ name, payload }) => name === 'update' && payload.body.t === 'new-message';
       const isLast = (event) => isNew(event) && event.payload.body.message.seq === others.at(-1);
-      await hearer.events.first(isLast, 'the other’s last message');
-      const heard = hearer.events.all.filter(isNew).map(({ payload }) => payload.body.message.seq);
-      assert.deepEqual(heard, others, 'what the other one said, in order');
+      await receiver.events.first(isLast, 'the last message of the other CLI');
+      const received = receiver.events.all.filter(isNew).map(({ payload }) => payload.body.message.seq);
+      assert.deepEqual(received, others, 'the messages of the other CLI, in order');
     }
   });
 
-  test('what is said while the session is deleted is kept until then, or refused', async (t) => {
+  test('messages sent while the session is deleted are stored before it, or refused', async (t) => {
     const web = hub.web('deleted');
-    const session = await web.openSession({ tag: 'doomed' });
+    const session = await web.openSession({ tag: 'deleted' });
     const cli = await connectCli(t, hub, { namespace: 'deleted', auth: { sessionId: session.id } });
-    const [feed] = await watchers(t, web, session.id);
-    const said = numbers(50).map((n) => cli.sendMessage(session.id, { n }));
-    const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...said]);
+    const [feed] = await openFeeds(t, web, session.id);
+    const sent = numbers(50).map((n) => cli.sendMessage(session.id, { n }));
+    const [deleted, ...acks] = await Promise.all([web.delete(`/api/sessions/${session.id}`), ...sent]);
     assert.ok(ok(deleted), deleted.text);
-    const kept = acks.filter((ack) => ack.ok);
-    assert.deepEqual(kept.map(({ seq }) => seq), upTo(kept.length));
-    for (const ack of acks.slice(kept.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);
+    const stored = acks.filter((ack) => ack.ok);
+    assert.deepEqual(stored.map(({ seq }) => seq), upTo(stored.length));
+    for (const ack of acks.slice(stored.length)) assert.deepEqual([ack.ok, ack.code], [false, 'not-found']);
     await feed.nextEvent('session-removed');
-    assert.equal(feed.all.filter(({ type }) => type === 'message-received').length, kept.length);
+    assert.equal(feed.all.filter(({ type }) => type === 'message-received').length, stored.length);
     assert.equal((await web.get(`/api/sessions/${session.id}`)).status, 404);
-    const next = await web.openSession({ tag: 'doomed' });
+    const next = await web.openSession({ tag: 'deleted' });
     assert.notEqual(next.id, session.id);
     assert.deepEqual(await web.readHistory(next.id), []);
   });
 });
 
-describe('a call whose method another socket takes over', { concurrency: true }, () => {
-  /** A call that is open at the session's first CLI, while the second one serves its method by now. */
-  async function takenOver(t, namespace) {
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'taken over' });
-    const [asked, answer] = [deferred(), deferred()];
+describe('a call whose method is then registered by another socket', { concurrency: true }, () => {
+  /** Starts a call to the session's first CLI, and registers its method at a second one before the answer. */
+  async function startCall(t, namespace) {
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'two CLIs' });
+    const [started, answer] = [deferred(), deferred()];
     await cli.serve('listSkills', () => {
-      asked.resolve();
+      started.resolve();
       return answer.promise;
     });
     const read = async () => (await hub.web(namespace).get(`/api/sessions/${session.id}/skills`)).body;
     const call = read();
-    await asked.promise;
+    await started.promise;
     const second = await connectCli(t, hub, { namespace, auth: { sessionId: session.id } });
     await second.serve('listSkills', () => ({ success: true, by: 'second' }));
-    assert.equal((await read()).by, 'second', 'the next call is its own');
+    assert.equal((await read()).by, 'second', 'the next call goes to the second CLI');
     return { cli, call, answer };
   }
 
-  test('goes on at the socket that it went to', async (t) => {
-    const { call, answer } = await takenOver(t, 'goes-on');
+  test('is answered by the socket it was sent to', async (t) => {
+    const { call, answer } = await startCall(t, 'goes-on');
     answer.resolve({ success: true, by: 'first' });
     assert.equal((await call).by, 'first');
   });
 
   test('fails at once when that socket closes', async (t) => {
-    const { cli, call } = await takenOver(t, 'fails');
+    const { cli, call } = await startCall(t, 'fails');
     cli.terminate();
     assert.deepEqual(await call, { success: false, error: 'The CLI disconnected before it answered listSkills' });
   });

@@ -1,4 +1,4 @@
-/** Web clients that come back: what they missed is replayed, also when the hub slept or ended meanwhile. */
+/** A web client that reconnects gets the events it missed, also if the hub restarted or its object hibernated meanwhile. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -6,80 +6,80 @@ import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-/** The messages and renames that a feed brought; heartbeats and what changes by itself may come in between. */
-const told = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
+/** The messages and renames of a feed, without heartbeats and changes of the presence. */
+const changes = (feed) => feed.all.filter(({ message, data }) => message !== undefined || data?.metadata !== undefined);
 
-/** The numbers of the messages and the names, once the message with this number has come. */
-async function upTo(feed, n) {
+/** Waits for the message with number `n` and returns all message numbers and session names so far. */
+async function readUntil(feed, n) {
   await feed.next(({ message }) => message?.content.n === n, `message ${n}`);
-  return told(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
+  return changes(feed).map(({ message, data }) => message?.content.n ?? data.metadata.name);
 }
 
 function assertInOrder(feeds) {
-  const numbers = feeds.flatMap(told).map(({ eventId }) => Number(eventId.split('-')[1]));
-  assert.deepEqual(numbers, [...new Set(numbers)].sort((a, b) => a - b), 'no event twice, none out of order');
+  const numbers = feeds.flatMap(changes).map(({ eventId }) => Number(eventId.split('-')[1]));
+  assert.deepEqual(numbers, [...new Set(numbers)].sort((a, b) => a - b), 'each event once, in order');
 }
 
-/** A hub with a session and its CLI, and how a web client hears all of it. */
-async function scene(t, channel) {
+/** A hub with a session and its CLI, and the query for a feed of all its events. */
+async function setUp(t, channel) {
   const hub = await startHub();
   t.after(() => hub.stop());
-  const namespace = `back-${channel}`;
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'back', way: 'header', reconnection: true });
+  const namespace = `replay-${channel}`;
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'replay', way: 'header', reconnection: true });
   return { hub, namespace, web: hub.web(namespace), session, cli, query: { all: 'true', sessionId: session.id } };
 }
 
-describe('what a web client missed', { concurrency: true }, () => {
+describe('events that a web client missed', { concurrency: true }, () => {
   for (const channel of Object.keys(CHANNELS)) {
-    test(`is replayed on the ${channel} over a restart of the hub`, async (t) => {
-      const { hub, web, session, cli, query } = await scene(t, channel);
-      const left = await openFeed(t, web, channel, query);
+    test(`are replayed on the ${channel} after a restart of the hub`, async (t) => {
+      const { hub, web, session, cli, query } = await setUp(t, channel);
+      const closed = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      assert.deepEqual(await upTo(left, 1), [1]);
-      left.close();
-      const cutOff = await openFeed(t, web, channel, query);
+      assert.deepEqual(await readUntil(closed, 1), [1]);
+      closed.close();
+      const interrupted = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 2 });
       assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-      await cutOff.nextUpdate({ metadataVersion: 2 });
+      await interrupted.nextUpdate({ metadataVersion: 2 });
 
       await cli.waitForReconnect(() => hub.restart());
-      await cutOff.waitForEnd('the channel to break with the hub');
+      await interrupted.waitForEnd('the channel to close');
       await cli.sendMessage(session.id, { n: 3 });
       await cli.waitForReconnect(() => hub.restart());
 
-      const back = await resumeFeed(t, web, channel, query, left.all.at(-1).eventId);
-      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
-      const again = await resumeFeed(t, web, channel, query, cutOff.all.at(-1).eventId);
-      assert.equal((await again.waitForGreeting()).data.resume, 'ok');
+      const fromClosed = await resumeFeed(t, web, channel, query, closed.all.at(-1).eventId);
+      assert.equal((await fromClosed.waitForGreeting()).data.resume, 'ok');
+      const fromInterrupted = await resumeFeed(t, web, channel, query, interrupted.all.at(-1).eventId);
+      assert.equal((await fromInterrupted.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 4 });
-      assert.deepEqual(await upTo(back, 4), [2, 'Renamed', 3, 4]);
-      assert.deepEqual(await upTo(again, 4), [3, 4]);
-      assertInOrder([left, back]);
-      assertInOrder([cutOff, again]);
+      assert.deepEqual(await readUntil(fromClosed, 4), [2, 'Renamed', 3, 4]);
+      assert.deepEqual(await readUntil(fromInterrupted, 4), [3, 4]);
+      assertInOrder([closed, fromClosed]);
+      assertInOrder([interrupted, fromInterrupted]);
 
-      const elsewhere = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, left.all.at(-1).eventId);
-      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an id is worth nothing in another namespace');
+      const elsewhere = await resumeFeed(t, hub.web('elsewhere'), channel, { all: 'true' }, closed.all.at(-1).eventId);
+      assert.equal((await elsewhere.waitForGreeting()).data.resume, 'gap', 'an event id of another namespace is unknown');
     });
 
-    test(`is replayed on the ${channel} over the sleep of its object`, async (t) => {
-      const { hub, namespace, web, session, cli, query } = await scene(t, channel);
-      const left = await openFeed(t, web, channel, query);
-      const stays = await openFeed(t, web, channel, query);
+    test(`are replayed on the ${channel} after its object hibernated`, async (t) => {
+      const { hub, namespace, web, session, cli, query } = await setUp(t, channel);
+      const closed = await openFeed(t, web, channel, query);
+      const open = await openFeed(t, web, channel, query);
       await cli.sendMessage(session.id, { n: 1 });
-      for (const feed of [left, stays]) assert.deepEqual(await upTo(feed, 1), [1]);
-      left.close();
+      for (const feed of [closed, open]) assert.deepEqual(await readUntil(feed, 1), [1]);
+      closed.close();
       for (const n of [2, 3]) {
-        assert.equal(await hub.sleep(namespace), true, 'it was awake');
+        assert.equal(await hub.sleep(namespace), true, 'the object was active');
         await cli.sendMessage(session.id, { n });
       }
       assert.equal(await hub.sleep(namespace), true);
-      const back = await resumeFeed(t, web, channel, query, left.all.at(-1).eventId);
-      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
+      const resumed = await resumeFeed(t, web, channel, query, closed.all.at(-1).eventId);
+      assert.equal((await resumed.waitForGreeting()).data.resume, 'ok');
       await cli.sendMessage(session.id, { n: 4 });
-      assert.deepEqual(await upTo(back, 4), [2, 3, 4]);
-      assert.deepEqual(await upTo(stays, 4), [1, 2, 3, 4]);
-      assertInOrder([left, back]);
-      assertInOrder([stays]);
+      assert.deepEqual(await readUntil(resumed, 4), [2, 3, 4]);
+      assert.deepEqual(await readUntil(open, 4), [1, 2, 3, 4]);
+      assertInOrder([closed, resumed]);
+      assertInOrder([open]);
     });
   }
 });

@@ -1,19 +1,21 @@
-/** The hub ends in the middle of everything and starts again on what it stored: nothing is lost, and clients come back. */
+/** After a crash and restart, the hub has all committed data and clients reconnect. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
+/** How long a session stays active after its last keep-alive. */
 const SESSION_MS = 30_000;
+/** Tolerance between times that this process and the runtime read. */
 const CLOCK_MS = 250;
-const COUNT = 300;
+const MESSAGE_COUNT = 300;
 
-/** The token comes in both ways: through the worker's bridge, and straight to the object. */
+/** Where a CLI sends its token: in CONNECT, over the worker's bridge, or in a header, directly to the object. */
 const WAYS = ['connect', 'header'];
 
-/** All that a web client can read of a session, but for what changes by itself. */
-async function everything(web, id) {
+/** The session and its messages as a web client reads them, without the time of the last keep-alive. */
+async function readAll(web, id) {
   const { session } = (await web.get(`/api/sessions/${id}`)).body;
   const { activeAt: _, ...rest } = session;
   return { session: rest, messages: await web.readHistory(id) };
@@ -21,83 +23,83 @@ async function everything(web, id) {
 
 describe('a restart of the hub', { concurrency: true }, () => {
   for (const way of WAYS) {
-    test(`loses nothing, and its CLI goes on by itself (token by ${way})`, async (t) => {
+    test(`loses no data, and its CLI reconnects (token by ${way})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());
-      const web = hub.web('kept');
-      const jwt = (await web.post('/api/auth', { accessToken: hub.token('kept') })).body.token;
+      const web = hub.web('restarted');
+      const jwt = (await web.post('/api/auth', { accessToken: hub.token('restarted') })).body.token;
 
-      // A session with all that it can have, and others besides.
-      const { session, cli } = await liveSession(t, hub, { namespace: 'kept', tag: '/code/kept', way, reconnection: true });
-      const metadata = { ...session.metadata, name: 'Kept', opaque: { zeta: 1, alpha: 1.5 } };
+      // A session with every kind of data, another session and a machine.
+      const { session, cli } = await liveSession(t, hub, { namespace: 'restarted', tag: '/code/restarted', way, reconnection: true });
+      const metadata = { ...session.metadata, name: 'Named', opaque: { zeta: 1, alpha: 1.5 } };
       await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
       await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
       await cli.keepAlive(session.id, { thinking: true, mode: 'remote', permissionMode: 'plan', modelMode: 'model_fast' });
-      const lastSign = Date.now();
+      const lastKeepAlive = Date.now();
       await web.post(`/api/sessions/${session.id}/messages`, { text: 'from the web', localId: 'w-1' });
-      await Promise.all(Array.from({ length: COUNT }, (_, n) => cli.sendMessage(session.id, { n }, `l-${n}`)));
+      await Promise.all(Array.from({ length: MESSAGE_COUNT }, (_, n) => cli.sendMessage(session.id, { n }, `l-${n}`)));
       const idle = await web.openSession({ tag: '/code/idle' });
-      const machine = await web.registerMachine({ id: 'm-kept', runnerState: { status: 'running' } });
-      await cli.emitWithAck('machine-alive', { machineId: 'm-kept', time: Date.now() });
+      const machine = await web.registerMachine({ id: 'm-1', runnerState: { status: 'running' } });
+      await cli.emitWithAck('machine-alive', { machineId: 'm-1', time: Date.now() });
       await cli.serve('listSkills', () => ({ success: true, skills: [] }));
 
-      const before = await everything(web, session.id);
+      const before = await readAll(web, session.id);
       const [list, machines] = [await web.get('/api/sessions'), await web.get('/api/machines')];
-      // The CLI registers anew on every connection, as any CLI does.
+      // CLIs register their methods on every connection.
       cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'listSkills' }));
       await cli.waitForReconnect(() => hub.restart());
 
-      assert.deepEqual(await everything(web, session.id), before);
+      assert.deepEqual(await readAll(web, session.id), before);
       assert.deepEqual([before.session.active, before.session.thinking, before.session.permissionMode], [true, true, 'plan']);
       assert.deepEqual((await web.get('/api/sessions')).body, list.body);
       assert.deepEqual((await web.get('/api/machines')).body, machines.body);
-      assert.equal((await web.openSession({ tag: '/code/kept' })).id, session.id, 'the tag still leads to it');
+      assert.equal((await web.openSession({ tag: '/code/restarted' })).id, session.id, 'the tag still belongs to the session');
       assert.equal((await web.openSession({ tag: '/code/idle' })).id, idle.id);
       assert.equal((await web.registerMachine({ id: machine.id })).createdAt, machine.createdAt);
-      assert.equal((await hub.web('kept', jwt).get('/api/sessions')).status, 200, 'a web client’s token still counts');
+      assert.equal((await hub.web('restarted', jwt).get('/api/sessions')).status, 200, 'a web client’s token is still valid');
 
-      // What was sent before is known, what is new goes on from there.
-      const again = await cli.sendMessage(session.id, { n: 0 }, 'l-0');
-      assert.equal(again.id, before.messages.find(({ localId }) => localId === 'l-0').id);
-      assert.equal((await cli.sendMessage(session.id, { n: 'new' })).seq, COUNT + 2);
+      // A message sent again is not stored twice, and new ones continue the sequence.
+      const repeated = await cli.sendMessage(session.id, { n: 0 }, 'l-0');
+      assert.equal(repeated.id, before.messages.find(({ localId }) => localId === 'l-0').id);
+      assert.equal((await cli.sendMessage(session.id, { n: 'new' })).seq, MESSAGE_COUNT + 2);
       const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'still active' });
-      assert.equal(sent.body.message?.seq, COUNT + 3, sent.text);
+      assert.equal(sent.body.message?.seq, MESSAGE_COUNT + 3, sent.text);
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'from the web');
       assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'still active');
       assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body, { success: true, skills: [] });
       const stale = await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       assert.deepEqual([stale.result, stale.version, stale.metadata], ['version-mismatch', 2, metadata]);
 
-      // The clock of life went on: no sign came since.
+      // The timeout counts from the last keep-alive before the restart.
       const feed = await web.socket({ sessionId: session.id });
       t.after(() => feed.close());
       await feed.nextUpdate({ active: false, thinking: false }, 2 * SESSION_MS);
-      assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
+      assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
     });
   }
 
   for (const way of WAYS) {
-    test(`is nothing that a call notices whose CLI has not registered its methods again (token by ${way})`, async (t) => {
+    test(`does not fail a call that comes before its CLI has registered the method again (token by ${way})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());
-      const web = hub.web('unnoticed');
-      const { session, cli } = await liveSession(t, hub, { namespace: 'unnoticed', tag: 'called', way });
+      const web = hub.web('calls');
+      const { session, cli } = await liveSession(t, hub, { namespace: 'calls', tag: 'called', way });
       await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
       const read = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await read()).body.branch, 'main');
       await hub.restart();
-      // How long a client takes to come back is its own and the machine's business: tests/it/grace.rs has the hub's clock.
-      const back = await connectCli(t, hub, { namespace: 'unnoticed', way, auth: { sessionId: session.id } });
+      // tests/it/grace.rs tests how long the hub waits for the CLI.
+      const reconnected = await connectCli(t, hub, { namespace: 'calls', way, auth: { sessionId: session.id } });
       const call = read();
       // The hub has read the request before the method is registered.
       await web.get(`/api/sessions/${session.id}`);
-      await back.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
+      await reconnected.serve('gitStatus', () => ({ success: true, branch: 'still main' }));
       assert.deepEqual((await call).body, { success: true, branch: 'still main' });
     });
   }
 
-  test('in the middle of a stream of messages keeps every acknowledged one, and the rest can be sent again', async (t) => {
+  test('during a stream of messages loses no acknowledged one, and the others can be sent again', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
     const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', way: 'header', reconnection: true });
@@ -114,30 +116,30 @@ describe('a restart of the hub', { concurrency: true }, () => {
     await cli.waitForReconnect(() => hub.restart());
 
     const stored = await hub.web('stream').readHistory(session.id);
-    assert.deepEqual(stored.map(({ seq }) => seq), stored.map((_, at) => at + 1), 'no gap, nothing twice');
-    assert.deepEqual(stored.map(({ content }) => content.n), stored.map((_, at) => at), 'in the order of sending');
+    assert.deepEqual(stored.map(({ seq }) => seq), stored.map((_, index) => index + 1), 'no gap, no repetition');
+    assert.deepEqual(stored.map(({ content }) => content.n), stored.map((_, index) => index), 'in the order of sending');
     for (const [n, seq] of acked) assert.equal(stored[seq - 1].content.n, n, `message ${n} was acknowledged`);
 
     const missing = Array.from({ length: 2_000 }, (_, n) => n).filter((n) => !acked.has(n));
     for (const n of missing) cli.socket.emit('message', { sid: session.id, message: { n }, localId: `l-${n}` });
     await cli.emitWithAck('ping', {});
     assert.equal((await cli.sendMessage(session.id, { n: 2_000 })).seq, 2_001);
-    const whole = await hub.web('stream').readHistory(session.id);
-    assert.deepEqual(whole.map(({ seq, content }) => [seq, content.n]), Array.from({ length: 2_001 }, (_, n) => [n + 1, n]));
+    const history = await hub.web('stream').readHistory(session.id);
+    assert.deepEqual(history.map(({ seq, content }) => [seq, content.n]), Array.from({ length: 2_001 }, (_, n) => [n + 1, n]));
   });
 
-  test('that nobody notices still ends what was active when its clock runs out', async (t) => {
+  test('ends a session at its timeout if no CLI reconnects', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
-    const { session, cli } = await liveSession(t, hub, { namespace: 'unseen', tag: 'unseen' });
-    const lastSign = Date.now();
+    const { session, cli } = await liveSession(t, hub, { namespace: 'timeout', tag: 'timeout' });
+    const lastKeepAlive = Date.now();
     await hub.restart();
-    assert.equal(cli.socket.connected && cli.socket.active, false, 'the CLI does not come back');
-    const feed = await hub.web('unseen').socket({ all: 'true' });
+    assert.equal(cli.socket.connected && cli.socket.active, false, 'the CLI does not reconnect');
+    const feed = await hub.web('timeout').socket({ all: 'true' });
     t.after(() => feed.close());
-    assert.equal((await hub.web('unseen').get('/api/sessions')).body.sessions[0].active, true);
+    assert.equal((await hub.web('timeout').get('/api/sessions')).body.sessions[0].active, true);
     await feed.nextUpdate({ active: false }, 2 * SESSION_MS);
-    assert.ok(Date.now() >= lastSign + SESSION_MS - CLOCK_MS, 'not before its time');
-    assert.equal((await hub.web('unseen').get(`/api/sessions/${session.id}`)).body.session.active, false);
+    assert.ok(Date.now() >= lastKeepAlive + SESSION_MS - CLOCK_MS, 'not before the timeout');
+    assert.equal((await hub.web('timeout').get(`/api/sessions/${session.id}`)).body.session.active, false);
   });
 });

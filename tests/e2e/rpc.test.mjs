@@ -1,4 +1,4 @@
-/** Calls from the web to a CLI: with the real git and ripgrep behind them, and everything that can go wrong. */
+/** RPC calls from web clients to a CLI, with real git and ripgrep, and their failures. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -10,10 +10,10 @@ import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
 const hub = await startHub();
-const hastyHub = await startHub({ vars: { RPC_TIMEOUT_MS: '1500' } });
-after(() => Promise.all([hub.stop(), hastyHub.stop()]));
+const shortTimeoutHub = await startHub({ vars: { RPC_TIMEOUT_MS: '1500' } });
+after(() => Promise.all([hub.stop(), shortTimeoutHub.stop()]));
 
-/** Every route that calls a CLI, with a good query and the method it stands for. */
+/** Each route that calls a CLI: a valid query and the RPC method. */
 const ROUTES = {
   'git-status': ['', 'gitStatus'],
   'git-diff-numstat': ['', 'gitDiffNumstat'],
@@ -25,7 +25,7 @@ const ROUTES = {
   skills: ['', 'listSkills'],
 };
 
-describe('the directory of an agent that serves a git repository', () => {
+describe('the git repository of an agent', () => {
   const suite = new Lifetime();
   let repository;
   let read;
@@ -54,14 +54,14 @@ describe('the directory of an agent that serves a git repository', () => {
     };
   });
 
-  test('has a status: the branch and the changed files', async () => {
+  test('has a status with the branch and the changed files', async () => {
     const { status, success, branch, files } = await read('git-status');
     assert.deepEqual([status, success, branch], [200, true, 'main']);
     const states = Object.fromEntries(files.map((file) => [file.path, file.status]));
     assert.deepEqual(states, { 'README.md': 'modified', 'staged.txt': 'modified', 'new.txt': 'untracked' });
   });
 
-  test('has statistics of what changed, staged or not', async () => {
+  test('has line counts of staged and unstaged changes', async () => {
     const unstaged = await read('git-diff-numstat');
     assert.deepEqual(unstaged.files, [{ path: 'README.md', added: 2, removed: 1 }]);
     assert.deepEqual((await read('git-diff-numstat', { staged: 'false' })).files, unstaged.files);
@@ -69,7 +69,7 @@ describe('the directory of an agent that serves a git repository', () => {
     assert.deepEqual([staged.success, staged.files], [true, [{ path: 'staged.txt', added: 0, removed: 1 }]]);
   });
 
-  test('has diffs, staged or not', async () => {
+  test('has diffs of staged and unstaged changes', async () => {
     const unstaged = await read('git-diff-file', { path: 'README.md' });
     assert.match(unstaged.diff, /^-old line\n\+new line\n\+another$/m);
     assert.equal(unstaged.diff, repository.git('diff', '--', 'README.md'));
@@ -78,7 +78,7 @@ describe('the directory of an agent that serves a git repository', () => {
     assert.equal((await read('git-diff-file', { path: 'staged.txt' })).diff, '');
   });
 
-  test('gives its files as base64 of their bytes', async () => {
+  test('is read file by file, as base64', async () => {
     const text = await read('file', { path: 'src/ünïcode näme.txt' });
     assert.deepEqual([text.success, Buffer.from(text.content, 'base64').toString()], [true, 'grüße\n']);
     const bytes = await read('file', { path: 'bytes.bin' });
@@ -111,7 +111,7 @@ describe('the directory of an agent that serves a git repository', () => {
   test('is listed folder by folder', async () => {
     const root = await read('directory');
     assert.equal(root.success, true);
-    const entry = (name) => root.entries.find((one) => one.name === name);
+    const entry = (name) => root.entries.find((candidate) => candidate.name === name);
     assert.equal(entry('src').type, 'directory');
     assert.deepEqual(entry('bytes.bin'), { name: 'bytes.bin', type: 'file', size: 5 });
     const src = await read('directory', { path: 'src' });
@@ -120,14 +120,14 @@ describe('the directory of an agent that serves a git repository', () => {
     assert.equal((await read('directory', { path: 'nowhere' })).success, false);
   });
 
-  test('brings its own slash commands and skills', async () => {
+  test('has slash commands and skills of its own', async () => {
     const { success, commands } = await read('slash-commands');
     assert.equal(success, true);
     assert.ok(commands.includes('deploy') && commands.includes('help'), String(commands));
     assert.deepEqual((await read('skills')).skills, [{ name: 'review', description: 'Reviews a change' }]);
   });
 
-  test('is not left, whatever the path', async () => {
+  test('rejects paths outside of it', async () => {
     for (const what of ['file', 'directory', 'git-diff-file']) {
       for (const path of ['../secret', 'src/../../secret', '..', 'src/..', '/etc/passwd', 'a\0b', '..\\secret']) {
         const refused = await read(what, { path });
@@ -139,23 +139,23 @@ describe('the directory of an agent that serves a git repository', () => {
       assert.deepEqual((await read(what)).code, 'invalid_path', `${what} without a path`);
       assert.deepEqual((await read(what, { path: '' })).code, 'invalid_path', `${what} with an empty path`);
     }
-    const doubled = await hub.web('git').get(`/api/sessions/${sessionId}/file?path=a&path=b`);
-    assert.equal(doubled.status, 400);
+    const repeated = await hub.web('git').get(`/api/sessions/${sessionId}/file?path=a&path=b`);
+    assert.equal(repeated.status, 400);
     assert.equal((await read('git-diff-numstat', { staged: 'perhaps' })).status, 400);
   });
 });
 
 describe('a call', () => {
-  test('carries the parameters of its route, with the session’s directory', async (t) => {
+  test('passes the parameters of its route and the session’s directory', async (t) => {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'params',
       tag: 'params',
       metadata: { path: '/code/params', flavor: 'gamma' },
     });
-    const heard = {};
+    const received = {};
     for (const [, method] of Object.values(ROUTES)) {
       await cli.serve(`${session.id}:${method}`, (params) => {
-        heard[method] = params;
+        received[method] = params;
         return { success: true, stdout: '' };
       });
     }
@@ -163,7 +163,7 @@ describe('a call', () => {
     for (const [what, [query]] of Object.entries(ROUTES)) {
       assert.equal((await web.get(`/api/sessions/${session.id}/${what}${query}`)).status, 200, what);
     }
-    assert.deepEqual(heard, {
+    assert.deepEqual(received, {
       gitStatus: { cwd: '/code/params' },
       gitDiffNumstat: { cwd: '/code/params', staged: false },
       gitDiffFile: { cwd: '/code/params', filePath: 'a.txt', staged: false },
@@ -174,12 +174,12 @@ describe('a call', () => {
       listSkills: {},
     });
     await web.get(`/api/sessions/${session.id}/files`);
-    assert.deepEqual(heard.runRipgrep.args, ['--files'], 'no pattern for an empty query');
+    assert.deepEqual(received.runRipgrep.args, ['--files'], 'no pattern for an empty query');
     await web.get(`/api/sessions/${session.id}/files?query=*.rs`);
-    assert.deepEqual(heard.runRipgrep.args.slice(0, 2), ['--files', '--iglob']);
+    assert.deepEqual(received.runRipgrep.args.slice(0, 2), ['--files', '--iglob']);
   });
 
-  test('answers what the CLI answered, also a failure and fields that the hub does not know', async (t) => {
+  test('returns the CLI’s result unchanged, also a failure and unknown fields', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'asis', tag: 'as is' });
     const web = hub.web('asis');
     for (const result of [
@@ -192,10 +192,10 @@ describe('a call', () => {
     }
   });
 
-  test('without a handler says so, as a result', async (t) => {
-    const web = hub.web('nobody');
+  test('without a handler is a failure in the result', async (t) => {
+    const web = hub.web('unserved');
     const idle = await web.openSession({ tag: 'without a CLI' });
-    const { session } = await liveSession(t, hub, { namespace: 'nobody', tag: 'a CLI that serves nothing' });
+    const { session } = await liveSession(t, hub, { namespace: 'unserved', tag: 'a CLI that serves nothing' });
     for (const { id } of [idle, session]) {
       for (const [what, [query, method]] of Object.entries(ROUTES)) {
         const { status, body } = await web.get(`/api/sessions/${id}/${what}${query}`);
@@ -204,7 +204,7 @@ describe('a call', () => {
     }
   });
 
-  test('has no handler any more after rpc-unregister, or when its socket is gone', async (t) => {
+  test('has no handler after rpc-unregister, or after its socket closed', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'leaving', tag: 'leaving' });
     const success = async () => (await hub.web('leaving').get(`/api/sessions/${session.id}/skills`)).body.success;
     await cli.serve('listSkills', () => ({ success: true }));
@@ -220,19 +220,19 @@ describe('a call', () => {
       return new Promise(() => {});
     });
     const { body } = await hub.web('leaving').get(`/api/sessions/${session.id}/git-status`);
-    assert.equal(body.success, false, 'the hub knows now that the socket is gone');
+    assert.equal(body.success, false, 'the hub has noticed that the socket is closed');
     assert.equal(await success(), false);
   });
 
-  test('that gets no answer times out, and a late answer disturbs nobody', async (t) => {
-    const { session, cli } = await liveSession(t, hastyHub, { tag: 'slow' });
-    const web = hastyHub.web();
+  test('without an answer times out, and a late answer is ignored', async (t) => {
+    const { session, cli } = await liveSession(t, shortTimeoutHub, { tag: 'slow' });
+    const web = shortTimeoutHub.web();
     const late = deferred();
     await cli.serve('listSkills', () => late.promise);
     const started = Date.now();
     const { status, body } = await web.get(`/api/sessions/${session.id}/skills`);
     assert.deepEqual([status, body], [200, { success: false, error: 'RPC timed out: listSkills' }]);
-    assert.ok(Date.now() - started >= 1_400, 'not before its time');
+    assert.ok(Date.now() - started >= 1_400, 'not before the timeout');
     late.resolve({ success: true, skills: ['late'] });
     await cli.serve('listSkills', () => ({ success: true, skills: ['in time'] }));
     assert.deepEqual((await web.get(`/api/sessions/${session.id}/skills`)).body.skills, ['in time']);
@@ -240,24 +240,24 @@ describe('a call', () => {
 
   for (const [how, leave] of [
     ['closes', (cli) => cli.close()],
-    ['breaks', (cli) => cli.terminate()],
+    ['is terminated', (cli) => cli.terminate()],
   ]) {
     for (const way of ['connect', 'header']) {
       test(`fails at once when its socket ${how} (token by ${way})`, async (t) => {
-        const { session, cli } = await liveSession(t, hub, { namespace: 'cut', tag: `${how} ${way}`, way });
+        const { session, cli } = await liveSession(t, hub, { namespace: 'closing', tag: `${how} ${way}`, way });
         await cli.serve('listSkills', () => {
           leave(cli);
           return new Promise(() => {});
         });
-        // Long before the 30 s of the time-out.
-        const { status, body } = await withTimeout(hub.web('cut').get(`/api/sessions/${session.id}/skills`), 'the call to fail');
+        // Long before the timeout of 30 s.
+        const { status, body } = await withTimeout(hub.web('closing').get(`/api/sessions/${session.id}/skills`), 'the call to fail');
         assert.deepEqual([status, body.success], [200, false]);
         assert.doesNotMatch(body.error, /timed out/);
       });
     }
   }
 
-  test('goes to the socket that registered last, and to no other when that one is gone', async (t) => {
+  test('goes to the socket that registered last, and to no other after that one unregisters', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'last', tag: 'last' });
     const second = await connectCli(t, hub, { namespace: 'last', auth: { sessionId: session.id } });
     const answer = async () => (await hub.web('last').get(`/api/sessions/${session.id}/skills`)).body;
@@ -267,12 +267,12 @@ describe('a call', () => {
     await cli.serve('listSkills', () => ({ success: true, from: 'first again' }));
     assert.equal((await answer()).from, 'first again');
     await second.emitWithAck('rpc-unregister', { method: `${session.id}:listSkills` });
-    assert.equal((await answer()).from, 'first again', 'the loser can’t take it back');
+    assert.equal((await answer()).from, 'first again', 'the replaced socket cannot unregister the method');
     await cli.emitWithAck('rpc-unregister', { method: 'listSkills' });
     assert.deepEqual(await answer(), { success: false, error: 'No handler registered for listSkills' });
   });
 
-  test('can’t be taken over under a session or machine that the socket did not name', async (t) => {
+  test('cannot be registered for a session or machine that the socket did not name', async (t) => {
     const mine = await liveSession(t, hub, { namespace: 'scopes', tag: 'mine' });
     const other = await liveSession(t, hub, { namespace: 'scopes', tag: 'other' });
     const foreign = await hub.web('elsewhere').openSession({ tag: 'foreign' });
@@ -288,14 +288,14 @@ describe('a call', () => {
       assert.equal(ack.ok, false, method);
       assert.equal((await cli.nextError()).code, 'access-denied', method);
     }
-    // Without an acknowledgement, too, the socket hears of it.
+    // The error event comes also without an acknowledgement.
     other.cli.socket.emit('rpc-register', { method: `${mine.session.id}:listSkills` });
     assert.equal((await other.cli.nextError()).code, 'access-denied');
     assert.equal((await hub.web('scopes').get(`/api/sessions/${mine.session.id}/skills`)).body.from, 'mine');
     assert.equal((await hub.web('scopes').get(`/api/sessions/${other.session.id}/skills`)).body.success, false);
   });
 
-  test('brings results of a megabyte and more', async (t) => {
+  test('returns results of several megabytes', async (t) => {
     for (const way of ['connect', 'header']) {
       const { session, cli } = await liveSession(t, hub, { namespace: 'large', tag: `large ${way}`, way });
       for (const megabytes of [1, 10]) {
@@ -307,24 +307,24 @@ describe('a call', () => {
     }
   });
 
-  test('that runs among many gets its own answer', async (t) => {
+  test('gets its own answer among 50 concurrent ones', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'many', tag: 'many' });
     const waiting = [];
-    const full = deferred();
+    const allStarted = deferred();
     await cli.serve('readFile', ({ path }) => {
       const { promise, resolve } = deferred();
       waiting.push(() => resolve({ success: true, content: path }));
-      if (waiting.length === 50) full.resolve();
+      if (waiting.length === 50) allStarted.resolve();
       return promise;
     });
     const paths = Array.from({ length: 50 }, (_, n) => `file-${n}`);
     const calls = Promise.all(paths.map((path) => hub.web('many').get(`/api/sessions/${session.id}/file?path=${path}`)));
-    await withTimeout(full.promise, 'all calls to arrive');
+    await withTimeout(allStarted.promise, 'all calls to arrive');
     waiting.reverse().forEach((answer) => answer());
     assert.deepEqual((await calls).map(({ body }) => body.content), paths);
   });
 
-  test('that the CLI answers with something else than a JSON object is a failure', async (t) => {
+  test('fails if the CLI’s answer is not a JSON object', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'odd' });
     for (const odd of [[], 'text', null]) {
       await cli.serve('listSkills', () => odd);

@@ -1,4 +1,4 @@
-/** Sessions and machines over REST and from the CLI: made once, listed, renamed, updated by version, deleted. */
+/** Sessions, messages and machines over REST and from CLIs: create, list, rename, update by version, delete. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -10,21 +10,21 @@ after(() => hub.stop());
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** JSON that a hub which parsed and wrote it again would change: large numbers, number forms, key order, escapes. */
-const OPAQUE =
+/** JSON text that parsing and printing would change: large numbers, number formats, key order, escapes. */
+const RAW_JSON =
   '{"zeta":9007199254740993,"alpha":1.0,"tiny":1e-400,"huge":123456789012345678901234567890,"nested":{"b":[],"a":null},"text":"\\u00fc \\/"}';
 
-/** An object that the official client sends with exactly this text in it. */
-const withOpaque = (fields) => ({ ...fields, opaque: JSON.rawJSON('9007199254740993'), form: JSON.rawJSON('1.0') });
-const OPAQUE_TAIL = '"opaque":9007199254740993,"form":1.0}';
+/** Adds numbers that the official client sends with exactly this text. */
+const withRawNumbers = (fields) => ({ ...fields, opaque: JSON.rawJSON('9007199254740993'), form: JSON.rawJSON('1.0') });
+const RAW_NUMBERS = '"opaque":9007199254740993,"form":1.0}';
 
-async function get(web, id) {
+async function readSession(web, id) {
   const { status, body, text } = await web.get(`/api/sessions/${id}`);
   assert.equal(status, 200, text);
   return body.session;
 }
 
-async function listed(web, query = '') {
+async function listSessions(web, query = '') {
   return (await web.get(`/api/sessions${query}`)).body.sessions;
 }
 
@@ -34,11 +34,11 @@ function assertRefused(answer, status, code, field) {
   if (field !== undefined) assert.match(answer.body.error, new RegExp(`\`${field}\``));
 }
 
-describe('a session of a tag', () => {
-  test('is new at first and the same ever after', async () => {
+describe('POST /cli/sessions', () => {
+  test('creates a session for a new tag and returns the same one later', async () => {
     const web = hub.web('tags');
     const before = Date.now();
-    const metadata = { path: '/code/a', host: 'h', flavor: 'beta', future: { kept: true } };
+    const metadata = { path: '/code/a', host: 'h', flavor: 'beta', future: { unknown: true } };
     const first = await web.openSession({ tag: '/code/a', metadata, agentState: { requests: {} }, model: 'model_fast' });
     assert.match(first.id, UUID_V7);
     const { createdAt, ...rest } = first;
@@ -49,30 +49,30 @@ describe('a session of a tag', () => {
     );
     assert.deepEqual([rest.metadata, rest.agentState], [metadata, { requests: {} }]);
 
-    const again = await web.openSession({ tag: '/code/a', metadata: { path: '/elsewhere' } });
-    assert.deepEqual(again, first);
+    const second = await web.openSession({ tag: '/code/a', metadata: { path: '/elsewhere' } });
+    assert.deepEqual(second, first);
     assert.deepEqual((await web.get(`/cli/sessions/${first.id}`)).body, { session: first });
     assert.deepEqual((await web.get(`/api/sessions/${first.id}`)).body, { session: first });
     assert.notEqual((await web.openSession({ tag: '/code/b' })).id, first.id);
   });
 
-  test('is one for ten clients that ask for it at once', async () => {
+  test('creates one session for ten concurrent requests', async () => {
     const web = hub.web('race');
     const feed = await web.sse({ all: 'true' });
     await feed.waitForGreeting();
     const sessions = await Promise.all(Array.from({ length: 10 }, () => web.openSession({ tag: 'the same' })));
     assert.equal(new Set(sessions.map(({ id }) => id)).size, 1);
-    assert.equal((await listed(web)).length, 1);
+    assert.equal((await listSessions(web)).length, 1);
 
     const other = await web.openSession({ tag: 'another' });
     await feed.nextEvent('session-added', other.id);
     const added = feed.all.filter(({ type }) => type === 'session-added').map(({ sessionId }) => sessionId);
-    assert.deepEqual(added, [sessions[0].id, other.id], 'each is told of once');
+    assert.deepEqual(added, [sessions[0].id, other.id], 'one event for each');
     feed.close();
   });
 
-  test('needs a tag and metadata of the right types', async () => {
-    const web = hub.web('bad');
+  test('requires a tag and metadata of the right types', async () => {
+    const web = hub.web('invalid');
     const metadata = { path: '/p', host: 'h' };
     for (const [body, field] of [
       [{ metadata }, 'tag'],
@@ -93,12 +93,12 @@ describe('a session of a tag', () => {
       assert.equal(answer.status, 400, `${raw}: ${answer.text}`);
       if (raw !== '') assertRefused(answer, 400, 'invalid_body');
     }
-    assert.deepEqual(await listed(web), []);
+    assert.deepEqual(await listSessions(web), []);
   });
 });
 
 describe('the list', () => {
-  test('has summaries, the active ones first and then the last changed', async (t) => {
+  test('has summaries, first active sessions, then the last changed', async (t) => {
     const web = hub.web('list');
     const [old, middle, recent] = [
       await web.openSession({ tag: 'old', metadata: { summary: { text: 'What it is about', updatedAt: 5 }, flavor: 'gamma' } }),
@@ -115,7 +115,7 @@ describe('the list', () => {
       agentState: { requests: { r1: { tool: 'shell', arguments: {} }, r2: { tool: 'edit', arguments: {} } } },
     });
 
-    const summaries = await listed(web);
+    const summaries = await listSessions(web);
     assert.deepEqual(summaries.map(({ id }) => id), [old.id, middle.id, recent.id]);
     const [summary] = summaries;
     assert.deepEqual(
@@ -129,11 +129,11 @@ describe('the list', () => {
     for (const hidden of ['agentState', 'tag', 'namespace']) assert.equal(hidden in summary, false, hidden);
   });
 
-  test('leaves archived sessions out unless they are asked for', async () => {
+  test('contains archived sessions only on request', async () => {
     const web = hub.web('archive');
     const plain = await web.openSession({ tag: 'plain' });
     const archived = await web.openSession({ tag: 'archived', metadata: { lifecycleState: 'archived', archivedBy: 'cli' } });
-    const ids = async (query) => (await listed(web, query)).map(({ id }) => id).sort();
+    const ids = async (query) => (await listSessions(web, query)).map(({ id }) => id).sort();
     assert.deepEqual(await ids(''), [plain.id]);
     assert.deepEqual(await ids('?archived=only'), [archived.id]);
     assert.deepEqual(await ids('?archived=include'), [plain.id, archived.id].sort());
@@ -148,25 +148,25 @@ describe('the list', () => {
     ];
     const call = { type: 'tool_use', name: 'TodoWrite', input: { todos } };
     await cli.sendMessage(session.id, { role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { content: [call] } } } });
-    assert.deepEqual((await get(hub.web('todos'), session.id)).todos, todos);
-    assert.deepEqual((await listed(hub.web('todos')))[0].todoProgress, { completed: 1, total: 2 });
+    assert.deepEqual((await readSession(hub.web('todos'), session.id)).todos, todos);
+    assert.deepEqual((await listSessions(hub.web('todos')))[0].todoProgress, { completed: 1, total: 2 });
   });
 });
 
 describe('renaming', () => {
-  test('puts a name into the metadata, counts its version up, and tells the CLI', async (t) => {
+  test('sets the name in the metadata, increments its version, and updates the CLI', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'names', tag: 'rename', metadata: { extra: [1, { two: 2 }] } });
     const web = hub.web('names');
     const answer = await web.patch(`/api/sessions/${session.id}`, { name: '  Fix the build  ', unknown: 'ignored' });
     assert.deepEqual([answer.status, answer.body], [200, { ok: true, metadataVersion: 2 }]);
-    const renamed = await get(web, session.id);
+    const renamed = await readSession(web, session.id);
     assert.deepEqual(renamed.metadata, { ...session.metadata, name: 'Fix the build' });
     assert.equal(renamed.metadataVersion, 2);
     const { sid, metadata, agentState } = await cli.nextUpdate('update-session');
     assert.deepEqual([sid, metadata.version, metadata.value.name, agentState], [session.id, 2, 'Fix the build', null]);
   });
 
-  test('that expects another version is a conflict and changes nothing', async () => {
+  test('with another expected version is a conflict and changes nothing', async () => {
     const web = hub.web('names');
     const { id } = await web.openSession({ tag: 'versions' });
     const rename = (body) => web.patch(`/api/sessions/${id}`, body);
@@ -174,15 +174,15 @@ describe('renaming', () => {
     assertRefused(await rename({ name: 'three', expectedVersion: 1 }), 409, 'version_conflict');
     const both = await Promise.all(['left', 'right'].map((name) => rename({ name, expectedVersion: 2 })));
     assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409], 'one of two wins');
-    assert.equal((await get(web, id)).metadataVersion, 3);
+    assert.equal((await readSession(web, id)).metadataVersion, 3);
   });
 
-  test('takes 1 to 255 characters, however many bytes each has', async () => {
+  test('accepts 1 to 255 characters of any number of bytes', async () => {
     const web = hub.web('names');
     const { id } = await web.openSession({ tag: 'length' });
     const longest = '𝒳'.repeat(255);
     assert.equal((await web.patch(`/api/sessions/${id}`, { name: longest })).status, 200);
-    assert.equal((await get(web, id)).metadata.name, longest);
+    assert.equal((await readSession(web, id)).metadata.name, longest);
     for (const name of ['', '   ', `${longest}x`, 7, null, undefined]) {
       assertRefused(await web.patch(`/api/sessions/${id}`, { name }), 400, 'invalid_field', 'name');
     }
@@ -190,15 +190,15 @@ describe('renaming', () => {
     for (const raw of ['{"name":', '[]', '"name"']) {
       assertRefused(await web.request('PATCH', `/api/sessions/${id}`, { raw }), 400, 'invalid_body');
     }
-    assert.equal((await get(web, id)).metadata.name, longest);
+    assert.equal((await readSession(web, id)).metadata.name, longest);
   });
 });
 
 describe('deleting', () => {
-  test('is refused while the session is active, then takes its messages along', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'gone', tag: 'delete' });
-    const web = hub.web('gone');
-    await cli.sendMessage(session.id, { text: 'soon forgotten' }, 'local');
+  test('is refused while the session is active, and then deletes its messages too', async (t) => {
+    const { session, cli } = await liveSession(t, hub, { namespace: 'deleted', tag: 'delete' });
+    const web = hub.web('deleted');
+    await cli.sendMessage(session.id, { text: 'soon deleted' }, 'local');
     assertRefused(await web.delete(`/api/sessions/${session.id}`), 409, 'session_active');
     await cli.emitWithAck('session-end', { sid: session.id, time: Date.now() });
     assert.deepEqual((await web.delete(`/api/sessions/${session.id}`)).body, { ok: true });
@@ -206,8 +206,8 @@ describe('deleting', () => {
     assertRefused(await web.get(`/api/sessions/${session.id}`), 404, 'session_not_found');
     assertRefused(await web.get(`/api/sessions/${session.id}/messages`), 404, 'session_not_found');
     assertRefused(await web.delete(`/api/sessions/${session.id}`), 404, 'session_not_found');
-    assert.deepEqual(await listed(web), []);
-    const refused = await cli.sendMessage(session.id, { text: 'to nobody' });
+    assert.deepEqual(await listSessions(web), []);
+    const refused = await cli.sendMessage(session.id, { text: 'to a deleted session' });
     assert.equal(refused.ok, false);
     assert.equal((await cli.nextError()).code, 'not-found');
 
@@ -218,7 +218,7 @@ describe('deleting', () => {
 });
 
 describe('messages', () => {
-  test('need an active session, and a text or attachments', async (t) => {
+  test('require an active session, and a text or attachments', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'send' });
     const web = hub.web('messages');
     const send = (body) => web.post(`/api/sessions/${session.id}/messages`, body);
@@ -282,7 +282,7 @@ describe('messages', () => {
     }
   });
 
-  test('with a localId seen before are the same message, from the web and from the CLI', async (t) => {
+  test('with the localId of an earlier message are not stored again, from the web or the CLI', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'localId' });
     const web = hub.web('messages');
     const send = async (text, localId) => (await web.post(`/api/sessions/${session.id}/messages`, { text, localId })).body;
@@ -296,40 +296,40 @@ describe('messages', () => {
     const history = await web.readHistory(session.id);
     assert.deepEqual(history.map(({ seq, localId }) => [seq, localId]), [[1, 'web-1'], [2, 'cli-1'], [3, 'cli-2']]);
     assert.deepEqual(history[1].content, { n: 1 });
-    // Local ids are each session's own.
+    // Another session may use the same local ids.
     const other = await liveSession(t, hub, { namespace: 'messages', tag: 'localId elsewhere' });
     assert.equal((await other.cli.sendMessage(other.session.id, { n: 4 }, 'cli-1')).seq, 1);
   });
 
-  test('go to the other sockets of their session, not back to the one they came from', async (t) => {
+  test('go to the other sockets of their session, not to their sender', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'two sockets' });
     const second = await connectCli(t, hub, { namespace: 'messages', auth: { sessionId: session.id } });
     await cli.sendMessage(session.id, { from: 'the first' }, 'l1');
-    const heard = await second.nextUpdate('new-message');
-    const { seq, localId, content } = heard.message;
-    assert.deepEqual([heard.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
+    const update = await second.nextUpdate('new-message');
+    const { seq, localId, content } = update.message;
+    assert.deepEqual([update.sid, seq, localId, content], [session.id, 1, 'l1', { from: 'the first' }]);
     await second.sendMessage(session.id, { from: 'the second' });
-    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first one heard nothing before');
+    assert.deepEqual((await cli.nextUpdate('new-message')).message.content, { from: 'the second' }, 'the first update of the first CLI');
     const own = cli.events.all.filter(({ payload }) => payload?.body?.message?.content.from === 'the first');
     assert.deepEqual(own, []);
   });
 
-  test('given as a JSON string are read as what the string holds', async (t) => {
+  test('given as a string of JSON are parsed', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'strings' });
     await cli.sendMessage(session.id, '{"role":"agent","content":"wrapped"}');
-    await cli.sendMessage(session.id, 'just words');
+    await cli.sendMessage(session.id, 'plain text');
     const contents = (await hub.web('messages').readHistory(session.id)).map(({ content }) => content);
-    assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'just words']);
+    assert.deepEqual(contents, [{ role: 'agent', content: 'wrapped' }, 'plain text']);
   });
 
-  test('that are malformed are refused in the acknowledgement and the socket lives on', async (t) => {
+  test('that are malformed are refused in the acknowledgement, and the socket stays open', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'messages', tag: 'malformed' });
     for (const payload of [{}, { sid: session.id }, { sid: 5, message: {} }, 'text', null, { sid: session.id, message: {}, localId: 5 }]) {
       const ack = await cli.emitWithAck('message', payload);
       assert.deepEqual([ack.ok, typeof ack.error], [false, 'string'], JSON.stringify(payload));
     }
     cli.socket.emit('session-alive', { sid: session.id });
-    assert.equal(typeof (await cli.nextError()).message, 'string', 'without an acknowledgement an error event tells');
+    assert.equal(typeof (await cli.nextError()).message, 'string', 'an error event instead of an acknowledgement');
     assert.equal((await cli.sendMessage(session.id, { n: 1 })).seq, 1);
   });
 });
@@ -337,7 +337,7 @@ describe('messages', () => {
 describe('versioned updates of a CLI', () => {
   const PARTS = { metadata: 'update-metadata', agentState: 'update-state' };
   for (const [field, name] of Object.entries(PARTS)) {
-    test(`${name} counts the version up, and tells the version and value that stand when it is not expected`, async (t) => {
+    test(`${name} increments the version, and returns the current version and value on a mismatch`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: name });
       const second = await connectCli(t, hub, { namespace: 'updates', auth: { sessionId: session.id } });
       const feed = await hub.web('updates').socket({ sessionId: session.id });
@@ -347,12 +347,12 @@ describe('versioned updates of a CLI', () => {
 
       assert.deepEqual(await update(1, value), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1, { path: '/late', host: 'h' }), { result: 'version-mismatch', version: 2, [field]: value });
-      const told = await second.nextUpdate('update-session');
+      const received = await second.nextUpdate('update-session');
       const other = field === 'metadata' ? 'agentState' : 'metadata';
-      assert.deepEqual([told.sid, told[field], told[other]], [session.id, { version: 2, value }, null]);
+      assert.deepEqual([received.sid, received[field], received[other]], [session.id, { version: 2, value }, null]);
       const { data } = await feed.nextUpdate({ [`${field}Version`]: 2 });
       assert.deepEqual(data[field], value);
-      const stored = await get(hub.web('updates'), session.id);
+      const stored = await readSession(hub.web('updates'), session.id);
       assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
 
       for (const [payload, word] of [
@@ -366,47 +366,47 @@ describe('versioned updates of a CLI', () => {
         assert.equal(ack.result, 'error', JSON.stringify(payload));
         assert.match(ack.reason, new RegExp(word), ack.reason);
       }
-      assert.equal((await get(hub.web('updates'), session.id))[`${field}Version`], 2);
+      assert.equal((await readSession(hub.web('updates'), session.id))[`${field}Version`], 2);
       feed.close();
     });
 
-    test(`${name} of ten clients at once lets one win each version`, async (t) => {
+    test(`${name}: one of ten concurrent updates of a version succeeds`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'updates', tag: `race ${name}` });
       const tries = Array.from({ length: 10 }, (_, n) =>
         cli.emitWithAck(name, { sid: session.id, expectedVersion: 1, [field]: { path: '/p', host: 'h', n } }),
       );
       const results = (await Promise.all(tries)).map(({ result }) => result);
       assert.deepEqual(results.sort(), ['success', ...Array(9).fill('version-mismatch')]);
-      assert.equal((await get(hub.web('updates'), session.id))[`${field}Version`], 2);
+      assert.equal((await readSession(hub.web('updates'), session.id))[`${field}Version`], 2);
     });
   }
 });
 
-describe('JSON that is not the hub’s business', () => {
-  test('comes back as it was written, from metadata, agent state and messages', async (t) => {
+describe('JSON that the hub does not interpret', () => {
+  test('is returned as it was written, in metadata, agent state and messages', async (t) => {
     const web = hub.web('opaque');
     const created = await web.request('POST', '/cli/sessions', {
-      raw: `{"tag":"opaque","metadata":{"path":"/p","host":"h","raw":${OPAQUE}},"agentState":{"raw":${OPAQUE}}}`,
+      raw: `{"tag":"opaque","metadata":{"path":"/p","host":"h","raw":${RAW_JSON}},"agentState":{"raw":${RAW_JSON}}}`,
     });
-    assert.equal(created.text.split(OPAQUE).length, 3, created.text);
+    assert.equal(created.text.split(RAW_JSON).length, 3, created.text);
     const { id } = created.body.session;
     const cli = await connectCli(t, hub, { namespace: 'opaque', auth: { sessionId: id } });
     const second = await connectCli(t, hub, { namespace: 'opaque', auth: { sessionId: id } });
 
-    const metadata = withOpaque({ path: '/p', zeta: 1, alpha: 2, host: 'h' });
-    const written = `{"path":"/p","zeta":1,"alpha":2,"host":"h",${OPAQUE_TAIL}`;
+    const metadata = withRawNumbers({ path: '/p', zeta: 1, alpha: 2, host: 'h' });
+    const written = `{"path":"/p","zeta":1,"alpha":2,"host":"h",${RAW_NUMBERS}`;
     assert.equal((await cli.emitWithAck('update-metadata', { sid: id, expectedVersion: 1, metadata })).result, 'success');
     assert.ok((await web.get(`/api/sessions/${id}`)).text.includes(`"metadata":${written}`));
     await cli.frames.first((frame) => frame.includes(`"metadata":${written}`), 'the value in the acknowledgement, as written');
     await second.frames.first((frame) => frame.includes(`"value":${written}`), 'the update of the metadata, as written');
 
-    await cli.sendMessage(id, withOpaque({ role: 'agent', zeta: [], alpha: {} }));
-    const content = `{"role":"agent","zeta":[],"alpha":{},${OPAQUE_TAIL}`;
+    await cli.sendMessage(id, withRawNumbers({ role: 'agent', zeta: [], alpha: {} }));
+    const content = `{"role":"agent","zeta":[],"alpha":{},${RAW_NUMBERS}`;
     assert.ok((await web.get(`/api/sessions/${id}/messages`)).text.includes(`"content":${content}`));
     assert.ok((await web.get(`/cli/sessions/${id}/messages`)).text.includes(`"content":${content}`));
     await second.frames.first((frame) => frame.includes(`"content":${content}`), 'the message, as written');
 
-    // A new name goes into the metadata without a change to the rest of it.
+    // A rename changes only the name in the metadata.
     await web.patch(`/api/sessions/${id}`, { name: 'N' });
     const renamed = (await web.get(`/api/sessions/${id}`)).text;
     assert.ok(renamed.includes('"zeta":1,"alpha":2'), renamed);
@@ -415,13 +415,13 @@ describe('JSON that is not the hub’s business', () => {
 });
 
 describe('machines', () => {
-  test('are made known, updated by version, and listed while they are online', async (t) => {
+  test('are registered, updated by version, and listed while they are online', async (t) => {
     const web = hub.web('machines');
     const metadata = { host: 'box', platform: 'linux', displayName: 'The box', future: [1] };
-    const made = await web.registerMachine({ id: 'm-1', metadata, runnerState: { status: 'running' } });
-    assert.deepEqual([made.id, made.namespace, made.active], ['m-1', 'machines', false]);
-    assert.deepEqual([made.metadataVersion, made.runnerStateVersion], [1, 1]);
-    assert.deepEqual([made.metadata, made.runnerState], [metadata, { status: 'running' }]);
+    const machine = await web.registerMachine({ id: 'm-1', metadata, runnerState: { status: 'running' } });
+    assert.deepEqual([machine.id, machine.namespace, machine.active], ['m-1', 'machines', false]);
+    assert.deepEqual([machine.metadataVersion, machine.runnerStateVersion], [1, 1]);
+    assert.deepEqual([machine.metadata, machine.runnerState], [metadata, { status: 'running' }]);
     assert.deepEqual((await web.get('/api/machines')).body, { machines: [] }, 'it is not online yet');
     assert.deepEqual((await web.get('/cli/machines/m-1')).body.machine.metadata, metadata);
 
@@ -431,7 +431,7 @@ describe('machines', () => {
     await web.registerMachine({ id: 'm-2' });
     await cli.emitWithAck('machine-alive', { machineId: 'm-2', time: Date.now() });
     const online = (await web.get('/api/machines')).body.machines;
-    assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the newest activity first');
+    assert.deepEqual(online.map(({ id }) => id), ['m-2', 'm-1'], 'the last active one first');
     for (const field of ['seq', 'createdAt', 'updatedAt', 'activeAt']) assert.equal(typeof online[0][field], 'number', field);
 
     for (const [name, field, value] of [
@@ -441,14 +441,14 @@ describe('machines', () => {
       const update = (expectedVersion) => cli.emitWithAck(name, { machineId: 'm-1', expectedVersion, [field]: value });
       assert.deepEqual(await update(1), { result: 'success', version: 2, [field]: value });
       assert.deepEqual(await update(1), { result: 'version-mismatch', version: 2, [field]: value });
-      const told = await second.nextUpdate('update-machine');
-      assert.deepEqual([told.machineId, told[field]], ['m-1', { version: 2, value }]);
-      const machine = (await web.get('/cli/machines/m-1')).body.machine;
-      assert.deepEqual([machine[field], machine[`${field}Version`]], [value, 2]);
+      const received = await second.nextUpdate('update-machine');
+      assert.deepEqual([received.machineId, received[field]], ['m-1', { version: 2, value }]);
+      const stored = (await web.get('/cli/machines/m-1')).body.machine;
+      assert.deepEqual([stored[field], stored[`${field}Version`]], [value, 2]);
     }
   });
 
-  test('need an id and metadata of the right types', async () => {
+  test('require an id and metadata of the right types', async () => {
     const web = hub.web('machines');
     for (const [body, field] of [
       [{ metadata: {} }, 'id'],
@@ -458,6 +458,6 @@ describe('machines', () => {
     ]) {
       assertRefused(await web.post('/cli/machines', body), 400, 'invalid_field', field);
     }
-    assertRefused(await web.get('/cli/machines/nobody'), 404, 'machine_not_found');
+    assertRefused(await web.get('/cli/machines/unknown'), 404, 'machine_not_found');
   });
 });

@@ -1,4 +1,4 @@
-/** How large what clients send may be, on the real database and the real sockets. */
+/** Size limits of values that clients send, with a real database and real sockets. */
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -9,12 +9,12 @@ import { startHub } from './lib/hub.mjs';
 const MIB = 1024 * 1024;
 const LARGEST = 30 * MIB;
 const LARGEST_FRAME = 32 * MIB;
-/** Larger than a row of the database. */
-const ROW = 2_000_001;
+/** Larger than a row of the database may be. */
+const OVER_ROW_LIMIT = 2_000_001;
 const TIMEOUT_MS = 60_000;
 /**
- * How long a client may take to see that its connection is closed. The runtime sends a close frame at once, but keeps the
- * connection of a socket that failed until it collects the socket; the client (`ws`) gives up by itself 30 s after the frame.
+ * How long a client may take to see that its connection is closed. The runtime sends a close frame at once, but closes the
+ * TCP connection of a failed socket only when it garbage-collects the socket; the client (`ws`) closes it 30 s after the frame.
  */
 const CLOSING_MS = 45_000;
 
@@ -25,19 +25,20 @@ before(async () => {
 });
 after(() => hub.stop());
 
-/** An object of exactly so many bytes of JSON, with these members first. */
+/** An object with these members whose JSON has exactly `bytes` bytes. */
 function sized(bytes, members = {}) {
-  const around = JSON.stringify({ ...members, filling: '' }).length;
-  return { ...members, filling: 'x'.repeat(bytes - around) };
+  const rest = JSON.stringify({ ...members, filling: '' }).length;
+  return { ...members, filling: 'x'.repeat(bytes - rest) };
 }
 
-const isTaken = (ack) => ack.ok === true || ack.result === 'success';
-const place = { path: '/code', host: 'box' };
+const isAccepted = (ack) => ack.ok === true || ack.result === 'success';
+const required = { path: '/code', host: 'box' };
 
-const KINDS = [
+/** How each kind of value is made, sent and read. */
+const VALUES = [
   {
     name: 'a message',
-    sizes: [100, ROW, LARGEST],
+    sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, message) => cli.emitWithAck('message', { sid, message }, TIMEOUT_MS),
@@ -48,15 +49,15 @@ const KINDS = [
   },
   {
     name: 'metadata',
-    sizes: [100, ROW, LARGEST],
+    sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
-    value: (bytes) => sized(bytes, place),
+    value: (bytes) => sized(bytes, required),
     send: (cli, sid, metadata, expectedVersion) => cli.emitWithAck('update-metadata', { sid, expectedVersion, metadata }, TIMEOUT_MS),
     read: async (web, id) => (await web.get(`/api/sessions/${id}`)).body.session.metadata,
   },
   {
     name: 'an agent state',
-    sizes: [100, ROW, LARGEST],
+    sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, agentState, expectedVersion) => cli.emitWithAck('update-state', { sid, expectedVersion, agentState }, TIMEOUT_MS),
@@ -64,7 +65,7 @@ const KINDS = [
   },
   {
     name: 'a runner state',
-    sizes: [100, ROW, LARGEST],
+    sizes: [100, OVER_ROW_LIMIT, LARGEST],
     limit: LARGEST,
     value: (bytes) => sized(bytes),
     send: (cli, sid, runnerState, expectedVersion) =>
@@ -76,52 +77,51 @@ const KINDS = [
 for (const way of ['header', 'connect']) {
   const socket = way === 'header' ? 'a direct socket' : 'a bridged socket';
 
-  for (const { name, sizes, limit, value, send, read } of KINDS) {
-    test(`${name} over ${socket} is kept whole up to its limit, and one byte more is refused`, async (t) => {
+  for (const { name, sizes, limit, value, send, read } of VALUES) {
+    test(`${name} over ${socket} is stored up to its limit, and one byte more is refused`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { tag: `${name}-${way}`, way });
       await hub.web().registerMachine({ id: `of-${session.id}` });
       let version = 1;
       for (const bytes of sizes) {
         const sent = value(bytes);
         const ack = await send(cli, session.id, sent, version);
-        assert.ok(isTaken(ack), `${bytes} bytes: ${JSON.stringify(ack).slice(0, 200)}`);
+        assert.ok(isAccepted(ack), `${bytes} bytes: ${JSON.stringify(ack).slice(0, 200)}`);
         version = ack.version;
         assert.deepEqual(await read(hub.web(), session.id, ack), sent, `${bytes} bytes`);
       }
       const refused = await send(cli, session.id, value(limit + 1), version);
-      assert.ok(!isTaken(refused) && refused.code === 'too-large', JSON.stringify(refused).slice(0, 200));
-      assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the socket lives on');
+      assert.ok(!isAccepted(refused) && refused.code === 'too-large', JSON.stringify(refused).slice(0, 200));
+      assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the socket is open');
     });
   }
 
-  test(`a result of an RPC over ${socket} may fill its frame, and a larger one costs the CLI its socket alone`, async (t) => {
+  test(`an RPC result over ${socket} may fill its frame, and a larger one closes only the CLI's socket`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { tag: `rpc-${way}`, way, reconnection: true });
     let bytes = 0;
     await cli.serve('listSkills', () => sized(bytes, { success: true }));
-    const ask = () => hub.web().get(`/api/sessions/${session.id}/skills`);
-    // Quotes inside of a string are escaped: eight of them, and the packet around.
-    const around = '43/cli,9007199254740991[""]'.length + 8;
-    for (bytes of [100, ROW, 30 * MIB, LARGEST_FRAME - around]) {
-      const { status, text } = await ask();
+    const call = () => hub.web().get(`/api/sessions/${session.id}/skills`);
+    // The result is a string inside of the packet, where its eight quotes are escaped.
+    const overhead = '43/cli,9007199254740991[""]'.length + 8;
+    for (bytes of [100, OVER_ROW_LIMIT, 30 * MIB, LARGEST_FRAME - overhead]) {
+      const { status, text } = await call();
       assert.deepEqual([status, text.length], [200, bytes]);
     }
     const closed = deferred();
     cli.socket.io.engine.transport.ws.addEventListener('close', ({ code }) => closed.resolve(code));
     bytes = LARGEST_FRAME;
     await cli.waitForReconnect(async () => {
-      const { status, body } = await ask();
+      const { status, body } = await call();
       assert.deepEqual([status, body.success, /disconnected/.test(body.error)], [200, false, true]);
     }, CLOSING_MS);
-    // The runtime closes in the middle of the frame. The reset of the connection can overtake its close frame: then the client
-    // sees 1006, for a connection that broke.
+    // The runtime closes in the middle of the frame. The client sees 1006 if the TCP reset arrives before the close frame.
     const code = await withTimeout(closed.promise, 'the socket to be closed', CLOSING_MS);
     assert.ok([1006, 1009].includes(code), `${code}`);
-    assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the hub lives on');
+    assert.equal((await cli.sendMessage(session.id, 'after')).ok, true, 'the hub still works');
   });
 }
 
-test('the largest message reaches another CLI whole, and web clients by its id; one of 8 MiB reaches all whole', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { tag: 'heard', way: 'header' });
+test('the largest message is sent to CLIs, and only its id to web clients; one of 8 MiB is sent to all', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { tag: 'published', way: 'header' });
   const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
   const feeds = [await hub.web().sse({ sessionId: session.id }), await hub.web().socket({ sessionId: session.id })];
   t.after(() => feeds.forEach((feed) => feed.close()));
@@ -131,7 +131,7 @@ test('the largest message reaches another CLI whole, and web clients by its id; 
     const { seq, id } = await cli.emitWithAck('message', { sid: session.id, message: content }, TIMEOUT_MS);
     const update = await second.nextUpdate('new-message');
     assert.deepEqual(update.message.content, content);
-    // The hub asks whether it was read, and closes on who is sent the largest message before the answer to that.
+    // The hub pings after a large update, and closes a socket that gets another one before its pong.
     if (bytes > 2 * MIB) await second.pings.first((at) => at >= since, 'a ping after the update');
     await second.emitWithAck('ping', null);
     for (const feed of feeds) {
@@ -143,30 +143,30 @@ test('the largest message reaches another CLI whole, and web clients by its id; 
   }
 });
 
-test('a session with a large state and large metadata is listed, answered, renamed and changed after a restart', async (t) => {
+test('a session with a large agent state and metadata can be listed and changed after a restart', async (t) => {
   const { session, cli } = await liveSession(t, hub, { tag: 'large', way: 'header', reconnection: true });
   const web = hub.web();
   const feed = await web.sse({ sessionId: session.id });
   t.after(() => feed.close());
-  const metadata = sized(5 * MIB, { ...place, name: 'Large' });
+  const metadata = sized(5 * MIB, { ...required, name: 'Large' });
   const agentState = sized(20 * MIB, { requests: { r: { tool: 'shell', arguments: {} } } });
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, TIMEOUT_MS);
   assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState }, TIMEOUT_MS)).version, 2);
-  const told = await feed.nextUpdate({ agentStateVersion: 2 });
-  assert.deepEqual([told.data.agentStateBytes, told.data.agentState], [20 * MIB, undefined]);
+  const { data } = await feed.nextUpdate({ agentStateVersion: 2 });
+  assert.deepEqual([data.agentStateBytes, data.agentState], [20 * MIB, undefined]);
   await cli.serve('permission', () => ({ success: true }));
   cli.socket.on('connect', () => cli.socket.emit('rpc-register', { method: 'permission' }));
   await cli.waitForReconnect(() => hub.restart());
 
-  const line = (await web.get('/api/sessions')).body.sessions.find(({ id }) => id === session.id);
-  assert.deepEqual([line.metadata.name, line.pendingRequestsCount], ['Large', 1]);
+  const summary = (await web.get('/api/sessions')).body.sessions.find(({ id }) => id === session.id);
+  assert.deepEqual([summary.metadata.name, summary.pendingRequestsCount], ['Large', 1]);
   const stale = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: {} }, TIMEOUT_MS);
   assert.deepEqual([stale.result, stale.version], ['version-mismatch', 2]);
   assert.deepEqual(stale.agentState, agentState);
   assert.equal((await web.post(`/api/sessions/${session.id}/permissions/r/approve`, {})).status, 200);
   assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-  const { session: shown } = (await web.get(`/api/sessions/${session.id}`)).body;
-  assert.deepEqual(shown.metadata, { ...metadata, name: 'Renamed' });
-  assert.equal(shown.agentState.completedRequests.r.status, 'approved');
-  assert.deepEqual([shown.agentState.requests, shown.agentState.filling], [{}, agentState.filling]);
+  const { session: changed } = (await web.get(`/api/sessions/${session.id}`)).body;
+  assert.deepEqual(changed.metadata, { ...metadata, name: 'Renamed' });
+  assert.equal(changed.agentState.completedRequests.r.status, 'approved');
+  assert.deepEqual([changed.agentState.requests, changed.agentState.filling], [{}, agentState.filling]);
 });

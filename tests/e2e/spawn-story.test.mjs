@@ -1,4 +1,4 @@
-/** A session's whole life on a machine: started in a worktree, worked in, archived, resumed, and deleted; on the real hub. */
+/** Spawned sessions of the example agent with the real hub: worktree, archive, resume, and delete. */
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
@@ -12,7 +12,7 @@ import { startHub } from './lib/hub.mjs';
 const hub = await startHub();
 after(() => hub.stop());
 
-/** A repository with one commit, a machine that serves it, and a web client that listens to everything. */
+/** Creates a repository with one commit, and starts an agent with a machine in it. */
 async function start(t, namespace, args = []) {
   const repository = new Repository(t);
   repository.write('notes.txt', 'one\n');
@@ -25,14 +25,14 @@ async function start(t, namespace, args = []) {
     await feed.waitForGreeting();
     return feed;
   };
-  const act = (id, word, body) => web.post(`/api/sessions/${id}/${word}`, body);
+  const act = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
   const session = async (id) => (await web.get(`/api/sessions/${id}`)).body.session;
   const spawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
   const listed = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
   return { repository, agent, web, listen, act, session, spawn, listed };
 }
 
-test('a session in a worktree is spawned, worked in, archived, resumed and deleted', async (t) => {
+test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
   const { repository, agent, web, listen, act, session, spawn, listed } = await start(t, 'worktree');
   const all = await listen({ all: 'true' });
 
@@ -109,12 +109,12 @@ test('a session in a worktree is spawned, worked in, archived, resumed and delet
   assert.deepEqual((await web.delete(`/api/sessions/${id}`)).body, { ok: true });
   await all.nextEvent('session-removed', id);
   assert.equal((await web.get(`/api/sessions/${id}`)).status, 404);
-  // What is in the worktree is the person's: it stays.
+  // Deleting a session keeps its worktree.
   assert.ok(isCheckedOut());
   assert.ok(existsSync(path.join(worktreePath, 'notes.txt')));
 });
 
-test('what a machine refuses to spawn or to resume comes back with its reason', async (t) => {
+test('a refusal to spawn or resume is returned with its reason', async (t) => {
   const { repository, act, session, spawn, listed } = await start(t, 'refused', ['--auto-approve']);
   repository.git('branch', 'taken');
   for (const [body, reason] of [
@@ -126,17 +126,17 @@ test('what a machine refuses to spawn or to resume comes back with its reason', 
     assert.deepEqual([refused.status, refused.body.success], [200, false]);
     assert.match(refused.body.error, reason);
   }
-  const { sessionId } = (await spawn({ sessionType: 'worktree', worktreeName: 'gone' })).body;
+  const { sessionId } = (await spawn({ sessionType: 'worktree', worktreeName: 'removed' })).body;
   await act(sessionId, 'archive');
-  repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'gone'));
+  repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'removed'));
   const refused = await act(sessionId, 'resume');
   assert.deepEqual([refused.status, refused.body.code], [503, 'cli_refused']);
-  assert.match(refused.body.error, /There is no directory .*gone on this machine/);
+  assert.match(refused.body.error, /There is no directory .*removed on this machine/);
   assert.equal((await session(sessionId)).metadata.lifecycleState, 'archived');
   assert.deepEqual(await listed('?archived=only'), [sessionId]);
 });
 
-test('a machine whose own session was archived stays, and takes it up again', async (t) => {
+test('a machine keeps running when its session is archived, and can resume it', async (t) => {
   const { agent, web, listen, act } = await start(t, 'own', ['--auto-approve']);
   const feed = await listen({ sessionId: agent.sessionId });
   const work = async (text) => {
@@ -147,11 +147,11 @@ test('a machine whose own session was archived stays, and takes it up again', as
   await act(agent.sessionId, 'archive');
   await agent.lines.first((line) => line.includes('The machine keeps running'), 'the log line that the machine keeps running');
   assert.deepEqual((await act(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
-  await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'its new process to say who started it');
+  await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'the metadata of its new process');
   await work('echo two');
-  const said = await conversation(web, agent.sessionId);
-  assert.deepEqual(said.filter((line) => line.startsWith('=')), ['= one', '= two']);
-  assert.equal(said.filter((line) => line.startsWith('Resumed')).length, 1);
+  const texts = await conversation(web, agent.sessionId);
+  assert.deepEqual(texts.filter((line) => line.startsWith('=')), ['= one', '= two']);
+  assert.equal(texts.filter((line) => line.startsWith('Resumed')).length, 1);
 });
 
 test('an aborted command ends, and the session is active again at once', async (t) => {
@@ -165,11 +165,11 @@ test('an aborted command ends, and the session is active again at once', async (
   assert.equal((await session(agent.sessionId)).thinking, false);
   assert.equal((await act(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
   await feed.next(isReady, 'the agent to be ready');
-  const said = await conversation(web, agent.sessionId);
-  assert.ok(said.includes('Aborted. Ended by SIGTERM.'), said.join('\n'));
+  const texts = await conversation(web, agent.sessionId);
+  assert.ok(texts.includes('Aborted. Ended by SIGTERM.'), texts.join('\n'));
 });
 
-test('the largest file arrives whole', async (t) => {
+test('a file of the maximum size is uploaded unchanged', async (t) => {
   const { agent, web, listen, act } = await start(t, 'large', ['--auto-approve']);
   const feed = await listen({ sessionId: agent.sessionId });
   const bytes = randomBytes(50 * 1024 * 1024);

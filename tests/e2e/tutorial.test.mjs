@@ -46,17 +46,17 @@ const VARIABLE_TEXTS = [
 
 /** A pattern for the output that a page shows, without white space. @param {string} answer */
 function pattern(answer) {
-  const any = new RegExp(VARIABLE_TEXTS.map(([{ source }]) => `(${source})`).join('|'), 'g');
+  const any = new RegExp(VARIABLE_TEXTS.map(([text]) => `(${text.source})`).join('|'), 'g');
   const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  let whole = '';
+  let source = '';
   let at = 0;
   const text = answer.replace(/\s+/g, '');
   for (const match of text.matchAll(any)) {
     const which = match.slice(1).findIndex((group) => group !== undefined);
-    whole += escaped(text.slice(at, match.index)) + VARIABLE_TEXTS[which][1];
+    source += escaped(text.slice(at, match.index)) + VARIABLE_TEXTS[which][1];
     at = match.index + match[0].length;
   }
-  return new RegExp(whole + escaped(text.slice(at)));
+  return new RegExp(source + escaped(text.slice(at)));
 }
 
 const assertShows = (output, answer, what) =>
@@ -118,7 +118,7 @@ test('the commands of the quick start and the tutorial print what the pages show
   const shownEvents = [];
   let events;
   for (const { commands, answers } of tutorial) {
-    const here = commands.replaceAll(ADDRESS, hub.url);
+    const localCommands = commands.replaceAll(ADDRESS, hub.url);
     if (commands.includes('/events')) {
       const authorization = `Authorization: Bearer ${SECRET}`;
       const query = `sessionId=${agent.sessionId}`;
@@ -127,7 +127,7 @@ test('the commands of the quick start and the tutorial print what the pages show
       shownEvents.push(answers[0]);
       continue;
     }
-    const output = await terminal.type(here);
+    const output = await terminal.type(localCommands);
     await eventually(isWaiting, 'the agent to wait');
     const [answer, ...inFourthTerminal] = answers;
     if (answer !== undefined) assertShows(output, answer, commands);

@@ -21,7 +21,7 @@ export async function startAgent(t, hub, { dir, home = temporaryFolder(t), names
   const env = { CLI_API_TOKEN: hub.token(namespace), SHELL_AGENT_HOME: home };
   const { lines, end, kill } = start(t, 'the agent', process.execPath, [ENTRY, '--dir', dir, '--hub', hub.url, ...args], { env });
   const idOf = async (kind) => {
-    const line = await lines.first((one) => one.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);
+    const line = await lines.first((text) => text.startsWith(`${kind} `), `its ${kind}`, START_TIMEOUT_MS);
     return line.split(' ')[1];
   };
   return {

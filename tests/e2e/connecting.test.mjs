@@ -1,4 +1,4 @@
-/** How a CLI's socket finds its namespace: four ways in with the same rules behind each, and who is kept out. */
+/** How CLIs connect: where the token and the namespace come from, which sockets are refused, and limits before CONNECT. */
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -7,15 +7,15 @@ import { Cli, connectCli, liveSession } from './lib/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const SOCKET = '/socket.io/?EIO=4&transport=websocket';
-const FOREIGN = 'https://evil.example';
-const LISTED = 'https://console.example';
+const OTHER_ORIGIN = 'https://elsewhere.example';
+const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ vars: { CORS_ORIGINS: LISTED } });
+const hub = await startHub({ vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
 const hostHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
 const singleHub = await startHub({ vars: { NAMESPACE_ROUTING: 'single:solo' } });
 after(() => Promise.all([hub.stop(), hostHub.stop(), singleHub.stop()]));
 
-/** A hub, and the options of a CLI that takes this way into the namespace. */
+/** For each way to connect: the hub, and the options of a CLI. */
 const WAYS = {
   'the token in CONNECT, which the worker reads first': { on: hub, namespace: 'team', way: 'connect' },
   'the token in a header of the upgrade': { on: hub, namespace: 'team', way: 'header' },
@@ -26,7 +26,7 @@ const WAYS = {
   'a hub of one namespace, with the token in a header': { on: singleHub, namespace: 'solo', way: 'header' },
 };
 
-/** A socket that speaks the wire format itself, for what the official client never does. */
+/** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
 async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
   const startedAt = Date.now();
   const socket = new WebSocket(`${on.url.replace(/^http/, 'ws')}${SOCKET}${query}`, { headers });
@@ -38,37 +38,37 @@ async function rawSocket(t, on, { headers = {}, query = '' } = {}) {
   };
   const opened = new Promise((resolve, reject) => {
     socket.onopen = resolve;
-    socket.onerror = () => reject(new Error('The socket was refused.'));
+    socket.onerror = () => reject(new Error('The upgrade was refused.'));
   });
   socket.onmessage = ({ data }) => frames.push(data);
   t.after(() => socket.close());
   await withTimeout(opened, 'the raw socket to open');
   return {
     frames,
-    /** Before the hub opened it. */
+    /** Before the hub accepted the upgrade. */
     startedAt,
     send: (data) => socket.send(data),
-    // The local runtime leaves the TCP connection open for a while after the close frame, which is what counts.
-    closing: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what, 45_000),
-    /** The code and the reason of the hub's close frame. */
-    closed: (what) => withTimeout(closed.promise, what, 45_000),
+    /** Waits for the hub's close frame; the local runtime closes the TCP connection some time later. */
+    waitForCloseFrame: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what, 45_000),
+    /** Waits until the socket is closed, and returns the code and reason of the hub's close frame. */
+    waitForClose: () => withTimeout(closed.promise, 'the socket to be closed', 45_000),
   };
 }
 
-/** How the hub refuses this CLI: the message of its CONNECT_ERROR. */
-async function refusal(t, on, options) {
+/** Connects a CLI that the hub refuses, and returns the message of the CONNECT_ERROR. */
+async function connectError(t, on, options) {
   const cli = new Cli(on, options);
   t.after(() => cli.close());
   const error = await cli.connect().then(
-    () => assert.fail('The hub let the CLI in.'),
+    () => assert.fail('The hub accepted the CLI.'),
     (refused) => refused,
   );
   return error.message;
 }
 
-describe('every way in', () => {
+describe('a CLI connects', () => {
   for (const [name, { on, ...options }] of Object.entries(WAYS)) {
-    test(`${name} leads to the namespace, where messages and calls pass both ways`, async (t) => {
+    test(`with ${name}, and can send and receive messages and calls`, async (t) => {
       const { session, cli } = await liveSession(t, on, { tag: `way: ${name}`, ...options });
       assert.equal(session.namespace, options.namespace);
 
@@ -86,12 +86,12 @@ describe('every way in', () => {
       assert.deepEqual(skills.body, { success: true, skills: [] });
     });
 
-    test(`${name} does not help a wrong token`, async (t) => {
-      assert.equal(await refusal(t, on, { ...options, token: 'wrong' }), 'Invalid token');
+    test(`with ${name}: a wrong token is refused`, async (t) => {
+      assert.equal(await connectError(t, on, { ...options, token: 'wrong' }), 'Invalid token');
     });
 
-    test(`${name} does not help a client that names another namespace than its token does`, async (t) => {
-      assert.match(await refusal(t, on, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
+    test(`with ${name}: another namespace than the token’s is refused`, async (t) => {
+      assert.match(await connectError(t, on, { ...options, auth: { namespace: 'other' } }), /^Invalid namespace/);
     });
   }
 
@@ -100,32 +100,32 @@ describe('every way in', () => {
     'a hub of one namespace': { on: singleHub, namespace: 'other' },
   })) {
     for (const way of ['connect', 'header']) {
-      test(`${name} does not let in a good token of another namespace (${way})`, async (t) => {
-        assert.match(await refusal(t, on, { namespace, label, way }), /^Invalid token/);
+      test(`with ${name}: a token of another namespace is refused (${way})`, async (t) => {
+        assert.match(await connectError(t, on, { namespace, label, way }), /^Invalid token/);
       });
     }
   }
 });
 
 describe('CONNECT', () => {
-  test('may name the namespace that its token is for', async (t) => {
+  test('may name the namespace of its token', async (t) => {
     const cli = await connectCli(t, hub, { namespace: 'team', auth: { namespace: 'team', clientType: 'test' } });
     assert.equal(cli.socket.connected, true);
   });
 
-  test('may leave the token out only when it came with the upgrade', async (t) => {
+  test('may omit the token only if the upgrade request had it', async (t) => {
     const headers = { authorization: `Bearer ${hub.token('team')}` };
-    const known = await rawSocket(t, hub, { headers });
-    await known.frames.next((frame) => frame.startsWith('0{'), 'the open packet');
-    known.send('40/cli,');
-    await known.frames.next((frame) => frame.startsWith('40/cli,{"sid"'), 'CONNECT to be answered');
+    const withToken = await rawSocket(t, hub, { headers });
+    await withToken.frames.next((frame) => frame.startsWith('0{'), 'the open packet');
+    withToken.send('40/cli,');
+    await withToken.frames.next((frame) => frame.startsWith('40/cli,{"sid"'), 'CONNECT to be answered');
 
-    const unknown = await rawSocket(t, hub);
-    unknown.send('40/cli,');
-    assert.equal(await unknown.frames.next((frame) => frame.startsWith('44'), 'a refusal'), '44/cli,{"message":"Invalid token"}');
+    const withoutToken = await rawSocket(t, hub);
+    withoutToken.send('40/cli,');
+    assert.equal(await withoutToken.frames.next((frame) => frame.startsWith('44'), 'a refusal'), '44/cli,{"message":"Invalid token"}');
   });
 
-  test('may be tried again with a better token on the same socket', async (t) => {
+  test('may be sent again with a valid token on the same socket', async (t) => {
     const { frames, send } = await rawSocket(t, hub);
     send('40/cli,{"token":"wrong"}');
     await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
@@ -135,19 +135,19 @@ describe('CONNECT', () => {
 
   test('with two tokens for different namespaces is refused', async (t) => {
     const options = { namespace: 'team', way: 'header', auth: { token: hub.token('other') } };
-    assert.match(await refusal(t, hub, options), /^Invalid token/);
+    assert.match(await connectError(t, hub, options), /^Invalid token/);
   });
 
   test('to any other Socket.IO namespace than /cli is refused', async (t) => {
     for (const socketNamespace of ['', '/web', '/cli2']) {
       for (const way of ['connect', 'header']) {
-        assert.equal(await refusal(t, hub, { way, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${way}`);
+        assert.equal(await connectError(t, hub, { way, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${way}`);
       }
     }
   });
 
-  test('with a session that does not exist, or is not its own, connects and tells so in an error event', async (t) => {
-    const foreign = await hub.web('other').openSession({ tag: 'not yours' });
+  test('with an unknown session or machine connects, followed by an error event', async (t) => {
+    const foreign = await hub.web('other').openSession({ tag: 'another namespace' });
     for (const [sessionId, code] of [
       ['no-such-session', 'not-found'],
       [foreign.id, 'access-denied'],
@@ -163,36 +163,36 @@ describe('CONNECT', () => {
   });
 });
 
-/** Where a socket without a token waits for its CONNECT. */
-const WAITING = { 'in the worker': hub, 'in the object': singleHub };
+/** Hubs where a socket without a token waits for its CONNECT in the worker and in the object. */
+const HUBS = { 'in the worker': hub, 'in the object': singleHub };
 
 describe('a socket without a token', { concurrency: true }, () => {
-  for (const [where, on] of Object.entries(WAITING)) {
+  for (const [where, on] of Object.entries(HUBS)) {
     const token = on === hub ? hub.token('team') : singleHub.token('solo');
 
-    test(`that sends a large frame is closed unread (${where})`, async (t) => {
-      const { frames, send, closed } = await rawSocket(t, on);
+    test(`that sends a large frame is closed (${where})`, async (t) => {
+      const { frames, send, waitForClose } = await rawSocket(t, on);
       send(`40/cli,${JSON.stringify({ token, padding: 'x'.repeat(16 * 1024) })}`);
-      const { code, reason } = await closed('the socket to be closed');
+      const { code, reason } = await waitForClose();
       assert.deepEqual([code, reason], [1009, 'A frame before CONNECT is answered may have at most 16 KiB']);
       assert.deepEqual(frames.all.filter((frame) => !frame.startsWith('0{')), []);
     });
 
-    test(`has three frames refused and is closed then (${where})`, async (t) => {
-      const { frames, send, closed } = await rawSocket(t, on);
+    test(`is closed after three refused frames (${where})`, async (t) => {
+      const { frames, send, waitForClose } = await rawSocket(t, on);
       for (const wrong of ['40/cli,{"token":"wrong"}', '42/cli,["ping"]', new Uint8Array([1, 2, 3])]) {
         send(wrong);
         await frames.next((frame) => frame.startsWith('44/cli,'), 'a refusal');
       }
-      const { code, reason } = await closed('the socket to be closed');
+      const { code, reason } = await waitForClose();
       assert.equal(code, 1008);
       assert.match(reason, /CONNECT/);
     });
 
-    test(`may ping sixteen times and is closed then (${where})`, async (t) => {
-      const { frames, send, closed } = await rawSocket(t, on);
+    test(`is closed after sixteen pings (${where})`, async (t) => {
+      const { frames, send, waitForClose } = await rawSocket(t, on);
       for (let ping = 0; ping < 17; ping += 1) send(`2${ping}`);
-      const { code, reason } = await closed('the socket to be closed');
+      const { code, reason } = await waitForClose();
       assert.equal(code, 1008);
       assert.match(reason, /CONNECT/);
       const pongs = frames.all.filter((frame) => frame.startsWith('3'));
@@ -200,19 +200,20 @@ describe('a socket without a token', { concurrency: true }, () => {
     });
   }
 
-  test('may leave before it connects', async (t) => {
-    const { send, closed } = await rawSocket(t, hub);
+  test('may be closed by its client before CONNECT', async (t) => {
+    const { send, waitForClose } = await rawSocket(t, hub);
     send('1');
-    assert.equal((await closed('the socket to be closed')).code, 1000);
+    assert.equal((await waitForClose()).code, 1000);
   });
 
-  test('that is cut is no reason for the runtime to complain', async (t) => {
+  test('that is terminated logs no error', async (t) => {
     const own = await startHub();
     t.after(() => own.stop());
-    for (let cut = 0; cut < 10; cut += 1) {
-      assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101, 'cut as soon as it is open');
+    // `upgrade` terminates the connection once it has the response.
+    for (let count = 0; count < 10; count += 1) {
+      assert.equal((await own.web().upgrade(SOCKET, { authorize: false })).status, 101);
     }
-    // Whatever becomes of them has happened when somebody else has come.
+    // Errors of these sockets are logged before another client has its acknowledgement.
     await (await connectCli(t, own)).emitWithAck('ping', {});
     assert.deepEqual(own.stderr.all, []);
   });
@@ -220,84 +221,85 @@ describe('a socket without a token', { concurrency: true }, () => {
 
 describe('binary data', () => {
   for (const way of ['connect', 'header']) {
-    test(`is refused with words, and the socket lives on (${way})`, async (t) => {
+    test(`is refused with an error, and the socket stays open (${way})`, async (t) => {
       const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${way}`, way });
       const ack = await cli.sendMessage(session.id, Buffer.from('bytes'));
       assert.deepEqual([ack.ok, ack.code], [false, 'binary-unsupported']);
-      assert.equal((await cli.nextError()).code, 'binary-unsupported', 'for the frame that follows it');
+      assert.equal((await cli.nextError()).code, 'binary-unsupported', 'for the binary frame');
       assert.equal((await cli.sendMessage(session.id, 'text')).ok, true);
     });
   }
 });
 
 describe('the upgrade', () => {
-  test('is needed: polling is refused with a reason', async (t) => {
+  test('is required: polling is refused', async (t) => {
     const answer = await hub.web().get('/socket.io/?EIO=4&transport=polling');
     assert.equal(answer.status, 400);
     assert.match(answer.body.error, /websocket/i);
     assert.match(answer.body.code, /^[a-z_]+$/);
-    await refusal(t, hub, { transports: ['polling'] });
-    assert.equal((await hub.web().get(SOCKET)).status, 400, 'a plain request');
+    await connectError(t, hub, { transports: ['polling'] });
+    assert.equal((await hub.web().get(SOCKET)).status, 400, 'a request without an upgrade');
   });
 
   test('of another protocol version than Engine.IO 4 is refused', async () => {
     assert.equal((await hub.web().upgrade('/socket.io/?EIO=3&transport=websocket')).status, 400);
   });
 
-  test('from a page of a foreign origin is refused, for CLIs and for events', async () => {
+  test('from a page of another origin is refused, for CLIs and for events', async () => {
     const web = hub.web('team');
-    for (const place of [SOCKET, `/api/events?token=${encodeURIComponent(web.token)}`]) {
+    for (const path of [SOCKET, `/api/events?token=${encodeURIComponent(web.token)}`]) {
       for (const authorize of [true, false]) {
-        const foreign = await web.upgrade(place, { authorize, headers: { origin: FOREIGN } });
-        assert.deepEqual([foreign.status, typeof foreign.body.error], [403, 'string'], place);
+        const foreign = await web.upgrade(path, { authorize, headers: { origin: OTHER_ORIGIN } });
+        assert.deepEqual([foreign.status, typeof foreign.body.error], [403, 'string'], path);
         assert.match(foreign.body.code, /^[a-z_]+$/);
-        for (const origin of [hub.url, LISTED]) {
-          assert.equal((await web.upgrade(place, { authorize, headers: { origin } })).status, 101, `${place} from ${origin}`);
+        for (const origin of [hub.url, ALLOWED_ORIGIN]) {
+          assert.equal((await web.upgrade(path, { authorize, headers: { origin } })).status, 101, `${path} from ${origin}`);
         }
-        assert.equal((await web.upgrade(place, { authorize })).status, 101, `${place} without an origin`);
+        assert.equal((await web.upgrade(path, { authorize })).status, 101, `${path} without an origin`);
       }
     }
   });
 });
 
 describe('a socket that never sends CONNECT', { concurrency: true }, () => {
-  const late = async ({ closing, startedAt }, what) => {
-    await closing(`${what} to be closed`);
-    const had = Date.now() - startedAt;
-    assert.ok(had >= 10_000, `${what} had ${had} ms to connect`);
+  /** Waits until the hub closes a socket, and checks that it did not do so too early. */
+  const waitForTimeout = async ({ waitForCloseFrame, startedAt }, what) => {
+    await waitForCloseFrame(`${what} to be closed`);
+    const elapsed = Date.now() - startedAt;
+    assert.ok(elapsed >= 10_000, `${what} was closed after ${elapsed} ms`);
   };
 
   test('is closed after 10 s while the worker waits for its token', async (t) => {
-    await late(await rawSocket(t, hub), 'the bridged socket');
+    await waitForTimeout(await rawSocket(t, hub), 'the bridged socket');
   });
 
-  test('is closed after 10 s also when it keeps sending refused ones', async (t) => {
+  test('is closed after 10 s also if one was refused', async (t) => {
     const socket = await rawSocket(t, hub);
     socket.send('40/cli,{"token":"wrong"}');
-    await late(socket, 'the refused socket');
+    await waitForTimeout(socket, 'the refused socket');
   });
 
-  test('is closed after 10 s in the object, which holds 200 without a token at once, and any with one', async (t) => {
+  test('is closed after 10 s in the object, which allows 200 sockets without a token and any number with one', async (t) => {
     const silent = await Promise.all(Array.from({ length: 200 }, () => rawSocket(t, singleHub)));
-    const turnedAway = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
-    assert.equal(turnedAway.status, 503, turnedAway.text);
-    assert.ok(Number(turnedAway.headers['retry-after']) > 0);
-    const known = await connectCli(t, singleHub, { namespace: 'solo', way: 'header' });
-    assert.equal(known.socket.connected, true, 'who has a token gets in');
-    await Promise.all(silent.map((socket) => late(socket, 'a direct socket')));
+    const refused = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
+    assert.equal(refused.status, 503, refused.text);
+    assert.ok(Number(refused.headers['retry-after']) > 0);
+    const withToken = await connectCli(t, singleHub, { namespace: 'solo', way: 'header' });
+    assert.equal(withToken.socket.connected, true);
+    await Promise.all(silent.map((socket) => waitForTimeout(socket, 'a direct socket')));
     const cli = await connectCli(t, singleHub, { namespace: 'solo' });
-    assert.equal(cli.socket.connected, true, 'there is room again');
+    assert.equal(cli.socket.connected, true, 'after the others are closed');
   });
 
-  test('leaves nothing behind in the object that its host name calls into being', async (t) => {
+  test('leaves no data in the object that it created by its host name', async (t) => {
     const own = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
     t.after(() => own.stop());
-    const stranger = await rawSocket(t, own);
-    await stranger.closing('the socket to be closed');
+    const socket = await rawSocket(t, own);
+    await socket.waitForCloseFrame('the socket to be closed');
     await eventually(() => own.storageTables().every((tables) => tables.length === 0), 'the storage to be empty');
     assert.equal(own.storageTables().length, 1);
-    // The label is the first of `127.0.0.1`: a namespace like any other.
+    // The namespace is the first label of the host name `127.0.0.1`.
     await connectCli(t, own, { namespace: '127' });
-    assert.ok(own.storageTables().flat().includes('notes'), 'who has a token is remembered');
+    assert.ok(own.storageTables().flat().includes('notes'), 'a client with a token creates the storage');
   });
 });
