@@ -25,13 +25,13 @@ async function start(t, namespace, args = []) {
   return { repository, agent, web, feed, send, session };
 }
 
-for (const [how, way] of [
+for (const [how, args] of [
   ['the token with the upgrade', []],
   ['the token in CONNECT', ['--bridged']],
 ]) {
   test(`an agent runs commands and sends their output (${how})`, async (t) => {
-    const namespace = `story${way.join('')}`;
-    const { repository, agent, web, feed, send, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...way]);
+    const namespace = `story${args.join('')}`;
+    const { repository, agent, web, feed, send, session } = await start(t, namespace, ['--auto-approve', '--name', 'My agent', ...args]);
 
     const shown = await session();
     assert.deepEqual([shown.active, shown.tag, shown.mode], [true, repository.folder, 'remote']);

@@ -17,13 +17,13 @@ after(() => Promise.all([hub.stop(), hostHub.stop(), singleHub.stop()]));
 
 /** For each way to connect: the hub, and the options of a CLI. */
 const WAYS = {
-  'the token in CONNECT, which the worker reads first': { on: hub, namespace: 'team', way: 'connect' },
-  'the token in a header of the upgrade': { on: hub, namespace: 'team', way: 'header' },
-  'the token in the query of the upgrade': { on: hub, namespace: 'team', way: 'query' },
-  'the host name, with the token in CONNECT': { on: hostHub, namespace: 'team', way: 'connect', label: 'team' },
-  'the host name, with the token in a header': { on: hostHub, namespace: 'team', way: 'header', label: 'team' },
-  'a hub of one namespace, with the token in CONNECT': { on: singleHub, namespace: 'solo', way: 'connect' },
-  'a hub of one namespace, with the token in a header': { on: singleHub, namespace: 'solo', way: 'header' },
+  'the token in CONNECT, which the worker reads first': { on: hub, namespace: 'team', tokenIn: 'connect' },
+  'the token in a header of the upgrade': { on: hub, namespace: 'team', tokenIn: 'header' },
+  'the token in the query of the upgrade': { on: hub, namespace: 'team', tokenIn: 'query' },
+  'the host name, with the token in CONNECT': { on: hostHub, namespace: 'team', tokenIn: 'connect', label: 'team' },
+  'the host name, with the token in a header': { on: hostHub, namespace: 'team', tokenIn: 'header', label: 'team' },
+  'a hub of one namespace, with the token in CONNECT': { on: singleHub, namespace: 'solo', tokenIn: 'connect' },
+  'a hub of one namespace, with the token in a header': { on: singleHub, namespace: 'solo', tokenIn: 'header' },
 };
 
 /** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
@@ -99,9 +99,9 @@ describe('a CLI connects', () => {
     'the host name': { on: hostHub, namespace: 'other', label: 'team' },
     'a hub of one namespace': { on: singleHub, namespace: 'other' },
   })) {
-    for (const way of ['connect', 'header']) {
-      test(`with ${name}: a token of another namespace is refused (${way})`, async (t) => {
-        assert.match(await connectError(t, on, { namespace, label, way }), /^Invalid token/);
+    for (const tokenIn of ['connect', 'header']) {
+      test(`with ${name}: a token of another namespace is refused (${tokenIn})`, async (t) => {
+        assert.match(await connectError(t, on, { namespace, label, tokenIn }), /^Invalid token/);
       });
     }
   }
@@ -134,14 +134,14 @@ describe('CONNECT', () => {
   });
 
   test('with two tokens for different namespaces is refused', async (t) => {
-    const options = { namespace: 'team', way: 'header', auth: { token: hub.token('other') } };
+    const options = { namespace: 'team', tokenIn: 'header', auth: { token: hub.token('other') } };
     assert.match(await connectError(t, hub, options), /^Invalid token/);
   });
 
   test('to any other Socket.IO namespace than /cli is refused', async (t) => {
     for (const socketNamespace of ['', '/web', '/cli2']) {
-      for (const way of ['connect', 'header']) {
-        assert.equal(await connectError(t, hub, { way, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${way}`);
+      for (const tokenIn of ['connect', 'header']) {
+        assert.equal(await connectError(t, hub, { tokenIn, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${tokenIn}`);
       }
     }
   });
@@ -220,9 +220,9 @@ describe('a socket without a token', { concurrency: true }, () => {
 });
 
 describe('binary data', () => {
-  for (const way of ['connect', 'header']) {
-    test(`is refused with an error, and the socket stays open (${way})`, async (t) => {
-      const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${way}`, way });
+  for (const tokenIn of ['connect', 'header']) {
+    test(`is refused with an error, and the socket stays open (${tokenIn})`, async (t) => {
+      const { session, cli } = await liveSession(t, hub, { namespace: 'binary', tag: `binary ${tokenIn}`, tokenIn });
       const ack = await cli.sendMessage(session.id, Buffer.from('bytes'));
       assert.deepEqual([ack.ok, ack.code], [false, 'binary-unsupported']);
       assert.equal((await cli.nextError()).code, 'binary-unsupported', 'for the binary frame');
@@ -284,7 +284,7 @@ describe('a socket that never sends CONNECT', { concurrency: true }, () => {
     const refused = await singleHub.web('solo').upgrade(SOCKET, { authorize: false });
     assert.equal(refused.status, 503, refused.text);
     assert.ok(Number(refused.headers['retry-after']) > 0);
-    const withToken = await connectCli(t, singleHub, { namespace: 'solo', way: 'header' });
+    const withToken = await connectCli(t, singleHub, { namespace: 'solo', tokenIn: 'header' });
     assert.equal(withToken.socket.connected, true);
     await Promise.all(silent.map((socket) => waitForTimeout(socket, 'a direct socket')));
     const cli = await connectCli(t, singleHub, { namespace: 'solo' });

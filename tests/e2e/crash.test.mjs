@@ -31,7 +31,7 @@ async function addIdleClients(loadTest, namespace) {
   const session = await web.openSession({ tag: 'quiet' });
   const idle = await web.openSession({ tag: 'idle' });
   const machine = await web.registerMachine({ id: 'm-storm', runnerState: {} });
-  const quiet = new ReliableCli(loadTest, { name: 'quiet', namespace, session, way: 'query', sendsMessages: false });
+  const quiet = new ReliableCli(loadTest, { name: 'quiet', namespace, session, tokenIn: 'query', sendsMessages: false });
   const machineClient = new ReliableMachine(loadTest, { name: 'machine', namespace, machine });
   const subject = { machineId: machine.id };
   const [metadata, state] = [
@@ -47,9 +47,9 @@ test(`${KILLS} kills under load lose nothing`, async (t) => {
   const loadSession = async (namespace, tag, options) =>
     new SessionLoad(loadTest, namespace, await hub.web(namespace).openSession({ tag }), options);
   const loads = [
-    await loadSession('storm', 'busy', { ways: ['header', 'connect'], channels: ['sse', 'socket'], writers: 2 }),
-    await loadSession('storm', 'bridged', { ways: ['connect'], channels: ['sse'] }),
-    await loadSession('elsewhere', 'direct', { ways: ['query'], channels: ['socket'] }),
+    await loadSession('storm', 'busy', { tokensIn: ['header', 'connect'], channels: ['sse', 'socket'], writers: 2 }),
+    await loadSession('storm', 'bridged', { tokensIn: ['connect'], channels: ['sse'] }),
+    await loadSession('elsewhere', 'direct', { tokensIn: ['query'], channels: ['socket'] }),
   ];
   const { web, idle, quiet, machineClient, metadata, state } = await addIdleClients(loadTest, 'storm');
   const clis = loads.flatMap((load) => load.clis);

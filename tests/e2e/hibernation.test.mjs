@@ -25,23 +25,23 @@ const CALL_MS = 29_000;
 /** Time limit for pings, which are 60 s apart, and heartbeats, which are 30 s apart. */
 const PING_TIMEOUT_MS = 90_000;
 
-/** The hubs and the ways in which CLIs send their token. */
+/** For each way to connect: the hub, and the options of a CLI. */
 const WAYS = {
-  'the token in the upgrade': { on: hub, namespace: 'upgrade', way: 'header' },
-  'the token in CONNECT, through the worker': { on: hub, namespace: 'bridged', way: 'connect' },
-  'the token in CONNECT, to a hub of one namespace': { on: singleHub, namespace: 'solo', way: 'connect' },
+  'the token in the upgrade': { on: hub, namespace: 'upgrade', tokenIn: 'header' },
+  'the token in CONNECT, through the worker': { on: hub, namespace: 'bridged', tokenIn: 'connect' },
+  'the token in CONNECT, to a hub of one namespace': { on: singleHub, namespace: 'solo', tokenIn: 'connect' },
 };
 
 /** The statements that write. */
 const writes = (statements) => statements.filter((sql) => !/^\s*SELECT/.test(sql));
 
 /** Opens all kinds of sockets in one namespace: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
-async function connectAll(t, { on, namespace, way }) {
+async function connectAll(t, { on, namespace, tokenIn }) {
   const web = on.web(namespace);
-  const { session, cli } = await liveSession(t, on, { namespace, tag: namespace, way });
-  const second = await connectCli(t, on, { namespace, way, auth: { sessionId: session.id } });
+  const { session, cli } = await liveSession(t, on, { namespace, tag: namespace, tokenIn });
+  const second = await connectCli(t, on, { namespace, tokenIn, auth: { sessionId: session.id } });
   const machine = await web.registerMachine({ id: `machine of ${namespace}` });
-  const runner = await connectCli(t, on, { namespace, way, auth: { machineId: machine.id } });
+  const runner = await connectCli(t, on, { namespace, tokenIn, auth: { machineId: machine.id } });
   await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() });
   const query = { all: 'true', sessionId: session.id };
   const feeds = [await web.sse(query), await web.socket({ ...query, visibility: 'hidden' })];
@@ -53,7 +53,7 @@ async function connectAll(t, { on, namespace, way }) {
   await cli.serve(`${session.id}:permission`, () => ({ success: true }));
   await runner.serve('checkPathExists', ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
   const ids = [cli, second, runner].map(({ socket }) => socket.id);
-  return { on, namespace, way, web, session, cli, second, machine, runner, feeds, ids };
+  return { on, namespace, tokenIn, web, session, cli, second, machine, runner, feeds, ids };
 }
 
 describe('a hibernating object', { concurrency: true }, () => {
@@ -159,8 +159,8 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       });
 
-      testWake('is woken by a CLI that connects', async ({ on, namespace, way: tokenWay, web, session, machine }) => {
-        const newcomer = await connectCli(suite, on, { namespace, way: tokenWay, auth: { sessionId: session.id } });
+      testWake('is woken by a CLI that connects', async ({ on, namespace, tokenIn, web, session, machine }) => {
+        const newcomer = await connectCli(suite, on, { namespace, tokenIn, auth: { sessionId: session.id } });
         await newcomer.serve('listSlashCommands', () => ({ success: true, commands: [] }));
         assert.equal((await web.get(`/api/sessions/${session.id}/slash-commands`)).body.success, true);
         assert.equal((await web.get(`/cli/machines/${encodeURIComponent(machine.id)}`)).body.machine.active, true);
@@ -191,16 +191,16 @@ async function waitUntilHibernated(on, namespace) {
 }
 
 describe('an idle object', { concurrency: true }, () => {
-  const connected = async (t, namespace, way) => {
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, way });
+  const connected = async (t, namespace, tokenIn) => {
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn });
     await cli.serve('listSkills', () => ({ success: true }));
     return { session, cli, web: hub.web(namespace) };
   };
 
-  for (const way of ['header', 'connect']) {
-    test(`hibernates with its connections, and again after it was woken (token by ${way})`, async (t) => {
-      const namespace = `asleep-${way}`;
-      const { web, session, cli, runner, machine, feeds } = await connectAll(t, { on: hub, namespace, way });
+  for (const tokenIn of ['header', 'connect']) {
+    test(`hibernates with its connections, and again after it was woken (token by ${tokenIn})`, async (t) => {
+      const namespace = `asleep-${tokenIn}`;
+      const { web, session, cli, runner, machine, feeds } = await connectAll(t, { on: hub, namespace, tokenIn });
       for (const wake of [
         () => web.get(`/api/sessions/${session.id}/skills`),
         () => runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() }),
@@ -212,10 +212,10 @@ describe('an idle object', { concurrency: true }, () => {
       }
     });
 
-    test(`is woken once a minute by its pings, which do not use the database (token by ${way})`, async (t) => {
-      const namespace = `pinged-${way}`;
+    test(`is woken once a minute by its pings, which do not use the database (token by ${tokenIn})`, async (t) => {
+      const namespace = `pinged-${tokenIn}`;
       const session = await hub.web(namespace).openSession({ tag: namespace });
-      const cli = await connectCli(t, hub, { namespace, way, auth: { sessionId: session.id } });
+      const cli = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
       await hub.sleep(namespace);
       // This wake sets the alarm to the next ping. Before, it was set to the time limit of CONNECT.
       await cli.emitWithAck('ping', {});

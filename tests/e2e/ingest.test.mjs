@@ -23,12 +23,12 @@ const numbersOf = (messages) => messages.map(({ content: { n } }) => n);
 const seqs = (messages) => messages.map(({ seq }) => seq);
 const upTo = (count, from = 1) => Array.from({ length: count }, (_, at) => at + from);
 
-for (const way of ['connect', 'header']) {
-  test(`5,000 messages emitted at once are stored and published in order (token by ${way})`, async (t) => {
-    const namespace = `ingest-${way}`;
+for (const tokenIn of ['connect', 'header']) {
+  test(`5,000 messages emitted at once are stored and published in order (token by ${tokenIn})`, async (t) => {
+    const namespace = `ingest-${tokenIn}`;
     const web = hub.web(namespace);
-    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', way });
-    const watcher = await connectCli(t, hub, { namespace, way, auth: { sessionId: session.id } });
+    const { session, cli } = await liveSession(t, hub, { namespace, tag: 'much', tokenIn });
+    const watcher = await connectCli(t, hub, { namespace, tokenIn, auth: { sessionId: session.id } });
     const feed = await web.socket({ sessionId: session.id });
     t.after(() => feed.close());
     await feed.waitForGreeting();

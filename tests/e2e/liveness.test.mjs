@@ -133,7 +133,7 @@ describe('the timeout', { concurrency: true }, () => {
   });
 
   test('of a session restarts when its connection is lost, with the token in the upgrade', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', way: 'header' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'broken', tag: 'broken', tokenIn: 'header' });
     const feed = await openFeed(t, 'broken');
     const earliest = Date.now() + SESSION_MS;
     cli.terminate();

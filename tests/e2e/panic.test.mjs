@@ -25,8 +25,8 @@ function assertInterrupted({ status, headers, body }) {
 /** A session with a CLI on each kind of connection and a web client on each transport; `losses` names CLIs that disconnected. */
 async function connectAll(t, namespace) {
   const web = hub.web(namespace);
-  const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, way: 'connect', reconnection: true });
-  const direct = await connectCli(t, hub, { namespace, way: 'header', auth: { sessionId: session.id }, reconnection: true });
+  const { session, cli: bridged } = await liveSession(t, hub, { namespace, tag: namespace, tokenIn: 'connect', reconnection: true });
+  const direct = await connectCli(t, hub, { namespace, tokenIn: 'header', auth: { sessionId: session.id }, reconnection: true });
   const [socket, stream] = [await web.socket({ sessionId: session.id }), await web.sse({ sessionId: session.id })];
   t.after(() => [socket, stream].forEach((feed) => feed.close()));
   await Promise.all([socket.waitForGreeting(), stream.waitForGreeting()]);

@@ -114,7 +114,7 @@ describe('concurrently on one session', { concurrency: true }, () => {
   });
 
   test('messages of two CLIs reach all clients in the same order', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'two', tag: 'shared', way: 'header' });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'two', tag: 'shared', tokenIn: 'header' });
     const second = await connectCli(t, hub, { namespace: 'two', auth: { sessionId: session.id } });
     const web = hub.web('two');
     const feeds = await openFeeds(t, web, session.id);

@@ -25,7 +25,7 @@ async function setUp(t, channel) {
   const hub = await startHub();
   t.after(() => hub.stop());
   const namespace = `replay-${channel}`;
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'replay', way: 'header', reconnection: true });
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: 'replay', tokenIn: 'header', reconnection: true });
   return { hub, namespace, web: hub.web(namespace), session, cli, query: { all: 'true', sessionId: session.id } };
 }
 

@@ -22,15 +22,15 @@ async function readAll(web, id) {
 }
 
 describe('a restart of the hub', { concurrency: true }, () => {
-  for (const way of WAYS) {
-    test(`loses no data, and its CLI reconnects (token by ${way})`, async (t) => {
+  for (const tokenIn of WAYS) {
+    test(`loses no data, and its CLI reconnects (token by ${tokenIn})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());
       const web = hub.web('restarted');
       const jwt = (await web.post('/api/auth', { accessToken: hub.token('restarted') })).body.token;
 
       // A session with every kind of data, another session and a machine.
-      const { session, cli } = await liveSession(t, hub, { namespace: 'restarted', tag: '/code/restarted', way, reconnection: true });
+      const { session, cli } = await liveSession(t, hub, { namespace: 'restarted', tag: '/code/restarted', tokenIn, reconnection: true });
       const metadata = { ...session.metadata, name: 'Named', opaque: { zeta: 1, alpha: 1.5 } };
       await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata });
       const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
@@ -79,18 +79,18 @@ describe('a restart of the hub', { concurrency: true }, () => {
     });
   }
 
-  for (const way of WAYS) {
-    test(`does not fail a call that comes before its CLI has registered the method again (token by ${way})`, async (t) => {
+  for (const tokenIn of WAYS) {
+    test(`does not fail a call that comes before its CLI has registered the method again (token by ${tokenIn})`, async (t) => {
       const hub = await startHub();
       t.after(() => hub.stop());
       const web = hub.web('calls');
-      const { session, cli } = await liveSession(t, hub, { namespace: 'calls', tag: 'called', way });
+      const { session, cli } = await liveSession(t, hub, { namespace: 'calls', tag: 'called', tokenIn });
       await cli.serve('gitStatus', () => ({ success: true, branch: 'main' }));
       const read = () => web.get(`/api/sessions/${session.id}/git-status`);
       assert.equal((await read()).body.branch, 'main');
       await hub.restart();
       // tests/it/grace.rs tests how long the hub waits for the CLI.
-      const reconnected = await connectCli(t, hub, { namespace: 'calls', way, auth: { sessionId: session.id } });
+      const reconnected = await connectCli(t, hub, { namespace: 'calls', tokenIn, auth: { sessionId: session.id } });
       const call = read();
       // The hub has read the request before the method is registered.
       await web.get(`/api/sessions/${session.id}`);
@@ -102,7 +102,7 @@ describe('a restart of the hub', { concurrency: true }, () => {
   test('during a stream of messages loses no acknowledged one, and the others can be sent again', async (t) => {
     const hub = await startHub();
     t.after(() => hub.stop());
-    const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', way: 'header', reconnection: true });
+    const { session, cli } = await liveSession(t, hub, { namespace: 'stream', tag: 'stream', tokenIn: 'header', reconnection: true });
     const acked = new Map();
     const halfway = new Promise((resolve) => {
       for (let n = 0; n < 2_000; n += 1) {

@@ -242,9 +242,9 @@ describe('a call', () => {
     ['closes', (cli) => cli.close()],
     ['is terminated', (cli) => cli.terminate()],
   ]) {
-    for (const way of ['connect', 'header']) {
-      test(`fails at once when its socket ${how} (token by ${way})`, async (t) => {
-        const { session, cli } = await liveSession(t, hub, { namespace: 'closing', tag: `${how} ${way}`, way });
+    for (const tokenIn of ['connect', 'header']) {
+      test(`fails at once when its socket ${how} (token by ${tokenIn})`, async (t) => {
+        const { session, cli } = await liveSession(t, hub, { namespace: 'closing', tag: `${how} ${tokenIn}`, tokenIn });
         await cli.serve('listSkills', () => {
           leave(cli);
           return new Promise(() => {});
@@ -296,8 +296,8 @@ describe('a call', () => {
   });
 
   test('returns results of several megabytes', async (t) => {
-    for (const way of ['connect', 'header']) {
-      const { session, cli } = await liveSession(t, hub, { namespace: 'large', tag: `large ${way}`, way });
+    for (const tokenIn of ['connect', 'header']) {
+      const { session, cli } = await liveSession(t, hub, { namespace: 'large', tag: `large ${tokenIn}`, tokenIn });
       for (const megabytes of [1, 10]) {
         const content = `${'x'.repeat(megabytes * 1024 * 1024 - 8)}"\\\n€`;
         await cli.serve('readFile', () => ({ success: true, content }));

@@ -13,8 +13,8 @@ const LARGEST = 30 * MIB;
 test('the largest message takes at most 2.5 times its size, and later ones reuse the memory', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
-  const { session, cli } = await liveSession(t, hub, { tag: 'memory', way: 'header' });
-  const second = await connectCli(t, hub, { way: 'header' });
+  const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
+  const second = await connectCli(t, hub, { tokenIn: 'header' });
   const before = await hub.wasmMemory();
   const send = (from, message) => from.emitWithAck('message', { sid: session.id, message }, 60_000);
   const texts = ['x'.repeat(LARGEST - 2), `ü${'x'.repeat(LARGEST - 4)}`];
@@ -44,8 +44,8 @@ test('the largest agent states, one after another, take no more than messages', 
   const growth = [];
   const filling = 'x'.repeat(LARGEST - '{"filling":""}'.length);
   for (const tag of ['one', 'two', 'three']) {
-    const { session, cli } = await liveSession(t, hub, { tag, way: 'header' });
-    const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
+    const { session, cli } = await liveSession(t, hub, { tag, tokenIn: 'header' });
+    const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
     const update = (from, expectedVersion, agentState) =>
       from.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState }, 60_000);
     assert.equal((await update(cli, 1, { filling })).version, 2);
@@ -62,7 +62,7 @@ test('the largest agent states, one after another, take no more than messages', 
   assert.ok(growth.at(-1) - growth[0] < LARGEST / 2, shown);
 
   // A session may have two of the largest values; its response is sent in parts.
-  const { session, cli } = await liveSession(t, hub, { tag: 'both', way: 'header' });
+  const { session, cli } = await liveSession(t, hub, { tag: 'both', tokenIn: 'header' });
   const metadata = { path: '/code', host: 'box', filling: filling.slice(0, -100) };
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { filling } }, 60_000);
@@ -76,7 +76,7 @@ test('the largest agent states, one after another, take no more than messages', 
 test('invalid input takes no more than valid input', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
-  const { session, cli } = await liveSession(t, hub, { tag: 'hostile', way: 'header' });
+  const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });
   const before = await hub.wasmMemory();
   const nested = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
   // JSON allows this character unescaped; Rust's Debug output of it has six characters.
@@ -126,7 +126,7 @@ function requestHead(hub, path) {
 test('only one large response is open at a time; other requests get 503 until it is read or closed', async (t) => {
   const hub = await startHub({ wrappers: FAULTY_WORKER });
   t.after(() => hub.stop());
-  const { session, cli } = await liveSession(t, hub, { tag: 'unread', way: 'header' });
+  const { session, cli } = await liveSession(t, hub, { tag: 'unread', tokenIn: 'header' });
   const filling = 'x'.repeat(LARGEST - 100);
   const metadata = { path: '/code', host: 'box', filling };
   await cli.emitWithAck('update-metadata', { sid: session.id, expectedVersion: 1, metadata }, 60_000);

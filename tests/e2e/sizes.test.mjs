@@ -74,12 +74,12 @@ const VALUES = [
   },
 ];
 
-for (const way of ['header', 'connect']) {
-  const socket = way === 'header' ? 'a direct socket' : 'a bridged socket';
+for (const tokenIn of ['header', 'connect']) {
+  const socket = tokenIn === 'header' ? 'a direct socket' : 'a bridged socket';
 
   for (const { name, sizes, limit, value, send, read } of VALUES) {
     test(`${name} over ${socket} is stored up to its limit, and one byte more is refused`, async (t) => {
-      const { session, cli } = await liveSession(t, hub, { tag: `${name}-${way}`, way });
+      const { session, cli } = await liveSession(t, hub, { tag: `${name}-${tokenIn}`, tokenIn });
       await hub.web().registerMachine({ id: `of-${session.id}` });
       let version = 1;
       for (const bytes of sizes) {
@@ -96,7 +96,7 @@ for (const way of ['header', 'connect']) {
   }
 
   test(`an RPC result over ${socket} may fill its frame, and a larger one closes only the CLI's socket`, async (t) => {
-    const { session, cli } = await liveSession(t, hub, { tag: `rpc-${way}`, way, reconnection: true });
+    const { session, cli } = await liveSession(t, hub, { tag: `rpc-${tokenIn}`, tokenIn, reconnection: true });
     let bytes = 0;
     await cli.serve('listSkills', () => sized(bytes, { success: true }));
     const call = () => hub.web().get(`/api/sessions/${session.id}/skills`);
@@ -121,8 +121,8 @@ for (const way of ['header', 'connect']) {
 }
 
 test('the largest message is sent to CLIs, and only its id to web clients; one of 8 MiB is sent to all', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { tag: 'published', way: 'header' });
-  const second = await connectCli(t, hub, { way: 'header', auth: { sessionId: session.id } });
+  const { session, cli } = await liveSession(t, hub, { tag: 'published', tokenIn: 'header' });
+  const second = await connectCli(t, hub, { tokenIn: 'header', auth: { sessionId: session.id } });
   const feeds = [await hub.web().sse({ sessionId: session.id }), await hub.web().socket({ sessionId: session.id })];
   t.after(() => feeds.forEach((feed) => feed.close()));
   for (const bytes of [8 * MIB, LARGEST, 100]) {
@@ -144,7 +144,7 @@ test('the largest message is sent to CLIs, and only its id to web clients; one o
 });
 
 test('a session with a large agent state and metadata can be listed and changed after a restart', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { tag: 'large', way: 'header', reconnection: true });
+  const { session, cli } = await liveSession(t, hub, { tag: 'large', tokenIn: 'header', reconnection: true });
   const web = hub.web();
   const feed = await web.sse({ sessionId: session.id });
   t.after(() => feed.close());

@@ -12,7 +12,7 @@ const skip = existsSync('/proc/self/status') ? false : 'the peak memory of a pro
 test('ten uploads of 49 MB, one after another, take at most three times the size of one body', { skip }, async (t) => {
   const hub = await startHub();
   t.after(() => hub.stop());
-  const { session, cli } = await liveSession(t, hub, { tag: 'memory', way: 'header' });
+  const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   await cli.serve('uploadFile', ({ content }) => ({ success: true, length: content.length }));
   const uploadBody = (bytes) => JSON.stringify({ filename: 'a', mimeType: 'b', content: randomBytes(bytes).toString('base64') });
   const upload = async (raw) => {

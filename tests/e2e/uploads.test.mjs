@@ -31,11 +31,11 @@ async function uploadSession(t, tag, options = {}) {
   return { session, cli, path: `/api/sessions/${session.id}/upload` };
 }
 
-for (const way of ['header', 'connect']) {
-  describe(`a file for a CLI with its token in ${way === 'header' ? 'a header' : 'CONNECT'}`, () => {
+for (const tokenIn of ['header', 'connect']) {
+  describe(`a file for a CLI with its token in ${tokenIn === 'header' ? 'a header' : 'CONNECT'}`, () => {
     const suite = new Lifetime();
     let target;
-    before(async () => (target = await uploadSession(suite, `sizes-${way}`, { way })));
+    before(async () => (target = await uploadSession(suite, `sizes-${tokenIn}`, { tokenIn })));
     after(() => suite.end());
 
     for (const size of [0, 1, 2, 3, 1000, MB + 1, MAX_FILE]) {

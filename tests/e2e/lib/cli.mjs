@@ -7,7 +7,7 @@ import { TIMEOUT_MS, Recorder, deferred, withTimeout } from './await.mjs';
 /**
  * How a CLI sends its token: only in the CONNECT packet (`connect`), or with the upgrade in a header (`header`) or in the
  * query (`query`). With `connect`, the worker bridges the socket.
- * @typedef {'connect' | 'header' | 'query'} Way
+ * @typedef {'connect' | 'header' | 'query'} TokenIn
  */
 
 /** Resolves every host name to the loopback address, like a wildcard DNS entry. */
@@ -25,12 +25,12 @@ export class Cli {
 
   /**
    * @param {import('./hub.mjs').Hub} hub
-   * @param {{namespace?: string, way?: Way, token?: string, auth?: Record<string, unknown>, label?: string,
+   * @param {{namespace?: string, tokenIn?: TokenIn, token?: string, auth?: Record<string, unknown>, label?: string,
    *   reconnection?: boolean, socketNamespace?: string, transports?: string[]}} [options] `auth`: the payload of CONNECT,
    *   without the token if that is sent with the upgrade; `label`: the first label of the host name
    */
   constructor(hub, options = {}) {
-    const { namespace, way = 'connect', token = hub.token(namespace), auth = {}, label, reconnection = false } = options;
+    const { namespace, tokenIn = 'connect', token = hub.token(namespace), auth = {}, label, reconnection = false } = options;
     const { socketNamespace = '/cli', transports = ['websocket'] } = options;
     const url = label === undefined ? hub.url : `http://${label}.hub.test:${hub.port}`;
     this.socket = io(`${url}${socketNamespace}`, {
@@ -40,9 +40,9 @@ export class Cli {
       reconnection,
       reconnectionDelay: 50,
       reconnectionDelayMax: 250,
-      auth: way === 'connect' ? { token, ...auth } : auth,
-      ...(way === 'header' ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
-      ...(way === 'query' ? { query: { token } } : {}),
+      auth: tokenIn === 'connect' ? { token, ...auth } : auth,
+      ...(tokenIn === 'header' ? { extraHeaders: { Authorization: `Bearer ${token}` } } : {}),
+      ...(tokenIn === 'query' ? { query: { token } } : {}),
       ...(label === undefined ? {} : { agent: new http.Agent({ lookup: loopback }) }),
     });
     this.socket.onAny((name, payload, ack) => this.#handleEvent(name, payload, ack));

@@ -33,15 +33,15 @@ export class ReliableCli {
 
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
-   * @param {{name: string, namespace: string, session: any, way: import('../cli.mjs').Way, sendsMessages?: boolean,
+   * @param {{name: string, namespace: string, session: any, tokenIn: import('../cli.mjs').TokenIn, sendsMessages?: boolean,
    *   isLeader?: boolean}} options `isLeader`: it reports `thinking` and the mode of its session
    */
-  constructor(loadTest, { name, namespace, session, way, sendsMessages = true, isLeader = true }) {
+  constructor(loadTest, { name, namespace, session, tokenIn, sendsMessages = true, isLeader = true }) {
     Object.assign(this, { loadTest, name, session, sendsMessages, isLeader });
     this.random = loadTest.random.for(name);
     this.signal = loadTest.signal(name);
     this.web = loadTest.hub.web(namespace);
-    this.cli = new Cli(loadTest.hub, { namespace, way, auth: { sessionId: session.id }, reconnection: true });
+    this.cli = new Cli(loadTest.hub, { namespace, tokenIn, auth: { sessionId: session.id }, reconnection: true });
     this.socket = this.cli.socket;
     this.socket.on('connect', () => this.#handleConnect());
     this.socket.on('update', ({ body }) => body.t === 'new-message' && this.#handleUpdate(body.message));

@@ -19,12 +19,12 @@ export class SessionLoad {
    * @param {import('./load-test.mjs').LoadTest} loadTest
    * @param {string} namespace
    * @param {any} session
-   * @param {{ways: import('../cli.mjs').Way[], channels: ('sse' | 'socket')[], writers?: number}} options
+   * @param {{tokensIn: import('../cli.mjs').TokenIn[], channels: ('sse' | 'socket')[], writers?: number}} options
    */
-  constructor(loadTest, namespace, session, { ways, channels, writers = 1 }) {
+  constructor(loadTest, namespace, session, { tokensIn, channels, writers = 1 }) {
     const named = (kind, n) => ({ name: `${session.tag}-${kind}-${n}`, namespace, session });
     Object.assign(this, { loadTest, namespace, session, web: loadTest.hub.web(namespace) });
-    this.clis = ways.map((way, n) => new ReliableCli(loadTest, { ...named('cli', n), way, isLeader: n === 0 }));
+    this.clis = tokensIn.map((tokenIn, n) => new ReliableCli(loadTest, { ...named('cli', n), tokenIn, isLeader: n === 0 }));
     this.writers = Array.from({ length: writers }, (_, n) => new Writer(loadTest, named('writer', n)));
     this.approver = new Approver(loadTest, named('approver', 0));
     this.callers = [new Caller(loadTest, named('caller', 0))];
