@@ -29,7 +29,7 @@ export const rows = [
 
 /** A unified diff of about 1 KB, with line breaks and quotes, which JSON escapes. */
 function diff() {
-  const lines = Array.from({ length: 22 }, (_, line) => `${'+- '[line % 3]}  const name${line} = "value ${line}"; // kept`);
+  const lines = Array.from({ length: 22 }, (_, line) => `${'+- '[line % 3]}  const name${line} = "value ${line}"; // unchanged`);
   return `--- a/small.txt\n+++ b/small.txt\n@@ -1,15 +1,15 @@\n${lines.join('\n')}\n`;
 }
 

@@ -1,4 +1,4 @@
-/** Many messages at once: none is lost, and their order is kept. */
+/** Many messages at once: all are stored, in order. */
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';

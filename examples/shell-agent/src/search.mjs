@@ -35,7 +35,7 @@ const SHORT_VALUED = new Set([...'getTABCmMdrE']);
  * @throws {PathError} naming the argument that is not allowed
  */
 export function checkRipgrepArgs(args) {
-  if (!Array.isArray(args) || args.some((one) => typeof one !== 'string')) {
+  if (!Array.isArray(args) || args.some((arg) => typeof arg !== 'string')) {
     throw new PathError('"args" must be an array of strings.');
   }
   const positionals = [];

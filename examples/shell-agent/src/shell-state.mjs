@@ -78,7 +78,7 @@ export class ShellState {
     this.cwd = cwd;
     if (hasChanged) this.env = env;
     if (hasMoved || hasChanged) this.save({ cwd, env: this.env });
-    if (!fits) return `The exported variables exceed ${MAX_SAVED_CHARS / 1024} KB and are not kept.`;
+    if (!fits) return `The exported variables exceed ${MAX_SAVED_CHARS / 1024} KB and are not saved.`;
     return hasMoved ? `Now in ${cwd}.` : null;
   }
 

@@ -9,16 +9,16 @@ const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) 
 
 test('git status reports each kind of change, also for names with spaces, tabs and line breaks', async (t) => {
   const { dir, git, write } = repository(t);
-  write('kept.txt', 'one\n');
+  write('edited.txt', 'one\n');
   write('old name.txt', 'a file with enough text to be recognized after a rename\n');
-  write('gone.txt', 'bye\n');
-  write('unstaged-gone.txt', 'bye\n');
+  write('deleted.txt', 'bye\n');
+  write('removed-from-index.txt', 'bye\n');
   git('add', '.');
   git('commit', '-m', 'first');
-  write('kept.txt', 'two\n');
+  write('edited.txt', 'two\n');
   git('mv', 'old name.txt', 'new näme.txt');
-  git('rm', 'gone.txt');
-  git('rm', '--cached', 'unstaged-gone.txt');
+  git('rm', 'deleted.txt');
+  git('rm', '--cached', 'removed-from-index.txt');
   write('added.txt', 'new\n');
   git('add', 'added.txt');
   write('folder/with\ttab and\nline.txt', 'x');
@@ -27,16 +27,16 @@ test('git status reports each kind of change, also for names with spaces, tabs a
   assert.equal(status.branch, 'main');
   assert.deepEqual(
     status.files
-      .filter(({ path: name }) => name === 'unstaged-gone.txt')
+      .filter(({ path: name }) => name === 'removed-from-index.txt')
       .map((file) => file.status)
       .sort(),
     ['deleted', 'untracked'],
   );
-  const rest = byPath(status.files.filter(({ path: name }) => name !== 'unstaged-gone.txt'));
+  const rest = byPath(status.files.filter(({ path: name }) => name !== 'removed-from-index.txt'));
   assert.deepEqual(rest, {
-    'kept.txt': 'modified',
+    'edited.txt': 'modified',
     'new näme.txt': 'renamed',
-    'gone.txt': 'deleted',
+    'deleted.txt': 'deleted',
     'added.txt': 'added',
     'folder/with\ttab and\nline.txt': 'untracked',
   });
@@ -141,7 +141,7 @@ test('a diff shows the changed lines, or the whole file if it is untracked', asy
 
 test('a deleted file has a diff, and a path is not a pattern', async (t) => {
   const { dir, git, write } = repository(t);
-  write('sub/gone.txt', 'bye\n');
+  write('sub/deleted.txt', 'bye\n');
   write('other.txt', 'x\n');
   git('add', '.');
   git('commit', '-m', 'first');
@@ -149,7 +149,7 @@ test('a deleted file has a diff, and a path is not a pattern', async (t) => {
   git('reset', '--quiet');
   write('other.txt', 'y\n');
   const methods = gitMethods(dir);
-  assert.match((await methods.gitDiffFile({ filePath: 'sub/gone.txt' })).diff, /^-bye$/m);
+  assert.match((await methods.gitDiffFile({ filePath: 'sub/deleted.txt' })).diff, /^-bye$/m);
   assert.equal((await methods.gitDiffFile({ filePath: '*.txt' })).diff, '');
 });
 

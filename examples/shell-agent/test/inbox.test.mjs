@@ -12,7 +12,7 @@ function inbox({ startSeq = 0, fetchAfter, isConnected = () => true } = {}) {
     startSeq,
     isConnected,
     retryMs: 1,
-    fetchAfter: fetchAfter ?? (async (seq) => history.filter((one) => one.seq > seq).slice(0, PAGE)),
+    fetchAfter: fetchAfter ?? (async (seq) => history.filter((message) => message.seq > seq).slice(0, PAGE)),
     onMessage: ({ seq }) => got.push(seq),
   });
   return { box, got, history };
@@ -61,7 +61,7 @@ test('live messages beyond the buffer are read from the history', async () => {
   const { box, got } = inbox({
     fetchAfter: async (seq) => {
       await gate.promise;
-      return all.filter((one) => one.seq > seq).slice(0, PAGE);
+      return all.filter((message) => message.seq > seq).slice(0, PAGE);
     },
   });
   const caught = box.catchUp();
@@ -82,7 +82,7 @@ test('a failed page is retried while connected, else on the next connection', as
     fetchAfter: async (seq) => {
       failures -= 1;
       if (failures >= 0) throw new Error('not now');
-      return upTo(2).filter((one) => one.seq > seq);
+      return upTo(2).filter((message) => message.seq > seq);
     },
   });
   await box.catchUp();

@@ -92,8 +92,8 @@ test('output above the limit is discarded, with a note', async (t) => {
 });
 
 test('a receiver that fails ends the command', async (t) => {
-  const command = startCommand({ command: 'yes', cwd: tempDir(t), onOutput: () => Promise.reject(new Error('gone')) });
-  await assert.rejects(command.done, /gone/);
+  const command = startCommand({ command: 'yes', cwd: tempDir(t), onOutput: () => Promise.reject(new Error('disconnected')) });
+  await assert.rejects(command.done, /disconnected/);
 });
 
 /** A shell state, and a function that runs a command in it as the agent does. */
@@ -153,7 +153,7 @@ test('a deleted working directory resets to the root, and variables above the li
   const much = await run(state, 'export A=2 B="$(head -c 140000 /dev/zero | tr "\\0" x)"');
   assert.equal(much.change, null);
   const many = await run(state, 'export B="$(head -c 100000 /dev/zero | tr "\\0" x)" C="$(head -c 100000 /dev/zero | tr "\\0" x)"');
-  assert.equal(many.change, 'The exported variables exceed 128 KB and are not kept.');
+  assert.equal(many.change, 'The exported variables exceed 128 KB and are not saved.');
   assert.deepEqual(state.env, { A: '1' });
 });
 

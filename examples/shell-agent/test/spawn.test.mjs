@@ -221,9 +221,9 @@ test('a resumed session keeps its uploads', async (t) => {
   const { hub, dir, spawn, run, resume } = await startMachine(t);
   mkdirSync(path.join(dir, 'x'));
   const { sessionId } = await spawn({ directory: path.join(dir, 'x'), yolo: true });
-  const upload = await hub.call(sessionId, 'uploadFile', { filename: 'a.txt', content: btoa('kept'), mimeType: 'text/plain' });
+  const upload = await hub.call(sessionId, 'uploadFile', { filename: 'a.txt', content: btoa('content'), mimeType: 'text/plain' });
   await hub.archive(sessionId);
   await resume(sessionId);
   assert.ok(existsSync(upload.path));
-  assert.deepEqual((await run(sessionId, `cat ${upload.path}`)).slice(1, 2), ['kept']);
+  assert.deepEqual((await run(sessionId, `cat ${upload.path}`)).slice(1, 2), ['content']);
 });

@@ -51,14 +51,14 @@ test('the last handled seq is stored per session, not per tag', (t) => {
 
 test('the shell state is stored per session, not per tag', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
-  const kept = { cwd: '/dir/sub', env: { A: '1', B: null } };
+  const shell = { cwd: '/dir/sub', env: { A: '1', B: null } };
   const first = store.openSession('/dir');
   first.attach('one', 0);
-  first.saveShell(kept);
+  first.saveShell(shell);
   first.release();
   const second = store.openSession('/dir');
   second.attach('one', 0);
-  assert.deepEqual(second.shell, kept);
+  assert.deepEqual(second.shell, shell);
   second.release();
   const third = store.openSession('/dir');
   third.attach('two', 0);

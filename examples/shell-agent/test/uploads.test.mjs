@@ -58,7 +58,7 @@ test('only files of the folder can be deleted', async (t) => {
   const base = tempDir(t);
   const folder = path.join(base, 'uploads');
   const uploads = uploadMethods(folder);
-  const { path: kept } = await uploads.uploadFile({ filename: 'kept', content: '' });
+  const { path: uploaded } = await uploads.uploadFile({ filename: 'uploaded', content: '' });
   const outside = path.join(base, 'outside.txt');
   writeFileSync(outside, '');
   symlinkSync(outside, path.join(folder, 'link'));
@@ -74,5 +74,5 @@ test('only files of the folder can be deleted', async (t) => {
   ]) {
     assert.equal((await uploads.deleteUploadFile({ path: wanted })).success, false, String(wanted));
   }
-  assert.ok(existsSync(outside) && existsSync(kept));
+  assert.ok(existsSync(outside) && existsSync(uploaded));
 });
