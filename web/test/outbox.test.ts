@@ -77,9 +77,9 @@ test('keeps messages while the hub is unreachable, and sends them in order', asy
   assert.deepEqual(states(), [['l1', 'waiting'], ['l2', 'waiting']]);
   hub.respond = async () => STORED;
   sent.length = 0;
-  await outbox.flush();
+  await outbox.sendWaiting();
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent']], ['one', 'two']]);
-  await outbox.flush();
+  await outbox.sendWaiting();
   assert.equal(sent.length, 2);
 });
 
@@ -93,7 +93,7 @@ test('a waiting message blocks later ones of its session', async () => {
     if (sent.length === 1) throw unreachableError();
     return STORED;
   };
-  await outbox.flush();
+  await outbox.sendWaiting();
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'waiting'], ['l2', 'waiting']], ['one']]);
   await outbox.send('a', 'three', []);
   assert.deepEqual([states(), sent.map(({ text }) => text)], [[['l1', 'sent'], ['l2', 'sent'], ['l3', 'sent']], ['one', 'one', 'two', 'three']]);
@@ -164,7 +164,7 @@ test('a rejected message does not block later ones, and is not sent again after 
   state.value = EMPTY_STATE;
   const second = reload();
   second.restore();
-  await second.flush();
+  await second.sendWaiting();
   assert.deepEqual([states(), outgoing()[0]?.error, sent.length], [[['l1', 'failed']], 'Too long.', 2]);
 });
 
@@ -177,7 +177,7 @@ test('sends unsent messages after a reload with the same id', async () => {
   second.restore();
   assert.deepEqual(states(), [['l1', 'waiting']]);
   hub.respond = async () => STORED;
-  await second.flush();
+  await second.sendWaiting();
   assert.deepEqual([states(), sent.map(({ localId }) => localId)], [[['l1', 'sent']], ['l1', 'l1']]);
   state.value = EMPTY_STATE;
   reload().restore();

@@ -80,14 +80,14 @@ function onEvent(event: HubEvent): void {
     return;
   }
   // A request can fail while the channel stays open; the hub is reachable, so retry.
-  if (event.type === 'heartbeat') void outbox.flush();
+  if (event.type === 'heartbeat') void outbox.sendWaiting();
   if (event.type === 'session-removed') channel.unfollow(event.sessionId);
   void sync.handleEvent(event);
 }
 
 async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   presence.handleConnected(subscriptionId);
-  const flushed = outbox.flush();
+  const sending = outbox.sendWaiting();
   const sessionId = openSessionId.value;
   if (gap === 'all') {
     // The first connection has nothing to catch up on: everything is loaded for the first time.
@@ -98,7 +98,7 @@ async function onConnected(subscriptionId: string, gap: Gap): Promise<void> {
   } else if (gap === 'messages' && sessionId !== null) {
     await sync.fetchNewerMessages(sessionId);
   }
-  await flushed;
+  await sending;
 }
 
 async function unfollowIfGone(sessionId: string | null): Promise<void> {

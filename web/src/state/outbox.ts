@@ -1,6 +1,7 @@
 /**
- * The outbox: shows a message at once and sends it until the hub has stored it. Each message has a `localId` as its idempotency
- * key. The messages of one session are sent in order, one at a time.
+ * The outbox: shows a new message immediately and sends it. After a transient error it sends the message again, until the hub
+ * has stored or rejected it. The `localId` of a message is its idempotency key. The messages of one session are sent in order,
+ * one at a time.
  */
 
 import { type Api, unwrap } from '../api/client.ts';
@@ -18,10 +19,13 @@ const KEY = 'outbox';
 const MIN_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 30_000;
 
-/** An unsent message as JSON. The names must not change: a tab keeps its messages across a deploy. */
+/** A message in the storage. The names must not change: a tab keeps its messages across a deploy. */
 type StoredMessage = Omit<OutgoingMessage, 'status'> & { state: OutgoingMessage['status'] };
 
 const toStored = ({ status, ...message }: OutgoingMessage): StoredMessage => ({ ...message, state: status });
+
+/** Returns the messages of a session that are not sent yet, oldest first, without the rejected ones. */
+const pendingMessages = (sessionId: string) => getConversation(sessionId).outgoing.filter(({ status }) => status === 'sending' || status === 'waiting');
 
 /** Sends messages. Unsent ones survive a reload, as far as the browser's storage quota allows. */
 export class Outbox {
@@ -29,9 +33,9 @@ export class Outbox {
   #storage: Pick<Storage, 'getItem' | 'setItem'>;
   #now: () => number;
   #generateId: () => string;
-  /** The drain in flight per session. */
-  #drains = new Map<string, Promise<void>>();
-  /** The scheduled retry per session that has waiting messages. */
+  /** The running {@link #sendInOrder} of each session: at most one, so that messages stay in order. */
+  #sending = new Map<string, Promise<void>>();
+  /** The scheduled retry of each session with waiting messages. */
   #retries = new Map<string, { backoff: number; timer: ReturnType<typeof setTimeout> }>();
 
   constructor(api: Pick<Api, 'POST'>, storage: Pick<Storage, 'getItem' | 'setItem'>, now = Date.now, generateId = randomId) {
@@ -41,14 +45,17 @@ export class Outbox {
     this.#generateId = generateId;
   }
 
-  /** Sends a message after all earlier ones of the session. Resolves once it is sent, has failed, or waits for a retry. */
+  /**
+   * Sends a message after all earlier ones of the session.
+   * Resolves when the session has no more messages to send, or when they wait for a retry.
+   */
   send(sessionId: string, text: string, attachments: Attachment[]): Promise<void> {
     return this.#enqueue(sessionId, { localId: this.#generateId(), text, attachments, createdAt: this.#now(), status: 'sending' });
   }
 
   /** Sends a failed or waiting message again. The hub stores a `localId` only once. */
-  retry(sessionId: string, { error: _, ...outgoing }: OutgoingMessage): Promise<void> {
-    return this.#enqueue(sessionId, { ...outgoing, createdAt: this.#now(), status: 'sending' });
+  retry(sessionId: string, { error: _, ...message }: OutgoingMessage): Promise<void> {
+    return this.#enqueue(sessionId, { ...message, createdAt: this.#now(), status: 'sending' });
   }
 
   discard(sessionId: string, localId: string): void {
@@ -56,79 +63,86 @@ export class Outbox {
     this.#save();
   }
 
-  /** Restores the messages that were unsent before a reload. The next {@link flush} sends them. */
+  /** Restores the messages that were unsent before a reload. The next {@link sendWaiting} sends them. */
   restore(): void {
     const stored = JSON.parse(this.#storage.getItem(KEY) ?? '{}') as Record<string, StoredMessage[]>;
-    for (const [id, outgoing] of Object.entries(stored)) {
-      // A message that the hub rejected is not sent again by itself.
-      for (const { state: status, ...message } of outgoing) this.#updateMessage(id, { ...message, status: status === 'failed' ? status : 'waiting' });
+    for (const [sessionId, messages] of Object.entries(stored)) {
+      for (const { state: status, ...message } of messages) {
+        // Only the user can retry a message that the hub rejected.
+        this.#putMessage(sessionId, { ...message, status: status === 'failed' ? 'failed' : 'waiting' });
+      }
     }
   }
 
   #save(): void {
-    const unsent = Object.entries(state.value.conversations).map(([id, { outgoing }]) => [id, outgoing.filter((message) => message.status !== 'sent').map(toStored)] as const);
-    saveItem(this.#storage, KEY, JSON.stringify(Object.fromEntries(unsent.filter(([, outgoing]) => outgoing.length > 0))));
+    const stored = Object.entries(state.value.conversations).map(
+      ([sessionId, { outgoing }]) => [sessionId, outgoing.filter(({ status }) => status !== 'sent').map(toStored)] as const,
+    );
+    saveItem(this.#storage, KEY, JSON.stringify(Object.fromEntries(stored.filter(([, messages]) => messages.length > 0))));
   }
 
-  /** Sends all waiting messages. */
-  async flush(): Promise<void> {
+  /** Sends the waiting messages of all sessions. */
+  async sendWaiting(): Promise<void> {
     const waiting = Object.entries(state.value.conversations).filter(([, { outgoing }]) => outgoing.some(({ status }) => status === 'waiting'));
-    await Promise.all(waiting.map(([id]) => this.#drain(id)));
+    await Promise.all(waiting.map(([sessionId]) => this.#startSending(sessionId)));
   }
 
-  #enqueue(id: string, outgoing: OutgoingMessage): Promise<void> {
-    this.#updateMessage(id, outgoing);
-    return this.#drain(id);
+  #enqueue(sessionId: string, message: OutgoingMessage): Promise<void> {
+    this.#putMessage(sessionId, message);
+    return this.#startSending(sessionId);
   }
 
-  /** Sends the messages of a session in order, up to the first transient error. */
-  #drain(id: string): Promise<void> {
-    let running = this.#drains.get(id);
-    if (!running) this.#drains.set(id, (running = this.#drainQueue(id)));
-    return running;
+  /** Starts to send the pending messages of a session, unless this runs already. */
+  #startSending(sessionId: string): Promise<void> {
+    let sending = this.#sending.get(sessionId);
+    if (!sending) this.#sending.set(sessionId, (sending = this.#sendInOrder(sessionId)));
+    return sending;
   }
 
-  async #drainQueue(id: string): Promise<void> {
-    const unsent = () => getConversation(id).outgoing.filter(({ status }) => status === 'sending' || status === 'waiting');
-    for (let [next] = unsent(); next; [next] = unsent()) {
-      await this.#post(id, next);
-      if (unsent()[0]?.localId !== next.localId) continue;
-      // This message has to wait, and so do the later ones.
-      for (const message of unsent()) this.#updateMessage(id, { ...message, status: 'waiting' });
+  /** Sends the pending messages of a session in order, up to the first transient error. */
+  async #sendInOrder(sessionId: string): Promise<void> {
+    for (let [next] = pendingMessages(sessionId); next; [next] = pendingMessages(sessionId)) {
+      await this.#post(sessionId, next);
+      const pending = pendingMessages(sessionId);
+      // The message was stored, rejected, or discarded meanwhile.
+      if (pending[0]?.localId !== next.localId) continue;
+      // After a transient error, later messages wait too, because the order must not change.
+      for (const message of pending) this.#putMessage(sessionId, { ...message, status: 'waiting' });
       break;
     }
-    this.#drains.delete(id);
-    this.#scheduleRetry(id, unsent().length > 0);
+    this.#sending.delete(sessionId);
+    this.#scheduleRetry(sessionId, pendingMessages(sessionId).length > 0);
   }
 
-  /** Schedules a retry if messages are waiting. An overloaded hub (429, 503) does not announce when it has recovered. */
-  #scheduleRetry(id: string, isWaiting: boolean): void {
-    const previous = this.#retries.get(id);
+  /** Schedules a retry if messages are waiting; otherwise resets the backoff. */
+  #scheduleRetry(sessionId: string, isWaiting: boolean): void {
+    const previous = this.#retries.get(sessionId);
     clearTimeout(previous?.timer);
-    this.#retries.delete(id);
+    this.#retries.delete(sessionId);
     if (!isWaiting) return;
     const backoff = previous ? Math.min(2 * previous.backoff, MAX_BACKOFF_MS) : MIN_BACKOFF_MS;
-    this.#retries.set(id, { backoff, timer: setTimeout(() => void this.#drain(id), backoff) });
+    // A timer, because an overloaded hub (429, 503) sends no event when it has recovered.
+    this.#retries.set(sessionId, { backoff, timer: setTimeout(() => void this.#startSending(sessionId), backoff) });
   }
 
-  async #post(id: string, outgoing: OutgoingMessage): Promise<void> {
-    const { error: _, ...message } = outgoing;
-    this.#updateMessage(id, { ...message, status: 'sending' });
+  async #post(sessionId: string, { error: _, ...message }: OutgoingMessage): Promise<void> {
+    this.#putMessage(sessionId, { ...message, status: 'sending' });
     const { localId, text, attachments } = message;
     const body = { localId, ...(text === '' ? {} : { text }), ...(attachments.length === 0 ? {} : { attachments }) };
     try {
-      const { message: stored } = await unwrap(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id } }, body }));
-      // The hub had stored it before, among older messages that are not loaded, so no event will confirm it.
-      if (stored.seq < (getConversation(id).messages[0]?.seq ?? 0)) this.discard(id, localId);
-      else this.#updateMessage(id, { ...message, status: 'sent' });
+      const { message: stored } = await unwrap(this.#api.POST('/api/sessions/{id}/messages', { params: { path: { id: sessionId } }, body }));
+      // An earlier attempt had stored it, among older messages that are not loaded, so no event will confirm it.
+      if (stored.seq < (getConversation(sessionId).messages[0]?.seq ?? 0)) this.discard(sessionId, localId);
+      else this.#putMessage(sessionId, { ...message, status: 'sent' });
     } catch (error) {
       const isTransient = error instanceof HubError && error.isTransient;
-      this.#updateMessage(id, { ...message, status: isTransient ? 'waiting' : 'failed', error: errorText(error) });
+      this.#putMessage(sessionId, { ...message, status: isTransient ? 'waiting' : 'failed', error: errorText(error) });
     }
   }
 
-  #updateMessage(id: string, outgoing: OutgoingMessage): void {
-    updateConversation(id, (conversation) => withOutgoing(conversation, outgoing));
+  /** Adds a message, or replaces the one with the same `localId`. */
+  #putMessage(sessionId: string, message: OutgoingMessage): void {
+    updateConversation(sessionId, (conversation) => withOutgoing(conversation, message));
     this.#save();
   }
 }

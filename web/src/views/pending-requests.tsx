@@ -1,4 +1,4 @@
-/** The pending permission requests of a session, with their answers. */
+/** The pending permission requests of a session, with buttons to decide them. */
 
 import './pending-requests.css';
 import { Ban, Check, ChevronDown, Eye, ShieldQuestion, X } from 'lucide-preact';
@@ -20,44 +20,44 @@ import { Questions } from './questions.tsx';
 import { ToolIcon } from './tool-call.tsx';
 import { ArgumentList, ToolInput } from './tool-content.tsx';
 
-/** The hub's limit. */
+/** The hub rejects a longer reason of a denial. */
 const MAX_REASON_LENGTH = 1000;
-/** After an answer, the next request is disabled for this time: the second click of a double click must not answer it. */
+/** After a decision, the next request is disabled for this time: the second click of a double click must not decide it. */
 const CLICK_GUARD_MS = 600;
-/** A hidden part of a request up to this height does not show the "More below" button. */
+/** The "More below" button appears only if more than this height is hidden. */
 const HIDDEN_TOLERANCE_PX = 8;
 
 /** Shows the oldest request as a card and the others collapsed. Clicking a collapsed one opens it instead. */
 export function PendingRequests({ session }: { session: Session }) {
   const requests = validRequests(session.agentState?.requests ?? {});
   requests.sort(([, a], [, b]) => (a.createdAt ?? 0) - (b.createdAt ?? 0));
-  const [selectedId, setSelectedId] = useState<string | null>(null);
-  const openId = (requests.some(([id]) => id === selectedId) ? selectedId : requests[0]?.[0]) ?? null;
-  // Selects the open request, so that a new one, even with an older time, cannot replace it just before a click.
-  useEffect(() => setSelectedId(openId), [openId]);
+  const [pinnedId, setPinnedId] = useState<string | null>(null);
+  const openId = (requests.some(([id]) => id === pinnedId) ? pinnedId : requests[0]?.[0]) ?? null;
+  // A request that arrives later may have an earlier `createdAt`, and must not replace the open one just before a click.
+  useEffect(() => setPinnedId(openId), [openId]);
   const container = useRef<HTMLDivElement>(null);
-  const [expandedId, setExpandedId] = useState<string | null>(null);
-  // An expanded card may not fit into the visible area.
+  const [scrollToId, setScrollToId] = useState<string | null>(null);
+  // A card is higher than a collapsed request, and may extend beyond the visible area.
   useEffect(() => {
-    if (expandedId !== null) container.current?.querySelector('.request:not(.collapsed)')?.scrollIntoView({ block: 'nearest' });
-  }, [expandedId]);
-  const [answeredId, setAnsweredId] = useState<string | null>(null);
-  const isGuarded = answeredId !== null && openId !== null && answeredId !== openId;
+    if (scrollToId !== null) container.current?.querySelector('.request:not(.collapsed)')?.scrollIntoView({ block: 'nearest' });
+  }, [scrollToId]);
+  const [decidedId, setDecidedId] = useState<string | null>(null);
+  const areDecisionsDisabled = decidedId !== null && openId !== null && decidedId !== openId;
   useEffect(() => {
-    if (!isGuarded) return;
-    const timer = setTimeout(() => setAnsweredId(null), CLICK_GUARD_MS);
+    if (!areDecisionsDisabled) return;
+    const timer = setTimeout(() => setDecidedId(null), CLICK_GUARD_MS);
     return () => clearTimeout(timer);
-  }, [isGuarded, openId]);
-  const focusNext = useFocusAfterAnswer(requests.length, isGuarded, container);
-  const onAnswer = () => {
-    setAnsweredId(openId);
-    focusNext();
+  }, [areDecisionsDisabled, openId]);
+  const requestFocusMove = useFocusAfterDecision(requests.length, areDecisionsDisabled, container);
+  const onDecide = () => {
+    setDecidedId(openId);
+    requestFocusMove();
   };
-  const expand = (id: string) => {
-    setSelectedId(id);
-    setExpandedId(id);
+  const openRequest = (id: string) => {
+    setPinnedId(id);
+    setScrollToId(id);
   };
-  // A held key must answer only one request.
+  // A held Enter key must decide only one request.
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.repeat && event.key === 'Enter') event.preventDefault();
   };
@@ -68,9 +68,9 @@ export function PendingRequests({ session }: { session: Session }) {
       </p>
       {requests.map(([id, request]) =>
         id === openId ? (
-          <RequestCard key={id} session={session} id={id} request={request} isGuarded={isGuarded} onAnswer={onAnswer} />
+          <RequestCard key={id} session={session} id={id} request={request} areDecisionsDisabled={areDecisionsDisabled} onDecide={onDecide} />
         ) : (
-          <CollapsedRequest key={id} request={request} onOpen={() => expand(id)} />
+          <CollapsedRequest key={id} request={request} onOpen={() => openRequest(id)} />
         ),
       )}
     </div>
@@ -78,24 +78,24 @@ export function PendingRequests({ session }: { session: Session }) {
 }
 
 /**
- * Moves the focus to the next request, or to the composer, when the focused button disappears with an answered request.
- * @returns a function to call with each answer
+ * Moves the focus to the next request, or to the composer, when the focused button disappears with a decided request.
+ * @returns a function to call with each decision
  */
-function useFocusAfterAnswer(count: number, isGuarded: boolean, container: RefObject<HTMLElement>): () => void {
+function useFocusAfterDecision(count: number, areDecisionsDisabled: boolean, container: RefObject<HTMLElement>): () => void {
   const isFocusPending = useRef(false);
   const hasDialog = isDialogOpen.value;
   useEffect(() => {
-    if (!isFocusPending.current || hasDialog || isGuarded || document.activeElement !== document.body) return;
+    if (!isFocusPending.current || hasDialog || areDecisionsDisabled || document.activeElement !== document.body) return;
     isFocusPending.current = false;
     const next = container.current?.querySelector<HTMLElement>('.request :is(button, input)');
     (next ?? document.getElementById(hasKeyboard.value ? 'composer' : 'main'))?.focus({ preventScroll: true });
-  }, [count, hasDialog, isGuarded]);
+  }, [count, hasDialog, areDecisionsDisabled]);
   return () => {
     isFocusPending.current = true;
   };
 }
 
-const requestTitle = ({ tool = 'A tool', arguments: input }: PendingRequest) => (parseQuestions(input).questions.length > 0 ? 'Question from the agent' : `Allow ${tool}?`);
+const requestTitle = ({ tool = 'a tool', arguments: input }: PendingRequest) => (parseQuestions(input).questions.length > 0 ? 'Question from the agent' : `Allow ${tool}?`);
 
 function CollapsedRequest({ request, onOpen }: { request: PendingRequest; onOpen: () => void }) {
   const { tool = 'A tool', arguments: input } = request;
@@ -119,28 +119,29 @@ interface CardProps {
   session: Session;
   id: string;
   request: PendingRequest;
-  /** Whether answers are disabled for {@link CLICK_GUARD_MS}. */
-  isGuarded: boolean;
-  onAnswer: () => void;
+  /** Another request was decided less than {@link CLICK_GUARD_MS} ago. */
+  areDecisionsDisabled: boolean;
+  /** Called with each decision, before it is sent. */
+  onDecide: () => void;
 }
 
-function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
+function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: CardProps) {
   const [isBusy, setBusy] = useState(false);
   const { questions, otherFields } = useMemo(() => parseQuestions(request.arguments), [request]);
   const { edits } = useMemo(() => parseArguments(request.arguments), [request]);
   const content = useMemo(() => formatJson([request.tool, request.arguments]), [request]);
   const [reviewedContent, setReviewedContent] = useState(content);
   const tool = request.tool ?? 'A tool';
-  const answer = async (operation: () => Promise<unknown>) => {
+  const decide = async (operation: () => Promise<unknown>) => {
     if (isBusy) return;
     setBusy(true);
-    onAnswer();
-    // An event will remove the answered request, and with it this card.
+    onDecide();
+    // After a success the card stays busy, until an event removes the request.
     if (await tryOrToast('Could not send the answer', operation)) deleteDraft(session.id, id);
     else setBusy(false);
   };
-  const approve = (approval: actions.Approval) => void answer(() => actions.approve(session.id, id, approval));
-  const deny = (decision: 'denied' | 'abort', reason?: string) => answer(() => actions.deny(session.id, id, decision, reason));
+  const approve = (approval: actions.Approval) => void decide(() => actions.approve(session.id, id, approval));
+  const deny = (decision: 'denied' | 'abort', reason?: string) => decide(() => actions.deny(session.id, id, decision, reason));
   const denyWithReason = () =>
     openDialog({
       title: 'Deny the request',
@@ -154,13 +155,14 @@ function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
       action: 'Deny',
       isDangerous: true,
       onConfirm: async (reason) => {
-        onAnswer();
+        onDecide();
+        // Not with `decide`: the dialog shows an error itself.
         await actions.deny(session.id, id, 'denied', reason);
         deleteDraft(session.id, id);
       },
     });
   const reviewAgain = () => {
-    // The draft answered the old request.
+    // The draft belongs to the previous content of the request.
     deleteDraft(session.id, id);
     setReviewedContent(content);
   };
@@ -178,7 +180,7 @@ function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
           </span>
         )}
       </h2>
-      <fieldset class="request-body" disabled={isGuarded}>
+      <fieldset class="request-body" disabled={areDecisionsDisabled}>
         {content !== reviewedContent ? (
           <ChangedNotice onReview={reviewAgain} />
         ) : questions.length > 0 ? (
@@ -187,8 +189,8 @@ function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
             otherFields={<ArgumentList fields={otherFields} />}
             draft={getDraft(session.id, id)}
             onDraft={(changes) => updateDraft(session.id, id, changes)}
-            onAnswer={(answers) => approve({ decision: 'approved', answers })}
-            onDecline={() => void deny('denied')}
+            onAnswers={(answers) => approve({ decision: 'approved', answers })}
+            onDeny={() => void deny('denied')}
           />
         ) : (
           <>
@@ -219,14 +221,14 @@ function RequestCard({ session, id, request, isGuarded, onAnswer }: CardProps) {
   );
 }
 
-/** Shows the whole input, with a button while a part of it is hidden: some phones show no scroll bar. */
+/** Shows the input in a scrollable box, with a button while a part below is hidden: some phones show no scroll bar. */
 function ScrollableInput({ input }: { input: unknown }) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
-  const [hasHiddenPart, setHasHiddenPart] = useState(false);
+  const [hasMoreBelow, setHasMoreBelow] = useState(false);
   const measure = () => {
     const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = box.current ?? {};
-    setHasHiddenPart(scrollHeight - scrollTop - clientHeight > HIDDEN_TOLERANCE_PX);
+    setHasMoreBelow(scrollHeight - scrollTop - clientHeight > HIDDEN_TOLERANCE_PX);
   };
   useLayoutEffect(() => {
     const observer = new ResizeObserver(measure);
@@ -241,7 +243,7 @@ function ScrollableInput({ input }: { input: unknown }) {
           <ToolInput input={input} />
         </div>
       </div>
-      {hasHiddenPart && (
+      {hasMoreBelow && (
         <button type="button" class="button request-more" onClick={scrollDown}>
           <ChevronDown size={16} aria-hidden /> More below
         </button>
@@ -250,7 +252,7 @@ function ScrollableInput({ input }: { input: unknown }) {
   );
 }
 
-/** Replaces a request that has changed since it was shown, because an answer would apply to the new content. */
+/** Replaces a request that has changed since it was shown, because a decision would apply to the new content. */
 function ChangedNotice({ onReview }: { onReview: () => void }) {
   return (
     <div class="notice" role="alert">

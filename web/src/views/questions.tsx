@@ -12,12 +12,12 @@ interface Props {
   otherFields: ComponentChildren;
   draft: AnswerDraft;
   onDraft: (changes: Partial<AnswerDraft>) => void;
-  onAnswer: (answers: Record<string, string[]>) => void;
-  onDecline: () => void;
+  onAnswers: (answers: Record<string, string[]>) => void;
+  onDeny: () => void;
 }
 
 /** A form with all questions of one request. Every question must be answered. */
-export function Questions({ questions, otherFields, draft: { selectedOptions, typedTexts }, onDraft, onAnswer, onDecline }: Props) {
+export function Questions({ questions, otherFields, draft: { selectedOptions, typedTexts }, onDraft, onAnswers, onDeny }: Props) {
   const answerOf = ({ key }: Question) => {
     const typed = typedTexts.get(key)?.trim();
     return [...(selectedOptions.get(key) ?? []), ...(typed ? [typed] : [])];
@@ -25,7 +25,7 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
   const isComplete = questions.every((question) => answerOf(question).length > 0);
   const submit = (event: Event) => {
     event.preventDefault();
-    onAnswer(Object.fromEntries(questions.map((question) => [question.key, answerOf(question)])));
+    onAnswers(Object.fromEntries(questions.map((question) => [question.key, answerOf(question)])));
   };
   const toggleOption = ({ key, isMultiple }: Question, label: string) => {
     const previous = selectedOptions.get(key) ?? [];
@@ -55,7 +55,7 @@ export function Questions({ questions, otherFields, draft: { selectedOptions, ty
         <button type="submit" class="button primary" disabled={!isComplete}>
           Answer
         </button>
-        <button type="button" class="button" onClick={onDecline}>
+        <button type="button" class="button" onClick={onDeny}>
           Decline to answer
         </button>
       </div>
