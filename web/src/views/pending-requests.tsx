@@ -141,7 +141,7 @@ function RequestCard({ session, id, request, areDecisionsDisabled, onDecide }: C
     else setBusy(false);
   };
   const approve = (approval: actions.Approval) => void decide(() => actions.approve(session.id, id, approval));
-  const deny = (decision: 'denied' | 'abort', reason?: string) => decide(() => actions.deny(session.id, id, decision, reason));
+  const deny = (decision: 'denied' | 'abort') => decide(() => actions.deny(session.id, id, decision));
   const denyWithReason = () =>
     openDialog({
       title: 'Deny the request',
