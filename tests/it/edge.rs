@@ -1,4 +1,4 @@
-//! The stateless worker's side: who may come in, what is answered at the edge, and which object gets the rest.
+//! Requests in the stateless worker: authentication, replies at the edge, and the choice of the object.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use session_gateway_hub::model::namespace::Namespace;
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
 
-fn edge_on(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
+fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
     let tokens = AccessTokens::new(SECRET, false);
     Edge::new(tokens, Cors::parse(origins).unwrap(), Routing::parse(routing).unwrap(), None, Arc::clone(db) as _)
 }
 
 fn edge(routing: &str, origins: &str) -> Edge {
-    edge_on(&Arc::new(Sqlite::with_schema()), routing, origins)
+    edge_with_db(&Arc::new(Sqlite::with_schema()), routing, origins)
 }
 
 fn head(method: &str, url: &str) -> RequestHead {
@@ -34,7 +34,7 @@ fn head(method: &str, url: &str) -> RequestHead {
     }
 }
 
-fn bearing(method: &str, url: &str, token: &str) -> RequestHead {
+fn with_token(method: &str, url: &str, token: &str) -> RequestHead {
     RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
 }
 
@@ -53,11 +53,11 @@ async fn log_in(edge: &Edge, body: &str) -> Reply {
     Reply::of(edge.authenticate(body.as_bytes(), START, || Some("fresh secret of thirty-two bytes".into())).await).await
 }
 
-async fn object_of(edge: &Edge, head: &RequestHead) -> String {
+async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {
     match route(edge, head).await {
         Action::Object(namespace) => namespace.to_string(),
         Action::WebSocket(bearer) => bearer.namespace.to_string(),
-        other => panic!("{head:?} was not given to an object: {other:?}"),
+        other => panic!("{head:?} was not routed to an object: {other:?}"),
     }
 }
 
@@ -66,19 +66,19 @@ async fn health_needs_no_token() {
     let edge = edge("token", "");
     let health = reply(&edge, &head("GET", "/health")).await.ok();
     assert_eq!(health, json!({"status": "ok", "protocolVersion": 1, "version": env!("CARGO_PKG_VERSION")}));
-    let wrong = reply(&edge, &head("POST", "/health")).await;
-    wrong.assert_error(405, "method_not_allowed");
-    assert!(wrong.headers["allow"].to_str().unwrap().contains("GET"));
+    let error = reply(&edge, &head("POST", "/health")).await;
+    error.assert_error(405, "method_not_allowed");
+    assert!(error.headers["allow"].to_str().unwrap().contains("GET"));
 }
 
 #[tokio::test]
-async fn without_a_good_token_every_protected_path_is_a_401() {
+async fn without_a_valid_token_every_protected_path_is_a_401() {
     let edge = edge("token", "");
     let paths = ["/api/sessions", "/api/sessions/s/messages", "/api/events", "/api/nothing", "/cli/sessions", "/cli/x"];
     for path in paths {
         let mut heads = vec![head("GET", path), head("POST", path)];
         for token in ["", "wrong", "wrong:team", "a.b.c", "secret:", "secret:te am", "SECRET"] {
-            heads.push(bearing("GET", path, token));
+            heads.push(with_token("GET", path, token));
         }
         heads.push(RequestHead { authorization: Some("Basic secret".into()), ..head("GET", path) });
         heads.push(RequestHead { authorization: Some(SECRET.into()), ..head("GET", path) });
@@ -91,64 +91,64 @@ async fn without_a_good_token_every_protected_path_is_a_401() {
 }
 
 #[tokio::test]
-async fn an_access_token_opens_its_namespace() {
+async fn an_access_token_gives_access_to_its_namespace() {
     let edge = edge("token", "");
-    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret:team")).await, "team");
-    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", "secret")).await, "default");
-    assert_eq!(object_of(&edge, &bearing("POST", "/cli/sessions", "secret:team")).await, "team");
+    assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", "secret:team")).await, "team");
+    assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", "secret")).await, "default");
+    assert_eq!(object_namespace(&edge, &with_token("POST", "/cli/sessions", "secret:team")).await, "team");
     let lower = RequestHead { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
-    assert_eq!(object_of(&edge, &lower).await, "team", "the scheme's case does not matter (RFC 9110)");
-    let own = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
-    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", &own)).await, "team");
+    assert_eq!(object_namespace(&edge, &lower).await, "team", "the scheme's case does not matter (RFC 9110)");
+    let namespace_token = edge.tokens.namespace_token(&Namespace::parse("team").unwrap());
+    assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }
 
 #[tokio::test]
-async fn a_log_in_gives_a_jwt_that_is_good_for_fifteen_minutes_and_for_the_web_only() {
+async fn a_login_returns_a_jwt_that_is_valid_for_fifteen_minutes_and_for_the_web_only() {
     let edge = edge("token", "");
-    let answer = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
-    assert_eq!(answer["namespace"], "team");
-    assert!(answer["user"]["id"].is_u64() && answer["user"]["firstName"].is_string(), "{answer}");
-    let expires = answer["expiresAt"].as_u64().unwrap();
+    let login = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    assert_eq!(login["namespace"], "team");
+    assert!(login["user"]["id"].is_u64() && login["user"]["firstName"].is_string(), "{login}");
+    let expires = login["expiresAt"].as_u64().unwrap();
     assert_eq!(expires, START + 15 * 60 * 1000);
-    let token = answer["token"].as_str().unwrap();
-    assert_eq!(object_of(&edge, &bearing("GET", "/api/sessions", token)).await, "team");
-    reply(&edge, &bearing("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
-    let late = edge.route(&bearing("GET", "/api/sessions", token), expires, || None).await;
-    let Action::Respond(late) = late else { panic!("{late:?}") };
-    Reply::of(late).await.assert_error(401, "unauthorized");
+    let token = login["token"].as_str().unwrap();
+    assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", token)).await, "team");
+    reply(&edge, &with_token("GET", "/cli/sessions/s", token)).await.assert_error(401, "unauthorized");
+    let expired = edge.route(&with_token("GET", "/api/sessions", token), expires, || None).await;
+    let Action::Respond(response) = expired else { panic!("{expired:?}") };
+    Reply::of(response).await.assert_error(401, "unauthorized");
 }
 
 #[tokio::test]
-async fn a_jwt_secret_that_was_made_once_is_kept_for_every_worker() {
+async fn all_workers_use_the_jwt_secret_of_the_database() {
     let db = Arc::new(Sqlite::with_schema());
-    let token = log_in(&edge_on(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
-    let elsewhere = edge_on(&db, "token", "");
-    let head = bearing("GET", "/api/sessions", token.as_str().unwrap());
-    let action = elsewhere.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
+    let token = log_in(&edge_with_db(&db, "token", ""), r#"{"accessToken":"secret:team"}"#).await.ok()["token"].clone();
+    let other_worker = edge_with_db(&db, "token", "");
+    let head = with_token("GET", "/api/sessions", token.as_str().unwrap());
+    let action = other_worker.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
     assert!(matches!(action, Action::Object(namespace) if namespace.as_ref() == "team"));
-    let another_hub = edge("token", "");
-    let action = another_hub.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
-    assert!(matches!(action, Action::Respond(_)), "another hub's token opens nothing");
+    let other_hub = edge("token", "");
+    let action = other_hub.route(&head, START, || Some("another fresh secret of 32 bytes!".into())).await;
+    assert!(matches!(action, Action::Respond(_)), "a token of another hub is rejected");
 }
 
 #[tokio::test]
-async fn without_a_random_source_no_secret_is_made_and_the_next_one_makes_it() {
+async fn without_random_bytes_no_secret_is_stored_and_the_next_login_creates_it() {
     let db = Arc::new(Sqlite::with_schema());
-    let edge = edge_on(&db, "token", "");
-    let refused = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
-    Reply::of(refused).await.assert_error(503, "hub_unavailable");
-    let answer = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
-    let head = bearing("GET", "/api/sessions", answer["token"].as_str().unwrap());
-    assert_eq!(object_of(&edge_on(&db, "token", ""), &head).await, "default");
+    let edge = edge_with_db(&db, "token", "");
+    let response = edge.authenticate(br#"{"accessToken":"secret"}"#, START, || None).await;
+    Reply::of(response).await.assert_error(503, "hub_unavailable");
+    let login = log_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
+    let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());
+    assert_eq!(object_namespace(&edge_with_db(&db, "token", ""), &head).await, "default");
 }
 
 #[tokio::test]
-async fn a_bad_log_in_says_what_is_wrong() {
+async fn login_errors_name_the_cause() {
     let edge = edge("token", "");
     for token in ["wrong", "", "wrong:team", "secret:no such"] {
-        let refused = log_in(&edge, &json!({"accessToken": token}).to_string()).await;
-        refused.assert_error(401, "invalid_access_token");
-        assert_eq!(refused.headers["www-authenticate"], "Bearer");
+        let error = log_in(&edge, &json!({"accessToken": token}).to_string()).await;
+        error.assert_error(401, "invalid_access_token");
+        assert_eq!(error.headers["www-authenticate"], "Bearer");
     }
     for body in ["{}", "", r#"{"accessToken":5}"#, r#"{"accessToken":null}"#] {
         assert_eq!(log_in(&edge, body).await.assert_error(400, "invalid_field")["field"], "accessToken", "{body}");
@@ -161,46 +161,45 @@ async fn a_bad_log_in_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_log_in_on_a_database_without_schema_says_what_to_run() {
-    let edge = edge_on(&Arc::new(Sqlite::without_schema()), "token", "");
-    let refused = log_in(&edge, r#"{"accessToken":"secret"}"#).await.assert_error(503, "hub_unavailable");
-    assert!(refused["error"].as_str().unwrap().contains("d1 migrations apply"), "{refused}");
+async fn a_login_without_database_schema_names_the_command_to_run() {
+    let edge = edge_with_db(&Arc::new(Sqlite::without_schema()), "token", "");
+    let error = log_in(&edge, r#"{"accessToken":"secret"}"#).await.assert_error(503, "hub_unavailable");
+    assert!(error["error"].as_str().unwrap().contains("d1 migrations apply"), "{error}");
 }
 
 #[tokio::test]
-async fn an_upgrade_opens_a_socket_for_events_and_for_nothing_else() {
+async fn only_events_are_served_over_a_websocket() {
     let edge = edge("token", "");
     for (path, events) in [("/api/events", true), ("/api/sessions", false), ("/cli/sessions", false)] {
-        let action = route(&edge, &RequestHead { is_upgrade: true, ..bearing("GET", path, SECRET) }).await;
+        let action = route(&edge, &RequestHead { is_upgrade: true, ..with_token("GET", path, SECRET) }).await;
         assert_eq!(matches!(action, Action::WebSocket(_)), events, "{path}: {action:?}");
         assert_eq!(matches!(action, Action::Object(_)), !events, "{path}: {action:?}");
     }
 }
 
 #[tokio::test]
-async fn a_token_in_the_query_counts_for_events_only() {
+async fn a_token_in_the_query_is_accepted_for_events_only() {
     let edge = edge("token", "");
-    let asked = head("GET", "/api/events?token=secret%3Ateam&all=true");
-    assert!(matches!(route(&edge, &asked).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
-    let upgrade = RequestHead { is_upgrade: true, ..asked };
-    assert_eq!(object_of(&edge, &upgrade).await, "team");
-    let wrong = head("GET", "/api/events?token=wrong");
-    reply(&edge, &wrong).await.assert_error(401, "unauthorized");
+    let stream = head("GET", "/api/events?token=secret%3Ateam&all=true");
+    assert!(matches!(route(&edge, &stream).await, Action::Sse(bearer) if bearer.namespace.as_ref() == "team"));
+    let upgrade = RequestHead { is_upgrade: true, ..stream };
+    assert_eq!(object_namespace(&edge, &upgrade).await, "team");
+    reply(&edge, &head("GET", "/api/events?token=wrong")).await.assert_error(401, "unauthorized");
     for path in ["/api/sessions", "/cli/sessions/s", "/api/sessions/s/messages"] {
         reply(&edge, &head("GET", &format!("{path}?token=secret:team"))).await.assert_error(401, "unauthorized");
     }
-    let posted = reply(&edge, &bearing("POST", "/api/events", "secret")).await;
+    let posted = reply(&edge, &with_token("POST", "/api/events", "secret")).await;
     posted.assert_error(405, "method_not_allowed");
     assert_eq!(posted.headers["allow"], "GET");
 }
 
 #[tokio::test]
-async fn events_are_heard_for_as_long_as_the_token_is_good() {
+async fn an_event_stream_ends_when_its_token_expires() {
     let edge = edge("token", "");
-    let answer = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
-    let jwt = answer["token"].as_str().unwrap();
-    for (token, expires_at) in [(jwt, answer["expiresAt"].as_u64()), ("secret:team", None)] {
-        let stream = bearing("GET", "/api/events", token);
+    let login = log_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok();
+    let jwt = login["token"].as_str().unwrap();
+    for (token, expires_at) in [(jwt, login["expiresAt"].as_u64()), ("secret:team", None)] {
+        let stream = with_token("GET", "/api/events", token);
         for head in [RequestHead { is_upgrade: true, ..stream.clone() }, stream] {
             match route(&edge, &head).await {
                 Action::Sse(bearer) | Action::WebSocket(bearer) => assert_eq!(bearer.expires_at, expires_at),
@@ -211,7 +210,7 @@ async fn events_are_heard_for_as_long_as_the_token_is_good() {
 }
 
 #[tokio::test]
-async fn unknown_places_are_a_404() {
+async fn unknown_paths_are_a_404() {
     let edge = edge("token", "");
     for path in ["/", "/favicon.ico", "/apis", "/cliff", "/healthz", "/api2/sessions", "//api/sessions"] {
         reply(&edge, &head("GET", path)).await.assert_error(404, "not_found");
@@ -219,36 +218,35 @@ async fn unknown_places_are_a_404() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_is_answered_at_the_edge_without_the_object() {
+async fn message_history_is_served_at_the_edge_without_the_object() {
     let world = World::new();
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_message(&session, "hello").await;
     let foreign = world.neighbour().create_session("/theirs").await;
-    let edge = edge_on(&world.db, "token", "");
-    let ask = async |url: String| reply(&edge, &bearing("GET", &url, "secret:team")).await;
-    let page = ask(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
+    let edge = edge_with_db(&world.db, "token", "");
+    let get = async |url: String| reply(&edge, &with_token("GET", &url, "secret:team")).await;
+    let page = get(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
     assert_eq!(page, world.get(&format!("/api/sessions/{session}/messages?limit=10")).await.ok());
     assert_eq!(page["messages"][0]["content"]["content"], "hello");
-    let page = ask(format!("/cli/sessions/{session}/messages")).await.ok();
+    let page = get(format!("/cli/sessions/{session}/messages")).await.ok();
     assert_eq!(page["messages"][0]["seq"], 1);
     for root in ["/api", "/cli"] {
-        ask(format!("{root}/sessions/none/messages")).await.assert_error(404, "session_not_found");
-        ask(format!("{root}/sessions/{foreign}/messages")).await.assert_error(403, "forbidden");
-        ask(format!("{root}/sessions/none/messages?limit=x")).await.assert_error(404, "session_not_found");
-        ask(format!("{root}/sessions/{foreign}/messages?limit=x")).await.assert_error(403, "forbidden");
-        let refused =
-            ask(format!("{root}/sessions/{session}/messages?limit=x")).await.assert_error(400, "invalid_field");
-        assert_eq!(refused["field"], "limit");
+        get(format!("{root}/sessions/none/messages")).await.assert_error(404, "session_not_found");
+        get(format!("{root}/sessions/{foreign}/messages")).await.assert_error(403, "forbidden");
+        get(format!("{root}/sessions/none/messages?limit=x")).await.assert_error(404, "session_not_found");
+        get(format!("{root}/sessions/{foreign}/messages?limit=x")).await.assert_error(403, "forbidden");
+        let error = get(format!("{root}/sessions/{session}/messages?limit=x")).await.assert_error(400, "invalid_field");
+        assert_eq!(error["field"], "limit");
     }
     world.db.fail(BatchKind::Reads, session_gateway_hub::store::DbError::Refused("disk I/O error".into()));
-    ask(format!("/api/sessions/{session}/messages")).await.assert_error(503, "hub_unavailable");
-    // Sending is the object's.
-    let send = bearing("POST", &format!("/api/sessions/{session}/messages"), "secret:team");
-    assert_eq!(object_of(&edge, &send).await, "team");
+    get(format!("/api/sessions/{session}/messages")).await.assert_error(503, "hub_unavailable");
+    // Sending a message needs the object.
+    let send = with_token("POST", &format!("/api/sessions/{session}/messages"), "secret:team");
+    assert_eq!(object_namespace(&edge, &send).await, "team");
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_without_a_token_and_only_listed_origins_get_leave() {
+async fn a_preflight_needs_no_token_and_allows_only_listed_origins() {
     let edge = edge("token", "https://console.example");
     for path in ["/api/sessions", "/cli/sessions", "/api/auth", "/api/events"] {
         assert_eq!(reply(&edge, &head("OPTIONS", path)).await.status, 204, "{path}");
@@ -266,7 +264,7 @@ async fn a_preflight_is_answered_without_a_token_and_only_listed_origins_get_lea
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
+async fn a_page_of_a_foreign_origin_cannot_open_a_socket() {
     let edge = edge("token", "https://console.example");
     for url in ["/api/events?token=secret", &format!("/socket.io/?{UPGRADE}&token=secret")] {
         let from =
@@ -274,18 +272,18 @@ async fn a_page_of_a_foreign_origin_may_not_open_a_socket() {
         for foreign in ["https://evil.example", "null", "https://hub.example.evil.example"] {
             reply(&edge, &from(Some(foreign))).await.assert_error(403, "origin_not_allowed");
         }
-        for good in [None, Some("https://hub.example"), Some("https://console.example")] {
-            let action = route(&edge, &from(good)).await;
-            assert!(matches!(action, Action::WebSocket(_) | Action::CliSocket { .. }), "{good:?}: {action:?}");
+        for allowed in [None, Some("https://hub.example"), Some("https://console.example")] {
+            let action = route(&edge, &from(allowed)).await;
+            assert!(matches!(action, Action::WebSocket(_) | Action::CliSocket { .. }), "{allowed:?}: {action:?}");
         }
     }
-    // A stream that is no upgrade is guarded by the browser itself.
+    // For a request without upgrade, the browser enforces CORS.
     let stream = RequestHead { origin: Some("https://evil.example".into()), ..head("GET", "/api/events?token=secret") };
     assert!(matches!(route(&edge, &stream).await, Action::Sse(_)));
 }
 
-/// What becomes of a CLI's upgrade: the namespace of the object and whether it was let in already, or `bridge`.
-async fn way_in(edge: &Edge, host: &str, query: &str, authorization: Option<&str>) -> Value {
+/// How a CLI's upgrade is routed: `[namespace, is authenticated]`, `bridge` or the status of the error.
+async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&str>) -> Value {
     let head = RequestHead {
         is_upgrade: true,
         host: host.into(),
@@ -301,38 +299,38 @@ async fn way_in(edge: &Edge, host: &str, query: &str, authorization: Option<&str
 }
 
 #[tokio::test]
-async fn routing_by_token_goes_straight_to_the_object_when_the_upgrade_names_it() {
+async fn routing_by_token_needs_no_bridge_if_the_upgrade_has_the_token() {
     let edge = edge("token", "");
     let host = "hub.example";
-    assert_eq!(way_in(&edge, host, "", Some("Bearer secret:team")).await, json!(["team", true]));
-    assert_eq!(way_in(&edge, host, "&token=secret%3Ateam", None).await, json!(["team", true]));
-    assert_eq!(way_in(&edge, host, "&token=secret", None).await, json!(["default", true]));
-    assert_eq!(way_in(&edge, host, "", None).await, "bridge");
-    assert_eq!(way_in(&edge, host, "&token=wrong", None).await, "bridge", "CONNECT may still carry a good one");
+    assert_eq!(cli_route(&edge, host, "", Some("Bearer secret:team")).await, json!(["team", true]));
+    assert_eq!(cli_route(&edge, host, "&token=secret%3Ateam", None).await, json!(["team", true]));
+    assert_eq!(cli_route(&edge, host, "&token=secret", None).await, json!(["default", true]));
+    assert_eq!(cli_route(&edge, host, "", None).await, "bridge");
+    assert_eq!(cli_route(&edge, host, "&token=wrong", None).await, "bridge", "the CONNECT packet may have a valid one");
 }
 
 #[tokio::test]
-async fn routing_by_host_takes_the_first_label() {
+async fn routing_by_host_uses_the_first_label() {
     let edge = edge("host", "");
-    assert_eq!(way_in(&edge, "team.hub.example", "", None).await, json!(["team", false]));
-    assert_eq!(way_in(&edge, "team.hub.example:8443", "", Some("Bearer secret:team")).await, json!(["team", true]));
-    assert_eq!(way_in(&edge, "team.hub.example", "", Some("Bearer secret:other")).await, json!(["team", false]));
-    assert_eq!(way_in(&edge, "", "", None).await, 404);
-    assert_eq!(way_in(&edge, &format!("{}.hub.example", "x".repeat(65)), "", None).await, 404);
+    assert_eq!(cli_route(&edge, "team.hub.example", "", None).await, json!(["team", false]));
+    assert_eq!(cli_route(&edge, "team.hub.example:8443", "", Some("Bearer secret:team")).await, json!(["team", true]));
+    assert_eq!(cli_route(&edge, "team.hub.example", "", Some("Bearer secret:other")).await, json!(["team", false]));
+    assert_eq!(cli_route(&edge, "", "", None).await, 404);
+    assert_eq!(cli_route(&edge, &format!("{}.hub.example", "x".repeat(65)), "", None).await, 404);
 }
 
 #[tokio::test]
-async fn routing_to_a_single_namespace_takes_every_socket_there() {
+async fn routing_to_a_single_namespace_uses_it_for_every_socket() {
     let edge = edge("single:solo", "");
-    assert_eq!(way_in(&edge, "hub.example", "", None).await, json!(["solo", false]));
-    assert_eq!(way_in(&edge, "hub.example", "&token=secret%3Asolo", None).await, json!(["solo", true]));
-    assert_eq!(way_in(&edge, "hub.example", "&token=secret%3Aother", None).await, json!(["solo", false]));
+    assert_eq!(cli_route(&edge, "hub.example", "", None).await, json!(["solo", false]));
+    assert_eq!(cli_route(&edge, "hub.example", "&token=secret%3Asolo", None).await, json!(["solo", true]));
+    assert_eq!(cli_route(&edge, "hub.example", "&token=secret%3Aother", None).await, json!(["solo", false]));
 }
 
 #[test]
-fn a_routing_that_is_none_is_refused_with_the_ones_there_are() {
-    for bad in ["tokens", "single:", "single:a b", "single"] {
-        assert!(Routing::parse(bad).unwrap_err().contains("single:<namespace>"), "{bad}");
+fn the_error_for_an_invalid_routing_names_the_valid_ones() {
+    for invalid in ["tokens", "single:", "single:a b", "single"] {
+        assert!(Routing::parse(invalid).unwrap_err().contains("single:<namespace>"), "{invalid}");
     }
     assert_eq!(Routing::parse(""), Ok(Routing::Token));
 }
@@ -341,8 +339,8 @@ fn a_routing_that_is_none_is_refused_with_the_ones_there_are() {
 async fn only_the_websocket_transport_of_protocol_4_is_served() {
     let edge = edge("token", "");
     let polling = reply(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
-    let refusal = polling.assert_error(400, "transport_unsupported");
-    assert!(refusal["error"].as_str().unwrap().contains("websocket"), "it says what to do: {refusal}");
+    let error = polling.assert_error(400, "transport_unsupported");
+    assert!(error["error"].as_str().unwrap().contains("websocket"), "names the supported transport: {error}");
     reply(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.assert_error(400, "transport_unsupported");
     let old = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
     reply(&edge, &old).await.assert_error(400, "protocol_unsupported");
@@ -351,7 +349,7 @@ async fn only_the_websocket_transport_of_protocol_4_is_served() {
 }
 
 #[test]
-fn a_url_is_split_as_the_runtime_gives_it() {
+fn a_url_is_split_into_host_path_and_query() {
     assert_eq!(split_url("https://h:8/a/b?c=d?e#f"), ("h:8", "/a/b", "c=d?e"));
     assert_eq!(split_url("http://h"), ("h", "/", ""));
     assert_eq!(split_url("http://h?x=/y"), ("h", "/", "x=/y"));

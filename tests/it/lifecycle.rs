@@ -1,4 +1,4 @@
-//! The life of a session as the web steers it: abort, switch, archive, delete, and the modes that its CLI applies.
+//! Web actions that change a session's lifecycle: abort, switch, archive, delete, permission mode and model.
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
@@ -7,7 +7,7 @@ use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
-/// An active session whose CLI serves these methods.
+/// Returns an active session whose CLI has registered these methods.
 async fn live_session(methods: &[&str]) -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
@@ -19,12 +19,12 @@ async fn live_session(methods: &[&str]) -> (World, String, Cli) {
     (world, session, cli)
 }
 
-fn order(world: &World, session: &str, what: &str, body: &Value) -> PendingReply {
-    world.start("POST", &format!("/api/sessions/{session}/{what}"), body.to_string())
+fn post_action(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
+    world.start("POST", &format!("/api/sessions/{session}/{action}"), body.to_string())
 }
 
 async fn archive(world: &World, session: &str, body: &Value) -> Reply {
-    order(world, session, "archive", body).reply().await
+    post_action(world, session, "archive", body).reply().await
 }
 
 async fn end(world: &World, session: &str, cli: &mut Cli) {
@@ -32,86 +32,85 @@ async fn end(world: &World, session: &str, cli: &mut Cli) {
     run_until_idle().await;
 }
 
-/// Ids that a list shows.
-async fn listed(world: &World, query: &str) -> Vec<String> {
+async fn list_session_ids(world: &World, query: &str) -> Vec<String> {
     let list = world.get(&format!("/api/sessions{query}")).await.ok();
     list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abort_stops_the_agent_and_leaves_the_session_inactive_until_its_cli_speaks_again() {
+async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
     let (world, session, mut cli) = live_session(&["abort"]).await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     let mut web = world.web("all=true").await;
-    let reply = order(&world, &session, "abort", &json!({"reason": "wrong file"}));
+    let reply = post_action(&world, &session, "abort", &json!({"reason": "wrong file"}));
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("abort", &json!({"reason": "wrong file"})));
     run_until_idle().await;
     assert!(!reply.is_ready());
-    assert_eq!(world.get_session(&session).await["active"], true, "the CLI has the first word");
+    assert_eq!(world.get_session(&session).await["active"], true, "still active until the CLI has replied");
     cli.respond(&call, &json!({"success": true}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["active"], &shown["thinking"]), (&json!(false), &json!(false)));
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["active"], &record["thinking"]), (&json!(false), &json!(false)));
     assert_eq!(web.next_event_of("session-updated").await["data"]["active"], false);
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
-    order(&world, &session, "abort", &json!({})).reply().await.assert_error(409, "session_inactive");
+    post_action(&world, &session, "abort", &json!({})).reply().await.assert_error(409, "session_inactive");
     cli.send_heartbeat(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
-    let reply = order(&world, &session, "abort", &json!({}));
-    assert!(cli.serve("abort", &json!({})).await["reason"].is_string(), "a reason is always given");
+    let reply = post_action(&world, &session, "abort", &json!({}));
+    assert!(cli.serve("abort", &json!({})).await["reason"].is_string(), "the reason has a default");
     reply.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_order_that_the_cli_does_not_follow_changes_nothing() {
-    for what in ["abort", "switch"] {
+async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
+    for action in ["abort", "switch"] {
         let (world, session, mut cli) = live_session(&[]).await;
-        order(&world, &session, what, &json!({})).reply().await.assert_error(503, "cli_unreachable");
-        cli.register(what).await;
-        let reply = order(&world, &session, what, &json!({}));
-        cli.serve(what, &json!({"success": false, "error": "can't"})).await;
+        post_action(&world, &session, action, &json!({})).reply().await.assert_error(503, "cli_unreachable");
+        cli.register(action).await;
+        let reply = post_action(&world, &session, action, &json!({}));
+        cli.serve(action, &json!({"success": false, "error": "can't"})).await;
         reply.reply().await.assert_error(503, "cli_refused");
-        let reply = order(&world, &session, what, &json!({}));
+        let reply = post_action(&world, &session, action, &json!({}));
         cli.next_call().await;
         for _ in 0..3 {
             world.advance(RPC_TIMEOUT_MS / 3).await;
             cli.send_heartbeat(&world, &session).await;
         }
         reply.reply().await.assert_error(504, "rpc_timeout");
-        let reply = order(&world, &session, what, &json!({}));
+        let reply = post_action(&world, &session, action, &json!({}));
         cli.next_call().await;
         cli.socket.close();
         reply.reply().await.assert_error(503, "cli_unreachable");
-        let shown = world.get_session(&session).await;
-        assert_eq!((&shown["active"], shown.get("mode")), (&json!(true), None), "{what}");
+        let record = world.get_session(&session).await;
+        assert_eq!((&record["active"], record.get("mode")), (&json!(true), None), "{action}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_local_while_the_terminal_has_it_and_remote_after_a_switch() {
+async fn a_switch_changes_the_mode_from_local_to_remote() {
     let (world, session, mut cli) = live_session(&["switch"]).await;
     let mut web = world.web("all=true").await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "mode": "local"})).await;
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "local");
     assert_eq!(world.get_session(&session).await["mode"], "local");
-    let reply = order(&world, &session, "switch", &json!({}));
+    let reply = post_action(&world, &session, "switch", &json!({}));
     assert_eq!(cli.serve("switch", &json!({"success": true})).await, json!({"to": "remote"}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "remote");
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["mode"], &shown["active"]), (&json!("remote"), &json!(true)));
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["mode"], &record["active"]), (&json!("remote"), &json!(true)));
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["mode"], "remote", "it is persisted");
     end(&world, &session, &mut cli).await;
-    order(&world, &session, "switch", &json!({})).reply().await.assert_error(409, "session_inactive");
+    post_action(&world, &session, "switch", &json!({})).reply().await.assert_error(409, "session_inactive");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_somebody_else_or_to_nobody_takes_no_order() {
+async fn actions_on_foreign_and_unknown_sessions_are_rejected_without_a_call() {
     let (world, session, mut cli) = live_session(&["abort", "switch", "killSession", "set-session-config"]).await;
     let neighbour = world.neighbour();
-    for (what, body) in [
+    for (action, body) in [
         ("abort", json!({})),
         ("switch", json!({})),
         ("archive", json!({})),
@@ -119,32 +118,32 @@ async fn what_belongs_to_somebody_else_or_to_nobody_takes_no_order() {
         ("permission-mode", json!({"mode": "plan"})),
         ("model", json!({"model": "default"})),
     ] {
-        order(&neighbour, &session, what, &body).reply().await.assert_error(403, "forbidden");
-        order(&world, "nobody", what, &body).reply().await.assert_error(404, "session_not_found");
+        post_action(&neighbour, &session, action, &body).reply().await.assert_error(403, "forbidden");
+        post_action(&world, "unknown", action, &body).reply().await.assert_error(404, "session_not_found");
     }
     cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_active_session_is_archived_after_its_cli_was_asked_to_end_itself() {
+async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session() {
     let (world, session, mut cli) = live_session(&["killSession"]).await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
     world.rt.set_now(world.now() + 50);
-    let reply = order(&world, &session, "archive", &json!({"reason": "done with it"}));
+    let reply = post_action(&world, &session, "archive", &json!({"reason": "done with it"}));
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("killSession", &json!({})));
     run_until_idle().await;
     assert!(!reply.is_ready());
     cli.respond(&call, &json!({"success": true}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
-    let shown = world.get_session(&session).await;
+    let record = world.get_session(&session).await;
     let metadata = json!({
         "path": "/code", "host": "box", "lifecycleState": "archived", "lifecycleStateSince": world.now(),
         "archivedBy": "web", "archiveReason": "done with it",
     });
-    assert_eq!((&shown["metadata"], &shown["metadataVersion"]), (&metadata, &json!(2)));
-    assert_eq!(shown["active"], false);
+    assert_eq!((&record["metadata"], &record["metadataVersion"]), (&metadata, &json!(2)));
+    assert_eq!(record["active"], false);
     let update = second.next_event("update").await["body"].clone();
     assert_eq!(update["metadata"], json!({"version": 2, "value": metadata}));
     let mut changes = Value::Null;
@@ -164,34 +163,34 @@ async fn a_session_in_any_state_can_be_archived() {
     end(&world, &ended, &mut cli).await;
     archive(&world, &ended, &json!({"reason": "first"})).await.ok();
     archive(&world, &ended, &json!({"reason": "second"})).await.ok();
-    let deserted = world.create_session("/deserted").await;
-    world.live_cli(&deserted).await.socket.close();
-    archive(&world, &deserted, &json!({})).await.ok();
-    let unserved = world.create_session("/unserved").await;
-    let cli = world.live_cli(&unserved).await;
-    let reply = world.request("POST", &format!("/api/sessions/{unserved}/archive"), "").await;
-    assert_eq!(reply.ok(), json!({"ok": true}), "no body, and a CLI that knows no killSession");
+    let disconnected = world.create_session("/disconnected").await;
+    world.live_cli(&disconnected).await.socket.close();
+    archive(&world, &disconnected, &json!({})).await.ok();
+    let no_handler = world.create_session("/no-handler").await;
+    let cli = world.live_cli(&no_handler).await;
+    let reply = world.request("POST", &format!("/api/sessions/{no_handler}/archive"), "").await;
+    assert_eq!(reply.ok(), json!({"ok": true}), "empty body, CLI without a killSession handler");
     cli.socket.close();
     for (session, reason) in [
         (&fresh, "Archived by user"),
         (&ended, "second"),
-        (&deserted, "Archived by user"),
-        (&unserved, "Archived by user"),
+        (&disconnected, "Archived by user"),
+        (&no_handler, "Archived by user"),
     ] {
-        let shown = world.get_session(session).await;
-        assert_eq!(shown["active"], false);
-        assert_eq!(shown["metadata"]["lifecycleState"], "archived");
-        assert_eq!(shown["metadata"]["archivedBy"], "web");
-        assert_eq!(shown["metadata"]["archiveReason"], reason);
+        let record = world.get_session(session).await;
+        assert_eq!(record["active"], false);
+        assert_eq!(record["metadata"]["lifecycleState"], "archived");
+        assert_eq!(record["metadata"]["archivedBy"], "web");
+        assert_eq!(record["metadata"]["archiveReason"], reason);
     }
-    let refused = archive(&world, &fresh, &json!({"reason": 5})).await;
-    assert_eq!(refused.assert_error(400, "invalid_field")["field"], "reason");
+    let reply = archive(&world, &fresh, &json!({"reason": 5})).await;
+    assert_eq!(reply.assert_error(400, "invalid_field")["field"], "reason");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_does_not_end_itself_delays_the_archive_by_five_seconds_at_most() {
+async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
     let (world, session, mut cli) = live_session(&["killSession"]).await;
-    let reply = order(&world, &session, "archive", &json!({}));
+    let reply = post_action(&world, &session, "archive", &json!({}));
     cli.next_call().await;
     run_until_idle().await;
     assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + 5_000));
@@ -200,26 +199,26 @@ async fn a_cli_that_does_not_end_itself_delays_the_archive_by_five_seconds_at_mo
     world.advance(1).await;
     reply.reply().await.ok();
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
-    // Nor does one that refuses, or leaves in the middle.
-    for way in ["refuses", "leaves"] {
-        let session = world.create_session(&format!("/{way}")).await;
+    // An error result or a lost connection does not prevent the archive either.
+    for case in ["error", "disconnect"] {
+        let session = world.create_session(&format!("/{case}")).await;
         let mut cli = world.live_cli(&session).await;
         cli.register("killSession").await;
-        let reply = order(&world, &session, "archive", &json!({}));
+        let reply = post_action(&world, &session, "archive", &json!({}));
         let call = cli.next_call().await;
-        match way {
-            "refuses" => cli.respond(&call, &json!({"success": false, "error": "no"})),
+        match case {
+            "error" => cli.respond(&call, &json!({"success": false, "error": "no"})),
             _ => cli.socket.close(),
         }
         reply.reply().await.ok();
-        assert_eq!(world.get_session(&session).await["active"], false, "{way}");
+        assert_eq!(world.get_session(&session).await["active"], false, "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_ends_itself_properly_and_one_that_lingers_come_to_the_same() {
+async fn an_archived_session_stays_archived_whatever_its_cli_sends() {
     let (world, session, mut cli) = live_session(&["killSession"]).await;
-    let reply = order(&world, &session, "archive", &json!({}));
+    let reply = post_action(&world, &session, "archive", &json!({}));
     let call = cli.next_call().await;
     let own = json!({"path": "/code", "host": "box", "lifecycleState": "completed", "exit": 0});
     let updated =
@@ -228,18 +227,18 @@ async fn a_cli_that_ends_itself_properly_and_one_that_lingers_come_to_the_same()
     end(&world, &session, &mut cli).await;
     cli.respond(&call, &json!({"success": true}));
     reply.reply().await.ok();
-    let shown = world.get_session(&session).await;
-    assert_eq!(shown["metadata"]["lifecycleState"], "archived");
-    assert_eq!((&shown["metadata"]["exit"], &shown["metadataVersion"]), (&json!(0), &json!(3)));
+    let record = world.get_session(&session).await;
+    assert_eq!(record["metadata"]["lifecycleState"], "archived");
+    assert_eq!((&record["metadata"]["exit"], &record["metadataVersion"]), (&json!(0), &json!(3)));
     for _ in 0..3 {
         cli.send_heartbeat(&world, &session).await;
         world.advance(2_000).await;
     }
     world.hibernate_and_wake().await;
     cli.send_heartbeat(&world, &session).await;
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["active"], &shown["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
-    assert_eq!(listed(&world, "").await, Vec::<String>::new());
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["active"], &record["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+    assert_eq!(list_session_ids(&world, "").await, Vec::<String>::new());
     world
         .post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"}))
         .await
@@ -247,7 +246,7 @@ async fn a_cli_that_ends_itself_properly_and_one_that_lingers_come_to_the_same()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archived_session_that_is_asked_for_by_its_tag_lives_again_under_its_name() {
+async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keeps_its_name() {
     let (world, session, mut cli) = live_session(&[]).await;
     cli.send_message(&session, "old").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), json!({"name": "Mine"}).to_string()).await.ok();
@@ -255,11 +254,11 @@ async fn an_archived_session_that_is_asked_for_by_its_tag_lives_again_under_its_
     let mut web = world.web("all=true").await;
     let again = world.create_session_with("/code", json!({"version": "2"})).await;
     assert_eq!(again, session);
-    let shown = world.get_session(&session).await;
+    let record = world.get_session(&session).await;
     let metadata = json!({"path": "/code", "host": "box", "version": "2", "name": "Mine"});
-    assert_eq!((&shown["metadata"], &shown["seq"], &shown["active"]), (&metadata, &json!(1), &json!(false)));
+    assert_eq!((&record["metadata"], &record["seq"], &record["active"]), (&metadata, &json!(1), &json!(false)));
     assert_eq!(web.next_event_of("session-updated").await["data"]["metadata"], metadata);
-    assert_eq!(listed(&world, "").await, [session.as_str()]);
+    assert_eq!(list_session_ids(&world, "").await, [session.as_str()]);
     cli.send_heartbeat(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
     world.hibernate_and_wake().await;
@@ -268,31 +267,31 @@ async fn an_archived_session_that_is_asked_for_by_its_tag_lives_again_under_its_
     assert_eq!(
         world.get_session(&named).await["metadata"]["name"],
         "Mine",
-        "one that is not archived is left as it is"
+        "the metadata of a session that is not archived does not change"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn archived_sessions_are_shown_to_those_who_ask() {
+async fn the_session_list_includes_archived_sessions_on_request() {
     let world = World::new();
-    let (kept, gone) = (world.create_session("/kept").await, world.create_session("/gone").await);
-    archive(&world, &gone, &json!({})).await.ok();
-    for round in ["before a sleep", "after it"] {
-        assert_eq!(listed(&world, "").await, [kept.as_str()], "{round}");
-        assert_eq!(listed(&world, "?archived=only").await, [gone.as_str()], "{round}");
-        let mut both = listed(&world, "?archived=include").await;
+    let (open, archived) = (world.create_session("/open").await, world.create_session("/archived").await);
+    archive(&world, &archived, &json!({})).await.ok();
+    for round in ["before hibernation", "after hibernation"] {
+        assert_eq!(list_session_ids(&world, "").await, [open.as_str()], "{round}");
+        assert_eq!(list_session_ids(&world, "?archived=only").await, [archived.as_str()], "{round}");
+        let mut both = list_session_ids(&world, "?archived=include").await;
         both.sort();
-        let mut all = vec![kept.clone(), gone.clone()];
+        let mut all = vec![open.clone(), archived.clone()];
         all.sort();
         assert_eq!(both, all, "{round}");
         world.hibernate_and_wake().await;
     }
-    let refused = world.get("/api/sessions?archived=maybe").await;
-    assert_eq!(refused.assert_error(400, "invalid_field")["field"], "archived");
+    let reply = world.get("/api/sessions?archived=maybe").await;
+    assert_eq!(reply.assert_error(400, "invalid_field")["field"], "archived");
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_session_that_is_not_active_can_be_deleted() {
+async fn only_an_inactive_session_can_be_deleted() {
     let (world, session, mut cli) = live_session(&[]).await;
     let delete = async || world.request("DELETE", &format!("/api/sessions/{session}"), "").await;
     cli.send_message(&session, "hello").await;
@@ -306,11 +305,11 @@ async fn only_a_session_that_is_not_active_can_be_deleted() {
     for table in ["sessions", "messages", "completed_requests"] {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
-    assert_ne!(world.create_session("/code").await, session, "its tag is free again");
+    assert_ne!(world.create_session("/code").await, session, "the tag can be used again");
 }
 
-/// A mode that the CLI applies, or says that it does.
-async fn mode(
+/// Sets a mode, to which the CLI replies with `result`. Returns the parameters of the call and the reply to the web.
+async fn set_mode(
     world: &World,
     cli: &mut Cli,
     session: &str,
@@ -318,48 +317,49 @@ async fn mode(
     body: &Value,
     result: &Value,
 ) -> (Value, Reply) {
-    let reply = order(world, session, route, body);
-    let asked = cli.serve("set-session-config", result).await;
-    (asked, reply.reply().await)
+    let reply = post_action(world, session, route, body);
+    let params = cli.serve("set-session-config", result).await;
+    (params, reply.reply().await)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_counts_once_the_cli_applied_it() {
+async fn a_mode_changes_once_the_cli_has_applied_it() {
     let (world, session, mut cli) = live_session(&["set-session-config"]).await;
     let mut web = world.web("all=true").await;
     let applied = json!({"applied": {"permissionMode": "plan"}});
-    let (asked, reply) = mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
-    assert_eq!((asked, reply.ok()), (json!({"permissionMode": "plan"}), json!({"ok": true})));
+    let (params, reply) =
+        set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
+    assert_eq!((params, reply.ok()), (json!({"permissionMode": "plan"}), json!({"ok": true})));
     assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
     let applied = json!({"applied": {"modelMode": "model_fast"}});
-    let (asked, reply) = mode(&world, &mut cli, &session, "model", &json!({"model": "model_fast"}), &applied).await;
-    assert_eq!((asked, reply.ok()), (json!({"modelMode": "model_fast"}), json!({"ok": true})));
+    let (params, reply) =
+        set_mode(&world, &mut cli, &session, "model", &json!({"model": "model_fast"}), &applied).await;
+    assert_eq!((params, reply.ok()), (json!({"modelMode": "model_fast"}), json!({"ok": true})));
     assert_eq!(web.next_event_of("session-updated").await["data"]["modelMode"], "model_fast");
     world.hibernate_and_wake().await;
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["permissionMode"], &shown["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    let line = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-    assert_eq!((&line["permissionMode"], &line["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    // What the CLI says it applied counts, whatever was asked.
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_fast")));
+    let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
+    assert_eq!((&summary["permissionMode"], &summary["modelMode"]), (&json!("plan"), &json!("model_fast")));
+    // The values in the CLI's result are stored, not those of the request.
     let applied = json!({"applied": {"permissionMode": "default", "modelMode": "default"}});
-    mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["permissionMode"], &shown["modelMode"]), (&json!("default"), &json!("default")));
+    set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("default"), &json!("default")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_leaves_no_trace() {
+async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
     let (world, session, mut cli) = live_session(&[]).await;
     let before = world.get_session(&session).await;
-    let refused = async |reply: Reply, what: &Value| {
+    let assert_not_applied = async |reply: Reply, result: &Value| {
         reply.assert_error(409, "mode_not_applied");
-        let mut now = world.get_session(&session).await;
-        now["activeAt"] = before["activeAt"].clone();
-        assert_eq!(now, before, "{what}");
+        let mut after = world.get_session(&session).await;
+        after["activeAt"] = before["activeAt"].clone();
+        assert_eq!(after, before, "{result}");
     };
     for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "model_fast"}))] {
-        let unserved = json!("no handler");
-        refused(order(&world, &session, route, &body).reply().await, &unserved).await;
+        assert_not_applied(post_action(&world, &session, route, &body).reply().await, &json!("no handler")).await;
         cli.register("set-session-config").await;
         let results = [
             json!({}),
@@ -374,36 +374,36 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_leaves_no_trace() {
             json!({"applied": {"permissionMode": "x".repeat(65), "modelMode": "model_fast"}}),
         ];
         for result in results {
-            let (_, reply) = mode(&world, &mut cli, &session, route, &body, &result).await;
-            refused(reply, &result).await;
+            let (_, reply) = set_mode(&world, &mut cli, &session, route, &body, &result).await;
+            assert_not_applied(reply, &result).await;
         }
-        let reply = order(&world, &session, route, &body);
+        let reply = post_action(&world, &session, route, &body);
         let call = cli.next_call().await;
         cli.respond_raw(&call, "\"done\"");
-        refused(reply.reply().await, &json!("no object")).await;
-        let reply = order(&world, &session, route, &body);
+        assert_not_applied(reply.reply().await, &json!("not an object")).await;
+        let reply = post_action(&world, &session, route, &body);
         cli.next_call().await;
         for _ in 0..3 {
             world.advance(RPC_TIMEOUT_MS / 3).await;
             cli.send_heartbeat(&world, &session).await;
         }
-        refused(reply.reply().await, &json!("no answer")).await;
+        assert_not_applied(reply.reply().await, &json!("timeout")).await;
         cli.emit_with_ack("rpc-unregister", &json!({"method": "set-session-config"})).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_that_could_not_be_written_was_never_set() {
+async fn a_mode_whose_write_fails_does_not_change() {
     let (world, session, mut cli) = live_session(&["set-session-config"]).await;
     world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     let applied = json!({"applied": {"permissionMode": "plan"}});
-    let (_, reply) = mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
+    let (_, reply) = set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
     reply.assert_error(503, "hub_unavailable");
     assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_flavor_takes_its_own_modes_and_alpha_alone_a_model() {
+async fn each_flavor_accepts_its_own_modes_and_only_alpha_a_model() {
     let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
     let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
     let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
@@ -422,7 +422,7 @@ async fn each_flavor_takes_its_own_modes_and_alpha_alone_a_model() {
         let mut cli = world.live_cli(&session).await;
         cli.register("set-session-config").await;
         let mut attempt = async |route: &str, body: Value, applied: Value, allowed: bool, field: &str| {
-            let reply = order(&world, &session, route, &body);
+            let reply = post_action(&world, &session, route, &body);
             if allowed {
                 cli.serve("set-session-config", &json!({"applied": applied})).await;
                 reply.reply().await.ok();
@@ -434,9 +434,9 @@ async fn each_flavor_takes_its_own_modes_and_alpha_alone_a_model() {
             let applied = json!({"permissionMode": mode});
             attempt("permission-mode", json!({"mode": mode}), applied, valid.contains(&mode), "mode").await;
         }
-        let takes_model = valid == alpha;
+        let accepts_model = valid == alpha;
         for model in ["default", "model_fast", "model_strong"] {
-            attempt("model", json!({"model": model}), json!({"modelMode": model}), takes_model, "model").await;
+            attempt("model", json!({"model": model}), json!({"modelMode": model}), accepts_model, "model").await;
         }
         for (route, body, field) in [
             ("permission-mode", json!({}), "mode"),
@@ -457,20 +457,20 @@ async fn modes_need_an_active_session() {
     let (world, session, mut cli) = live_session(&["set-session-config"]).await;
     end(&world, &session, &mut cli).await;
     for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "default"}))] {
-        order(&world, &session, route, &body).reply().await.assert_error(409, "session_inactive");
+        post_action(&world, &session, route, &body).reply().await.assert_error(409, "session_inactive");
     }
     cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn modes_that_a_cli_reports_by_itself_are_persisted_and_told() {
+async fn modes_in_a_keep_alive_are_persisted_and_published() {
     let (world, session, mut cli) = live_session(&[]).await;
     let mut web = world.web("all=true").await;
     let alive = json!({"sid": session, "time": world.now(), "permissionMode": "plan", "modelMode": "model_strong"});
     cli.emit_with_ack("session-alive", &alive).await;
-    let told = web.next_event_of("session-updated").await["data"].clone();
-    assert_eq!((&told["permissionMode"], &told["modelMode"]), (&json!("plan"), &json!("model_strong")));
+    let event_data = web.next_event_of("session-updated").await["data"].clone();
+    assert_eq!((&event_data["permissionMode"], &event_data["modelMode"]), (&json!("plan"), &json!("model_strong")));
     world.hibernate_and_wake().await;
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["permissionMode"], &shown["modelMode"]), (&json!("plan"), &json!("model_strong")));
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_strong")));
 }

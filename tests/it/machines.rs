@@ -1,4 +1,4 @@
-//! What the web asks of a machine: to spawn a session, and whether paths exist.
+//! Calls from the web to a machine: spawning sessions and checking whether paths exist.
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
@@ -7,29 +7,29 @@ use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
-/// A machine that is online and serves both methods.
-async fn online() -> (World, Cli) {
+/// A machine that is online and has registered both methods.
+async fn online_machine() -> (World, Cli) {
     let world = World::new();
     let mut runner = world.spawner("m", "box").await;
     runner.register("m:checkPathExists").await;
     (world, runner)
 }
 
-fn ask(world: &World, what: &str, body: &Value) -> PendingReply {
-    world.start("POST", &format!("/api/machines/m/{what}"), body.to_string())
+fn post(world: &World, action: &str, body: &Value) -> PendingReply {
+    world.start("POST", &format!("/api/machines/m/{action}"), body.to_string())
 }
 
-/// A call that the runner answers; what it was asked, and what the web gets.
-async fn asked(world: &World, runner: &mut Cli, what: &str, body: &Value, result: &Value) -> (Value, Reply) {
-    let reply = ask(world, what, body);
+/// Makes a call that the runner answers. Returns the parameters that the runner got and the reply to the web.
+async fn call(world: &World, runner: &mut Cli, action: &str, body: &Value, result: &Value) -> (Value, Reply) {
+    let reply = post(world, action, body);
     let request = runner.next_call().await;
     runner.respond(&request, result);
     (request.params, reply.reply().await)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_reaches_the_machine_with_all_that_was_chosen() {
-    let (world, mut runner) = online().await;
+async fn a_spawn_forwards_all_known_fields_to_the_machine() {
+    let (world, mut runner) = online_machine().await;
     let ok = json!({"success": true, "sessionId": "s-1"});
     let table = [
         (json!({"directory": "/w"}), json!({"directory": "/w", "agent": "alpha"})),
@@ -44,46 +44,46 @@ async fn a_spawn_reaches_the_machine_with_all_that_was_chosen() {
             json!({"directory": "~/ü x", "agent": "alpha", "yolo": false, "sessionType": "simple"}),
         ),
     ];
-    for (body, params) in table {
-        let (heard, reply) = asked(&world, &mut runner, "spawn", &body, &ok).await;
-        assert_eq!((heard, reply.ok()), (params, ok.clone()), "{body}");
+    for (body, expected) in table {
+        let (params, reply) = call(&world, &mut runner, "spawn", &body, &ok).await;
+        assert_eq!((params, reply.ok()), (expected, ok.clone()), "{body}");
     }
     for agent in ["alpha", "beta", "gamma", "delta", "epsilon"] {
         let body = json!({"directory": "/w", "agent": agent});
-        assert_eq!(asked(&world, &mut runner, "spawn", &body, &ok).await.0["agent"], agent);
+        assert_eq!(call(&world, &mut runner, "spawn", &body, &ok).await.0["agent"], agent);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_a_spawn_went_is_told_whatever_words_the_machine_has_for_it() {
-    let (world, mut runner) = online().await;
+async fn spawn_results_in_both_formats_are_returned_in_one() {
+    let (world, mut runner) = online_machine().await;
     let table = [
         (json!({"success": true, "sessionId": "s"}), json!({"success": true, "sessionId": "s"})),
         (json!({"type": "success", "sessionId": "s"}), json!({"success": true, "sessionId": "s"})),
         (json!({"success": false, "error": "disk full"}), json!({"success": false, "error": "disk full"})),
         (json!({"type": "error", "errorMessage": "disk full"}), json!({"success": false, "error": "disk full"})),
     ];
-    for (result, told) in table {
-        let (_, reply) = asked(&world, &mut runner, "spawn", &json!({"directory": "/w"}), &result).await;
-        assert_eq!(reply.ok(), told, "{result}");
+    for (result, expected) in table {
+        let (_, reply) = call(&world, &mut runner, "spawn", &json!({"directory": "/w"}), &result).await;
+        assert_eq!(reply.ok(), expected, "{result}");
     }
-    for odd in [
+    for invalid in [
         json!({}),
         json!({"success": "yes"}),
         json!({"type": "later"}),
         json!({"success": false}),
         json!({"sessionId": 5}),
     ] {
-        let (_, reply) = asked(&world, &mut runner, "spawn", &json!({"directory": "/w"}), &odd).await;
-        let told = reply.ok();
-        assert_eq!((&told["success"], told.get("sessionId")), (&json!(false), None), "{odd}");
-        assert!(told["error"].as_str().is_some_and(|sentence| !sentence.is_empty()), "{told}");
+        let (_, reply) = call(&world, &mut runner, "spawn", &json!({"directory": "/w"}), &invalid).await;
+        let body = reply.ok();
+        assert_eq!((&body["success"], body.get("sessionId")), (&json!(false), None), "{invalid}");
+        assert!(body["error"].as_str().is_some_and(|text| !text.is_empty()), "{body}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spawn_with_a_bad_field_never_reaches_the_machine() {
-    let (world, mut runner) = online().await;
+async fn a_spawn_with_an_invalid_field_is_rejected_without_a_call() {
+    let (world, mut runner) = online_machine().await;
     let table = [
         (json!({}), "directory"),
         (json!({"directory": ""}), "directory"),
@@ -104,8 +104,8 @@ async fn a_spawn_with_a_bad_field_never_reaches_the_machine() {
         (json!({"directory": "/w", "sessionType": "worktree", "worktreeName": 7}), "worktreeName"),
     ];
     for (body, field) in table {
-        let refused = ask(&world, "spawn", &body).reply().await;
-        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field, "{body}");
+        let reply = post(&world, "spawn", &body).reply().await;
+        assert_eq!(reply.assert_error(400, "invalid_field")["field"], field, "{body}");
     }
     for body in ["[]", "{", "null"] {
         world.request("POST", "/api/machines/m/spawn", body).await.assert_error(400, "invalid_body");
@@ -114,49 +114,52 @@ async fn a_spawn_with_a_bad_field_never_reaches_the_machine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_can_not_be_reached_is_an_error_of_its_own() {
-    let (world, mut runner) = online().await;
+async fn a_machine_that_does_not_answer_or_is_offline_is_a_504_or_503() {
+    let (world, mut runner) = online_machine().await;
     let body = json!({"directory": "/w"});
-    let reply = ask(&world, "spawn", &body);
+    let reply = post(&world, "spawn", &body);
     runner.next_call().await;
     world.advance(RPC_TIMEOUT_MS).await;
     reply.reply().await.assert_error(504, "rpc_timeout");
-    let reply = ask(&world, "spawn", &body);
+    let reply = post(&world, "spawn", &body);
     let request = runner.next_call().await;
     runner.respond_raw(&request, "\"spawned\"");
     let reply = reply.reply().await;
-    assert!(reply.status == 503 || reply.json()["success"] == false, "no object is no success: {reply:?}");
-    let reply = ask(&world, "spawn", &body);
+    assert!(
+        reply.status == 503 || reply.json()["success"] == false,
+        "a result that is not an object is an error: {reply:?}"
+    );
+    let reply = post(&world, "spawn", &body);
     runner.next_call().await;
     runner.socket.close();
     reply.reply().await.assert_error(503, "cli_unreachable");
     world.advance(RECONNECT_GRACE_MS).await;
-    ask(&world, "spawn", &body).reply().await.assert_error(503, "cli_unreachable");
+    post(&world, "spawn", &body).reply().await.assert_error(503, "cli_unreachable");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_paths_exist_is_answered_as_a_plain_map() {
-    let (world, mut runner) = online().await;
+async fn the_path_check_returns_a_map_of_booleans() {
+    let (world, mut runner) = online_machine().await;
     let paths = json!({"paths": ["/a", "/b b", "~/ü", "exists"]});
     let map = json!({"/a": true, "/b b": false, "~/ü": true, "exists": false});
-    let nested = [map.clone(), json!({"exists": map}), json!({"success": true, "exists": map})];
-    for result in nested {
-        let (heard, reply) = asked(&world, &mut runner, "paths/exists", &paths, &result).await;
-        assert_eq!((&heard, &reply.ok()), (&paths, &map), "{result}");
+    let results = [map.clone(), json!({"exists": map}), json!({"success": true, "exists": map})];
+    for result in results {
+        let (params, reply) = call(&world, &mut runner, "paths/exists", &paths, &result).await;
+        assert_eq!((&params, &reply.ok()), (&paths, &map), "{result}");
     }
     let many: Vec<String> = (0..1_000).map(|n| format!("/{n}")).collect();
     let all: serde_json::Map<String, Value> = many.iter().map(|path| (path.clone(), json!(true))).collect();
-    let (heard, reply) = asked(&world, &mut runner, "paths/exists", &json!({"paths": many}), &json!(all)).await;
-    assert_eq!((heard["paths"].as_array().unwrap().len(), reply.ok()), (1_000, json!(all)));
-    let odd = json!({"__proto__": true, "a\"b\\c": false});
+    let (params, reply) = call(&world, &mut runner, "paths/exists", &json!({"paths": many}), &json!(all)).await;
+    assert_eq!((params["paths"].as_array().unwrap().len(), reply.ok()), (1_000, json!(all)));
+    let unusual = json!({"__proto__": true, "a\"b\\c": false});
     let (_, reply) =
-        asked(&world, &mut runner, "paths/exists", &json!({"paths": ["__proto__", "a\"b\\c"]}), &odd).await;
-    assert_eq!(reply.ok(), odd);
+        call(&world, &mut runner, "paths/exists", &json!({"paths": ["__proto__", "a\"b\\c"]}), &unusual).await;
+    assert_eq!(reply.ok(), unusual);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_of_no_path_of_too_many_or_of_something_else_is_refused() {
-    let (world, mut runner) = online().await;
+async fn a_path_check_with_an_invalid_list_of_paths_is_rejected_without_a_call() {
+    let (world, mut runner) = online_machine().await;
     let too_many: Vec<String> = (0..1_001).map(|n| n.to_string()).collect();
     let table = [
         (json!({}), "paths"),
@@ -168,15 +171,15 @@ async fn a_check_of_no_path_of_too_many_or_of_something_else_is_refused() {
         (json!({"paths": ["/a", 5]}), "paths[1]"),
     ];
     for (body, field) in table {
-        let refused = ask(&world, "paths/exists", &body).reply().await;
-        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field);
+        let reply = post(&world, "paths/exists", &body).reply().await;
+        assert_eq!(reply.assert_error(400, "invalid_field")["field"], field);
     }
     runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_fails_in_whatever_way_is_a_500() {
-    let (world, mut runner) = online().await;
+async fn a_path_check_without_a_valid_result_is_a_500() {
+    let (world, mut runner) = online_machine().await;
     let paths = json!({"paths": ["/a"]});
     let failures = [
         json!({"success": false, "error": "no permission"}),
@@ -186,36 +189,36 @@ async fn a_check_that_fails_in_whatever_way_is_a_500() {
         json!({"exists": {"/a": null}}),
     ];
     for result in failures {
-        let (_, reply) = asked(&world, &mut runner, "paths/exists", &paths, &result).await;
+        let (_, reply) = call(&world, &mut runner, "paths/exists", &paths, &result).await;
         reply.assert_error(500, "check_failed");
         if result.to_string().contains("success") {
             assert!(reply.text.contains("no permission"), "{reply:?}");
         }
     }
-    let reply = ask(&world, "paths/exists", &paths);
+    let reply = post(&world, "paths/exists", &paths);
     let request = runner.next_call().await;
     runner.respond_raw(&request, "\"true\"");
     reply.reply().await.assert_error(500, "check_failed");
-    let reply = ask(&world, "paths/exists", &paths);
+    let reply = post(&world, "paths/exists", &paths);
     runner.next_call().await;
     world.advance(RPC_TIMEOUT_MS).await;
     reply.reply().await.assert_error(500, "check_failed");
-    let reply = ask(&world, "paths/exists", &paths);
+    let reply = post(&world, "paths/exists", &paths);
     runner.next_call().await;
     runner.socket.close();
     reply.reply().await.assert_error(500, "check_failed");
     world.advance(RECONNECT_GRACE_MS).await;
-    ask(&world, "paths/exists", &paths).reply().await.assert_error(500, "check_failed");
+    post(&world, "paths/exists", &paths).reply().await.assert_error(500, "check_failed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_of_another_namespace_is_a_403_and_one_of_nobody_a_404() {
-    let (world, mut runner) = online().await;
+async fn a_machine_of_another_namespace_is_a_403_and_an_unknown_one_a_404() {
+    let (world, mut runner) = online_machine().await;
     let neighbour = world.neighbour();
-    for (what, body) in [("spawn", json!({"directory": "/w"})), ("paths/exists", json!({"paths": ["/a"]}))] {
-        ask(&neighbour, what, &body).reply().await.assert_error(403, "forbidden");
-        let nobody = world.start("POST", &format!("/api/machines/nobody/{what}"), body.to_string());
-        nobody.reply().await.assert_error(404, "machine_not_found");
+    for (action, body) in [("spawn", json!({"directory": "/w"})), ("paths/exists", json!({"paths": ["/a"]}))] {
+        post(&neighbour, action, &body).reply().await.assert_error(403, "forbidden");
+        let unknown = world.start("POST", &format!("/api/machines/unknown/{action}"), body.to_string());
+        unknown.reply().await.assert_error(404, "machine_not_found");
     }
     runner.socket.assert_no_frames().await;
     assert_eq!(neighbour.get("/api/machines").await.ok(), json!({"machines": []}));
@@ -225,9 +228,9 @@ async fn a_machine_of_another_namespace_is_a_403_and_one_of_nobody_a_404() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_a_machine_spawned_can_be_talked_to_at_once() {
-    let (world, mut runner) = online().await;
-    let reply = ask(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
+async fn a_spawned_session_accepts_messages_at_once() {
+    let (world, mut runner) = online_machine().await;
+    let reply = post(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
     let request = runner.next_call().await;
     let session = world.create_session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
     let mut cli = world.live_cli(&session).await;
@@ -235,28 +238,28 @@ async fn a_session_that_a_machine_spawned_can_be_talked_to_at_once() {
     assert_eq!(reply.reply().await.ok()["sessionId"], session.as_str());
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();
     assert_eq!(cli.next_event("update").await["body"]["message"]["content"]["content"]["text"], "hi");
-    // What serves a machine does not serve a session, and the other way round.
+    // A session's handler is not called for its machine.
     run_until_idle().await;
     cli.register("checkPathExists").await;
-    let (_, reply) = asked(&world, &mut runner, "paths/exists", &json!({"paths": ["/a"]}), &json!({"/a": true})).await;
+    let (_, reply) = call(&world, &mut runner, "paths/exists", &json!({"paths": ["/a"]}), &json!({"/a": true})).await;
     assert_eq!(reply.ok(), json!({"/a": true}));
     cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_made_known_whatever_memory_forgot_while_the_database_was_asked() {
+async fn a_machine_is_registered_even_if_the_cache_is_cleared_during_its_lookup() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     world.register_machine("first").await;
     world.db.hold(BatchKind::Reads);
-    let made = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
+    let registration = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "it is asked whose machine it is");
+    assert_eq!(world.db.held_count(), 1, "the lookup of the machine is held");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     assert_eq!(cli.send_message(&session, "lost").await["ok"], false);
     world.db.release();
-    made.reply().await.ok();
+    registration.reply().await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM machines"), 2);
 }

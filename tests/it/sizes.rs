@@ -1,5 +1,5 @@
-//! How large what clients send may be: up to its limit it is kept whole and comes back whole, one byte more is refused with
-//! an error to its sender, and the socket lives on.
+//! Size limits of values from clients: a value up to the limit is stored and returned unchanged, one byte more is rejected
+//! with an error, and the socket stays open.
 
 use crate::support::live_session::live_session_with_machine;
 use crate::support::rest::Reply;
@@ -11,22 +11,23 @@ use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
 use session_gateway_hub::store::parts::{PART_BYTES, PARTS_AT_ONCE};
 use session_gateway_hub::store::{DbError, Statement, Value as Param};
 
-/// JSON of exactly so many bytes: an object with these members and a filling.
+/// Returns a JSON object of exactly `bytes` bytes with these members, padded with a string.
 fn object(members: &str, bytes: usize) -> String {
-    let around = format!(r#"{{{members}"filling":""}}"#).len();
-    format!(r#"{{{members}"filling":"{}"}}"#, "x".repeat(bytes - around))
+    let unpadded = format!(r#"{{{members}"padding":""}}"#).len();
+    format!(r#"{{{members}"padding":"{}"}}"#, "x".repeat(bytes - unpadded))
 }
 
-/// A kind of value that a client sends.
+/// An event field with a size limit.
 struct Kind {
     event: &'static str,
-    /// The event's payload around the value, `$value`.
+    /// The event's payload, with the placeholders `$session` and `$value`.
     payload: &'static str,
-    /// What the value must have, before its filling.
+    /// Required members of the value, as JSON.
     members: &'static str,
     limit: usize,
-    /// Where it is read again, and where it stands there.
+    /// The route that returns the value.
     path: &'static str,
+    /// JSON pointer to the value in the reply.
     pointer: &'static str,
 }
 
@@ -81,17 +82,17 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-fn is_taken(ack: &Value) -> bool {
+fn is_accepted(ack: &Value) -> bool {
     ack["ok"] == true || ack["result"] == "success"
 }
 
-/// A value as it is read again: the text that was sent, in the answer.
-fn stands_in(reply: &Reply, pointer: &str, value: &str) -> bool {
+/// Whether the reply has a value at `pointer` and contains exactly this text.
+fn contains(reply: &Reply, pointer: &str, value: &str) -> bool {
     reply.json().pointer(pointer).is_some() && reply.text.contains(value)
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_refused() {
+async fn values_up_to_the_limit_are_stored_and_one_byte_more_is_rejected() {
     const MORE_THAN_A_ROW: usize = 2_000_001;
     for Kind { event, payload, members, limit, path, pointer } in KINDS {
         let sizes = [100, MORE_THAN_A_ROW, limit].into_iter().filter(|size| *size <= limit);
@@ -100,26 +101,26 @@ async fn every_kind_of_value_is_kept_whole_up_to_its_limit_and_one_byte_more_is_
             let value = object(members, size);
             let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
             let ack = cli.wait_for_ack(ack).await;
-            assert!(is_taken(&ack), "{event} of {size} bytes: {}", &ack.to_string()[..200]);
-            // Nothing of it is read from memory.
+            assert!(is_accepted(&ack), "{event} of {size} bytes: {}", &ack.to_string()[..200]);
+            // Empties the cache.
             run_until_idle().await;
             world.hibernate_and_wake().await;
             let reply = world.get(&path.replace("$session", &session)).await;
-            assert!(stands_in(&reply, pointer, &value), "{event} of {size} bytes does not come back");
+            assert!(contains(&reply, pointer, &value), "{event} of {size} bytes is not returned unchanged");
         }
         let (world, session, mut cli) = live_session_with_machine().await;
         let before = world.db.write_count();
         let value = object(members, limit + 1);
         let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
-        let refused = cli.wait_for_ack(ack).await;
-        assert!(!is_taken(&refused) && refused["code"] == "too-large", "{event}: {refused}");
-        assert_eq!(world.db.write_count(), before, "{event}: nothing of it is written");
-        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "{event}: the socket lives on");
+        let error = cli.wait_for_ack(ack).await;
+        assert!(!is_accepted(&error) && error["code"] == "too-large", "{event}: {error}");
+        assert_eq!(world.db.write_count(), before, "{event}: nothing is written");
+        assert_eq!(cli.send_message(&session, "after").await["ok"], true, "{event}: the socket stays open");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_a_string() {
+async fn the_largest_message_is_returned_by_every_query_and_accepted_as_json_in_a_string() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let content = object(r#""é\"\\\n":"\u00fc","#, MAX_CONTENT_BYTES);
     cli.send_message(&session, "before").await;
@@ -135,37 +136,37 @@ async fn the_largest_message_comes_whole_in_every_order_of_pages_and_as_json_in_
         assert!(seqs.contains(&2), "{path}: {seqs:?}");
         let parts =
             world.db.read_batches()[reads..].iter().filter(|batch| batch[0].sql.contains("FROM message_parts")).count();
-        let besides = MAX_CONTENT_BYTES.div_ceil(PART_BYTES) - 1;
-        assert_eq!(parts, besides.div_ceil(PARTS_AT_ONCE), "they come a few at a time");
+        let later_parts = MAX_CONTENT_BYTES.div_ceil(PART_BYTES) - 1;
+        assert_eq!(parts, later_parts.div_ceil(PARTS_AT_ONCE), "parts are read in small groups");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_of_the_largest_messages_at_once_one_is_told_to_come_again() {
+async fn of_two_concurrent_messages_of_maximum_size_one_is_rejected_as_overloaded() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let event = format!(r#"{{"sid":"{session}","message":{}}}"#, object("", MAX_CONTENT_BYTES));
     world.db.hold(BatchKind::Writes);
     let first = cli.emit_raw("message", &event);
     run_until_idle().await;
-    let refused = second.emit_raw("message", &event);
-    let refused = second.wait_for_ack(refused).await;
-    assert_eq!((&refused["ok"], &refused["code"]), (&json!(false), &json!("overloaded")), "{refused}");
+    let error = second.emit_raw("message", &event);
+    let error = second.wait_for_ack(error).await;
+    assert_eq!((&error["ok"], &error["code"]), (&json!(false), &json!("overloaded")), "{error}");
     let small = second.emit_for_ack("message", &json!({"sid": session, "message": "small"}));
     world.db.release();
     assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
-    assert_eq!(second.wait_for_ack(small).await["seq"], 2, "what is small has room beside it");
-    let again = second.emit_raw("message", &event);
-    assert_eq!(second.wait_for_ack(again).await["seq"], 3);
+    assert_eq!(second.wait_for_ack(small).await["seq"], 2, "a small message is still accepted");
+    let retry = second.emit_raw("message", &event);
+    assert_eq!(second.wait_for_ack(retry).await["seq"], 3);
 }
 
-fn size(batch: &[Statement]) -> usize {
-    let bytes = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
-    batch.iter().flat_map(|statement| &statement.params).map(bytes).sum()
+fn param_bytes(batch: &[Statement]) -> usize {
+    let len = |value: &Param| if let Param::Text(text) = value { text.len() } else { 8 };
+    batch.iter().flat_map(|statement| &statement.params).map(len).sum()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_and_seen_when_it_is_whole() {
+async fn a_large_message_is_written_in_several_transactions_and_becomes_visible_with_the_last() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     let before = world.db.write_count();
@@ -176,7 +177,7 @@ async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_an
     loop {
         run_until_idle().await;
         let batch = world.db.write_batches().pop().unwrap();
-        assert!(size(&batch) < 7_000_000, "{} bytes in one transaction", size(&batch));
+        assert!(param_bytes(&batch) < 7_000_000, "{} bytes in one transaction", param_bytes(&batch));
         if batch.iter().any(|statement| statement.sql.contains("INSERT INTO messages")) {
             break;
         }
@@ -193,7 +194,7 @@ async fn a_message_larger_than_a_transaction_is_written_a_few_parts_at_a_time_an
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees_and_nothing_for_ever() {
+async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_are_deleted_later() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let event = format!(r#"{{"sid":"{session}","message":{},"localId":"l"}}"#, object("", 10_000_000));
     let parts = || world.db.number("SELECT count(*) FROM message_parts");
@@ -213,7 +214,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees
         assert_eq!(world.db.number("SELECT count(*) FROM messages"), 0);
     }
     assert!(parts() > 0, "some were written before the fault");
-    // Whichever transaction of it loses its answer or meets a passing fault, it is tried again.
+    // Each of its transactions is retried after a retryable error or a lost response.
     let transient = || DbError::Retryable("Network connection lost".into());
     world.db.hold(BatchKind::Writes);
     let ack = cli.emit_raw("message", &event);
@@ -236,16 +237,16 @@ async fn a_fault_between_the_parts_of_a_message_leaves_nothing_that_anybody_sees
         world.rt.set_now(world.now() + 1_000);
     }
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
-    assert_eq!(parts(), 6, "those of the messages that never came are gone");
+    assert_eq!(parts(), 6, "the parts of the failed messages are deleted");
     let page = world.get(&format!("/api/sessions/{session}/messages")).await;
     assert!(page.text.contains(&object("", 10_000_000)));
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    assert_eq!(parts(), 0, "they go with their session");
+    assert_eq!(parts(), 0, "deleted with the session");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one() {
+async fn web_events_have_messages_up_to_eight_megabytes_and_only_the_length_of_larger_ones() {
     let (world, session, mut cli) = live_session_with_machine().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web(&format!("sessionId={session}")).await;
@@ -255,17 +256,17 @@ async fn an_event_carries_a_message_of_eight_megabytes_and_tells_of_a_larger_one
         let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
         let ack = cli.wait_for_ack(ack).await;
         let update = second.next_event("update").await;
-        assert!(update["body"]["message"]["content"] == whole, "a CLI hears all of it");
+        assert!(update["body"]["message"]["content"] == whole, "CLIs get all of it");
         second.socket.send("3");
-        let told = web.next_event_of("message-received").await;
-        let message = &told["message"];
+        let event = web.next_event_of("message-received").await;
+        let message = &event["message"];
         assert_eq!((&message["id"], &message["seq"]), (&ack["id"], &ack["seq"]));
         if size <= MAX_EVENT_CONTENT_BYTES {
             assert!(message["content"] == whole);
         } else {
             assert_eq!((message.get("content"), &message["contentBytes"]), (None, &json!(size)));
         }
-        // A web client that reads says so.
+        // Acknowledges the events, so that the hub does not close the socket.
         world.advance(30_000).await;
         web.0.send("read");
         cli.send_heartbeat(&world, &session).await;

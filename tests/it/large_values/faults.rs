@@ -1,0 +1,187 @@
+//! Large values under database faults, concurrent access and exhausted memory.
+
+use super::{MIB, live_session, metadata, padding, reload, set_metadata, stored_part_count};
+use crate::support::run_until_idle;
+use crate::support::sqlite::BatchKind;
+use serde_json::{Value, json};
+use session_gateway_hub::http::{response::respond, router};
+use session_gateway_hub::hub::limits::MAX_CONTENT_BYTES;
+use session_gateway_hub::store::DbError;
+
+fn retryable_error() -> DbError {
+    DbError::Retryable("Network connection lost".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_between_the_parts_of_a_value_keeps_the_old_one_and_the_new_parts_are_deleted_later() {
+    let (world, session, mut cli) = live_session().await;
+    let first = json!({"n": 1, "padding": padding(4 * MIB)});
+    cli.update_state(&session, 1, &first).await;
+    let second = json!({"n": 2, "padding": padding(10 * MIB)});
+    for written in 0..3 {
+        world.db.hold(BatchKind::Writes);
+        let ack =
+            cli.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 2, "agentState": second}));
+        for _ in 0..written {
+            run_until_idle().await;
+            world.db.release();
+            world.db.hold(BatchKind::Writes);
+        }
+        run_until_idle().await;
+        world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+        world.db.release();
+        assert_eq!(cli.wait_for_ack(ack).await["code"], "unavailable");
+        assert!(world.get_session(&session).await["agentState"] == first, "{written}");
+    }
+    assert!(stored_part_count(&world) > 3, "some were written before the fault");
+    world.db.lose_response(retryable_error());
+    world.db.fail(BatchKind::Writes, retryable_error());
+    let ack = cli.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 2, "agentState": second}));
+    for _ in 0..8 {
+        run_until_idle().await;
+        world.rt.set_now(world.now() + 1_000);
+    }
+    assert_eq!(cli.wait_for_ack(ack).await["version"], 3);
+    reload(&world).await;
+    assert!(world.get_session(&session).await["agentState"] == second);
+    assert_eq!(stored_part_count(&world), 7, "the parts of the failed values are deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_with_a_missing_part_can_only_be_replaced() {
+    let (world, session, mut cli) = live_session().await;
+    cli.update_state(&session, 1, &json!({"padding": padding(4 * MIB)})).await;
+    world.db.execute("DELETE FROM value_parts WHERE part = 2");
+    let renamed = world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#).await;
+    renamed.assert_error(500, "rename_failed");
+    world.get(&format!("/api/sessions/{session}")).await.assert_error(503, "hub_unavailable");
+    assert_eq!(cli.update_state(&session, 1, &json!({})).await["code"], "unavailable");
+    assert_eq!(cli.update_state(&session, 2, &json!({})).await["result"], "success", "a new value is accepted");
+    assert_eq!(world.get_session(&session).await["agentState"], json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_replaced_while_it_is_read_is_read_again() {
+    let (world, session, mut cli) = live_session().await;
+    let mut second = world.bare_cli().await;
+    // More parts than one read fetches.
+    let value = |n: u64| json!({"n": n, "padding": padding(8 * MIB)});
+    cli.update_state(&session, 1, &value(1)).await;
+    world.db.hold(BatchKind::Reads);
+    let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
+    let stale = second.emit_for_ack("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
+    run_until_idle().await;
+    world.db.stop_holding();
+    assert_eq!(cli.update_state(&session, 2, &value(2)).await["version"], 3);
+    world.db.release();
+    assert!(reply.reply().await.ok()["session"]["agentState"] == value(2));
+    let stale = second.wait_for_ack(stale).await;
+    assert!(stale["version"] == 3 && stale["agentState"] == value(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_concurrent_values_of_maximum_size_one_is_rejected_as_overloaded() {
+    let (world, session, mut cli) = live_session().await;
+    let other = world.create_session("/other").await;
+    let mut second = world.cli(&other).await;
+    let largest = json!({"padding": padding(MAX_CONTENT_BYTES - 14)});
+    let update = |sid: &str| json!({"sid": sid, "expectedVersion": 1, "agentState": largest});
+    world.db.hold(BatchKind::Writes);
+    let first = cli.emit_for_ack("update-state", &update(&session));
+    run_until_idle().await;
+    let error = second.emit_with_ack("update-state", &update(&other)).await;
+    assert_eq!((&error["result"], &error["code"]), (&json!("error"), &json!("overloaded")));
+    let small = second.emit_for_ack("message", &json!({"sid": other, "message": "small"}));
+    world.db.release();
+    assert_eq!(cli.wait_for_ack(first).await["version"], 2);
+    assert_eq!(second.wait_for_ack(small).await["seq"], 1, "a small message is still accepted");
+    assert_eq!(second.emit_with_ack("update-state", &update(&other)).await["version"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_pending_requests_ensure_that_they_can_be_stored_when_completed() {
+    let (world, session, mut cli) = live_session().await;
+    let request = |bytes: usize| json!({"tool": padding(bytes)});
+    let too_large = cli.update_state(&session, 1, &json!({"requests": {"r": request(1_000_000)}})).await;
+    assert_eq!(too_large["code"], "too-large");
+    assert!(too_large["reason"].as_str().unwrap().contains("1000000"), "{too_large}");
+    let many = |count: usize| {
+        let requests: serde_json::Map<String, Value> =
+            (0..count).map(|n| (format!("r{n}"), request(900_000))).collect();
+        json!({"requests": requests})
+    };
+    assert_eq!(cli.update_state(&session, 1, &many(9)).await["code"], "too-large");
+    assert_eq!(cli.update_state(&session, 1, &many(8)).await["result"], "success");
+    cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
+    reload(&world).await;
+    let record = world.get_session(&session).await["agentState"].clone();
+    assert_eq!(record["requests"], json!({}));
+    assert_eq!(record["completedRequests"].as_object().unwrap().len(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_an_older_hub_version_wrote_over_a_large_one_wins() {
+    let (world, session, mut cli) = live_session().await;
+    cli.update_state(&session, 1, &json!({"requests": {"r": {}}, "padding": padding(2 * MIB)})).await;
+    run_until_idle().await;
+    // Older versions read only the excerpt in the row.
+    let excerpt = world.db.number(r#"SELECT count(*) FROM sessions WHERE agent_state = '{"requests":{"r":{}}}'"#);
+    assert_eq!(excerpt, 1);
+    world.db.execute(r#"UPDATE sessions SET agent_state = '{"old":1}', agent_state_version = 3"#);
+    world.hibernate_and_wake().await;
+    assert_eq!(world.get_session(&session).await["agentState"], json!({"old": 1}));
+    assert_eq!(cli.update_state(&session, 3, &json!({"padding": padding(2 * MIB)})).await["result"], "success");
+    reload(&world).await;
+    assert!(world.get_session(&session).await["agentState"]["padding"] == padding(2 * MIB));
+    assert_eq!(stored_part_count(&world), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_value_is_not_read_while_the_memory_for_responses_is_used_up() {
+    let (world, session, mut cli) = live_session().await;
+    let small = world.create_session("/small").await;
+    assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
+    run_until_idle().await;
+    let reserved = world.hub().reserve_response(72 * MIB).unwrap();
+    let reads = world.db.read_count();
+    for path in [format!("/api/sessions/{session}"), format!("/cli/sessions/{session}")] {
+        world.get(&path).await.assert_error(503, "overloaded");
+    }
+    let parts_read = world.db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("value_parts"));
+    assert!(!parts_read, "nothing is read without a reservation");
+    world.get(&format!("/api/sessions/{small}")).await.ok();
+    drop(reserved);
+    let record = world.get(&format!("/api/sessions/{session}")).await.ok();
+    assert_eq!(record["session"]["metadata"]["padding"], padding(2 * MIB));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
+    let (world, session, mut cli) = live_session().await;
+    cli.register("readFile").await;
+    assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
+    run_until_idle().await;
+    let can_reserve = |bytes| world.hub().reserve_response(bytes).is_ok();
+    let get = async |path: String| {
+        let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        respond(&world.hub(), router(world.hub()), request).await
+    };
+    let first = get(format!("/api/sessions/{session}")).await;
+    assert!(first.body().len() > 20 * MIB && can_reserve(50 * MIB) && !can_reserve(53 * MIB));
+    // The same for a response that is large because of the result of a CLI.
+    let read = get(format!("/api/sessions/{session}/file?path=a"));
+    let (second, ()) = tokio::join!(read, async {
+        cli.serve("readFile", &json!({"success": true, "content": padding(30 * MIB)})).await;
+    });
+    assert!(second.body().len() > 30 * MIB && can_reserve(20 * MIB) && !can_reserve(23 * MIB));
+    let read = get(format!("/api/sessions/{session}/file?path=a"));
+    let (third, ()) = tokio::join!(read, async {
+        cli.serve("readFile", &json!({"success": true, "content": padding(30 * MIB)})).await;
+    });
+    assert_eq!(third.status(), 503);
+    let slice = first.body().slice(1..2);
+    drop((first, second));
+    assert!(can_reserve(50 * MIB) && !can_reserve(53 * MIB), "a slice of the body keeps the reservation");
+    drop(slice);
+    assert!(can_reserve(72 * MIB));
+}
