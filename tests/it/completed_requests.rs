@@ -92,7 +92,7 @@ async fn the_list_has_nothing_to_do_with_the_record_and_the_session_shows_it_who
         let list = world.get("/api/sessions").await;
         assert_eq!(list.ok()["sessions"][0]["pendingRequestsCount"], 1);
         assert!(list.text.len() < 2_000, "{}", list.text);
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         cli.send_message(&session, "hello").await;
         run_until_idle().await;
         let touched =

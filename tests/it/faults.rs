@@ -113,7 +113,7 @@ impl Fixture {
         world.register_machine("m").await;
         world.register_machine("idle").await;
         let mut cli = Self::connect(&world, &session).await;
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         cli.register("killSession").await;
         let mut web = world.web("all=true").await;
         let listener = world.web(&format!("sessionId={session}")).await;

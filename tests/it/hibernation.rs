@@ -157,7 +157,7 @@ async fn active_at_is_restored() {
     };
     for wait in [0, 20_000, 5_000] {
         world.advance(wait).await;
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     }
     assert_eq!(all().await, [START + 25_000; 3]);
@@ -177,7 +177,7 @@ async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
     for disconnects in [false, true] {
         let (world, session, mut cli) = live_session().await;
         world.advance(20_000).await;
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         if disconnects {
             cli.socket.close();
         }
@@ -248,7 +248,7 @@ async fn a_socket_of_a_session_and_a_machine_has_two_timers() {
     let session = world.create_session("/code").await;
     world.register_machine("m").await;
     let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     for _ in 0..4 {
         world.advance(10_000).await;
         cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;

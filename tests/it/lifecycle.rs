@@ -55,7 +55,7 @@ async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
     assert_eq!(web.next_event_of("session-updated").await["data"]["active"], false);
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
     post_action(&world, &session, "abort", &json!({})).reply().await.assert_error(409, "session_inactive");
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
     let reply = post_action(&world, &session, "abort", &json!({}));
     assert!(cli.serve("abort", &json!({})).await["reason"].is_string(), "the reason has a default");
@@ -75,7 +75,7 @@ async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
         cli.next_call().await;
         for _ in 0..3 {
             world.advance(RPC_TIMEOUT_MS / 3).await;
-            cli.send_heartbeat(&world, &session).await;
+            cli.send_keep_alive(&world, &session).await;
         }
         reply.reply().await.assert_error(504, "rpc_timeout");
         let reply = post_action(&world, &session, action, &json!({}));
@@ -231,11 +231,11 @@ async fn an_archived_session_stays_archived_whatever_its_cli_sends() {
     assert_eq!(record["metadata"]["lifecycleState"], "archived");
     assert_eq!((&record["metadata"]["exit"], &record["metadataVersion"]), (&json!(0), &json!(3)));
     for _ in 0..3 {
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         world.advance(2_000).await;
     }
     world.hibernate_and_wake().await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     let record = world.get_session(&session).await;
     assert_eq!((&record["active"], &record["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
     assert_eq!(list_session_ids(&world, "").await, Vec::<String>::new());
@@ -259,7 +259,7 @@ async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keep
     assert_eq!((&record["metadata"], &record["seq"], &record["active"]), (&metadata, &json!(1), &json!(false)));
     assert_eq!(web.next_event_of("session-updated").await["data"]["metadata"], metadata);
     assert_eq!(list_session_ids(&world, "").await, [session.as_str()]);
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], true);
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["metadata"], metadata, "it is persisted");
@@ -385,7 +385,7 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
         cli.next_call().await;
         for _ in 0..3 {
             world.advance(RPC_TIMEOUT_MS / 3).await;
-            cli.send_heartbeat(&world, &session).await;
+            cli.send_keep_alive(&world, &session).await;
         }
         assert_not_applied(reply.reply().await, &json!("timeout")).await;
         cli.emit_with_ack("rpc-unregister", &json!({"method": "set-session-config"})).await;

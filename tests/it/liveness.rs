@@ -198,7 +198,7 @@ async fn a_session_end_that_is_too_old_is_ignored() {
     assert!(is_active(&world, &session).await, "older than 10 minutes");
     assert_eq!(end(now - 599_999.0).await, json!({"ok": true}));
     assert!(!is_active(&world, &session).await);
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(
         cli.emit_with_ack("session-end", &json!({"sid": session, "time": now * 2.0})).await,
         json!({"ok": true})

@@ -85,7 +85,7 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     let (active, connected, changed) =
         (world.create_session("/a").await, world.create_session("/b").await, world.create_session("/c").await);
     let mut bare = world.bare_cli().await;
-    bare.send_heartbeat(&world, &active).await;
+    bare.send_keep_alive(&world, &active).await;
     let _cli = world.cli(&connected).await;
     run_until_idle().await;
     // One change waits for the database, another one is queued behind it.
@@ -128,7 +128,7 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
         let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE)});
         assert_eq!(cli.update_state(&session, 1, &state).await["result"], "success");
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         sessions.push(session);
     }
     run_until_idle().await;

@@ -267,7 +267,7 @@ async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
     let late = cli.next_call().await;
     for _ in 0..3 {
         world.advance(RPC_TIMEOUT_MS / 3).await;
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
     }
     still_pending(reply.reply().await, 504, "rpc_timeout").await;
     cli.respond(&late, &json!({}));

@@ -56,7 +56,7 @@ async fn a_session_comes_back_under_its_own_id() {
     run_until_idle().await;
     assert!(!reply.is_ready(), "a socket alone is no sign of life");
     world.advance(10_000).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
     assert_eq!(world.get_session(&session).await["active"], true);
 }
@@ -76,7 +76,7 @@ async fn an_archived_session_comes_back_too_and_is_archived_no_more() {
     let (world, session, mut runner) = ended().await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({"reason": "done"})).await.ok();
     let mut lingering = world.cli(&session).await;
-    lingering.send_heartbeat(&world, &session).await;
+    lingering.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], false);
     let reply = resume(&world, &session);
     runner.serve("spawnSession", &json!({"success": true})).await;
@@ -304,10 +304,10 @@ async fn what_a_resumed_cli_archives_before_it_ends_stays_archived() {
     reply.reply().await.ok();
     archive_itself(&mut cli, &session, 1).await;
     world.advance(2_000).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     let shown = world.get_session(&session).await;
     assert_eq!((&shown["active"], &shown["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
 }
@@ -348,7 +348,7 @@ async fn a_session_is_brought_back_whatever_memory_forgot_while_the_machines_wer
     let other = world.create_session("/other").await;
     let mut cli = world.live_cli(&other).await;
     world.hibernate_and_wake().await;
-    cli.send_heartbeat(&world, &other).await;
+    cli.send_keep_alive(&world, &other).await;
     world.get_session(&session).await;
     world.db.hold(BatchKind::Reads);
     let reply = resume(&world, &session);

@@ -280,7 +280,7 @@ async fn the_size_of_an_attachment_is_computed_as_the_platform_stores_it() {
         let mut cli = world.cli(&session).await;
         counts.push(fill_attachment(&mut cli, &name.repeat(8)).await);
         // Keep-alives and pings are stored in the same attachment.
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         world.advance(60_000).await;
         cli.socket.close();
         plain.socket.send("3");

@@ -167,7 +167,7 @@ async fn a_cli_that_does_not_serve_uploads_dies_or_stays_silent_makes_a_500() {
     let refusal = silent.reply().await.assert_error(500, "upload_failed");
     assert!(refusal["error"].as_str().unwrap().contains("RPC timed out: uploadFile"), "{refusal}");
 
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     let cut = world.start_complete_upload(&path(&session), &good);
     cli.next_call().await;
     cli.socket.close();

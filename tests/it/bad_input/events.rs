@@ -115,7 +115,7 @@ impl Fixture {
         neighbour.register_machine("their-box").await;
         let auth = json!({"sessionId": session, "machineId": "box-1"});
         let mut cli = Cli::connect(&world, auth).await;
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         run_until_idle().await;
         cli.socket.drain().await;
         let mut fixture =

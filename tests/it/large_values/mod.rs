@@ -100,7 +100,7 @@ async fn a_session_with_large_metadata_is_listed_renamed_archived_and_restored()
 
     let reads = || world.db.read_batches().iter().flatten().filter(|read| read.sql.contains("value_parts")).count();
     let before = reads();
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(cli.send_message(&session, "hello").await["seq"], 1);
     cli.register("gitStatus").await;
     let status = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
@@ -155,7 +155,7 @@ async fn a_resume_restores_an_archived_session_with_large_metadata() {
     assert_eq!((&call.params["resumeSessionId"], &call.params["agent"]), (&json!("agent-7"), &json!("beta")));
     runner.respond(&call, &json!({"success": true, "sessionId": session}));
     run_until_idle().await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
     reload(&world).await;
     let record = world.get_session(&session).await["metadata"].clone();
@@ -170,7 +170,7 @@ async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_o
         merge_fixture(old_metadata, json!({"new": padding(3 * MIB)})).await;
     let state = json!({"padding": padding(2 * MIB)});
     assert_eq!(cli.update_state(&new, 1, &state).await["result"], "success");
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     reload(&world).await;
     let record = world.get_session(&new).await;

@@ -95,7 +95,7 @@ async fn a_fault_while_the_session_comes_back_does_not_leave_its_history_behind(
     run_until_idle().await;
     world.db.fail(BatchKind::Writes, permanent());
     assert_eq!(cli.emit_with_ack("message", &json!({"sid": new, "message": {"text": "lost"}})).await["ok"], false);
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     for reply in [reply, second] {
         assert_eq!(reply.reply().await.ok(), success(&new));
     }

@@ -19,7 +19,7 @@ async fn a_session_that_came_back_under_another_id_takes_the_history_along() {
     let MergeFixture { world, old, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let mut web = world.web("all=true").await;
     let mut of_new = world.web(&format!("sessionId={new}")).await;
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     let merged: Vec<(String, Option<String>)> =
         [("one", None), ("two", Some("b")), ("three", Some("c")), ("four", Some("d"))]
@@ -63,7 +63,7 @@ async fn what_a_person_gave_the_old_session_is_carried_over() {
     });
     let MergeFixture { world, new, mut cli, reply, .. } =
         merge_fixture(given.clone(), json!({"version": "2", "summary": {"text": "older", "updatedAt": 10}})).await;
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     for round in ["before a sleep", "after it"] {
         let metadata = world.get_session(&new).await["metadata"].clone();
@@ -79,7 +79,7 @@ async fn what_a_person_gave_the_old_session_is_carried_over() {
 
     let newer = json!({"name": "Other", "summary": {"text": "newest", "updatedAt": 30}, "worktree": {"name": "o"}});
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(given, newer.clone()).await;
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     let metadata = world.get_session(&new).await["metadata"].clone();
     for field in ["name", "worktree", "summary"] {
@@ -108,7 +108,7 @@ async fn todos_are_carried_over_unless_the_new_session_has_its_own() {
             cli.emit_with_ack("message", &json!({"sid": new, "message": todos("completed")})).await;
         }
         runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
-        cli.send_heartbeat(&world, &new).await;
+        cli.send_keep_alive(&world, &new).await;
         reply.reply().await.ok();
         let expected = if own { "completed" } else { "pending" };
         assert_eq!(world.get_session(&new).await["todos"][0]["status"], expected);
@@ -136,7 +136,7 @@ async fn completed_requests_of_both_are_kept() {
     cli.update_state(&new, 1, &record).await;
     world.get_session(&new).await;
     runner.serve("spawnSession", &json!({"success": true, "sessionId": new})).await;
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     let state = world.get_session(&new).await["agentState"].clone();
     let completed = &state["completedRequests"];
@@ -151,7 +151,7 @@ async fn messages_in_parts_are_merged_whole() {
     let MergeFixture { world, new, mut cli, reply, .. } = merge_fixture(json!({}), json!({})).await;
     let long = "x".repeat(3_500_000);
     send_text(&mut cli, &new, &long, Some("long")).await;
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     reply.reply().await.ok();
     let all = texts(&world, &new).await;
     assert_eq!(all[..4], ["one", "two", "three", "four"]);
@@ -325,7 +325,7 @@ async fn whoever_waits_for_a_session_that_was_deleted_hears_what_came_back_in_it
     let second = resume(&world, &old);
     run_until_idle().await;
     world.request("DELETE", &format!("/api/sessions/{old}"), "").await.ok();
-    cli.send_heartbeat(&world, &new).await;
+    cli.send_keep_alive(&world, &new).await;
     for reply in [reply, second] {
         assert_eq!(reply.reply().await.ok(), success(&new));
     }
@@ -401,7 +401,7 @@ async fn a_local_id_that_comes_with_the_old_history_is_found_by_whoever_looked_i
     run_until_idle().await;
     assert_eq!(world.db.held_count(), 1, "it is looked up");
     world.db.stop_holding();
-    beside.send_heartbeat(&world, &new).await;
+    beside.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     world.db.release();
     let acknowledged = cli.wait_for_ack(late).await;

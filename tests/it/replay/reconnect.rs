@@ -86,12 +86,12 @@ async fn a_client_without_other_events_resumes_from_its_first() {
 async fn keep_alives_are_neither_logged_nor_replayed() {
     let (world, session, mut cli, query) = scene().await;
     let mut web = world.web(&query).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     let became_active = web.next_event().await;
     for _ in 0..3 {
         world.advance(11_000).await;
         let (rows_before, writes) = (count_rows(&world), world.db.write_count());
-        cli.send_heartbeat(&world, &session).await;
+        cli.send_keep_alive(&world, &session).await;
         let reminder = web.next_event_of("session-updated").await;
         assert_eq!(reminder["data"]["active"], true);
         assert_eq!(id(&reminder), id(&became_active), "it has the id of the last event");

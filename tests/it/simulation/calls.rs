@@ -77,7 +77,7 @@ impl World {
             "abort" => {
                 self.cli_respond(i, &call, &json!({"success": true}));
                 if self.rng.chance(60) {
-                    self.cli_send_heartbeat(i);
+                    self.cli_send_keep_alive(i);
                 }
             }
             "killSession" => {

@@ -10,7 +10,7 @@ use super::responses::Purpose;
 use super::rows::Row;
 use super::world::{Merge, NEIGHBOUR, TEAM, World};
 
-/// The heartbeat timeouts of sessions and machines.
+/// The keep-alive timeouts of sessions and machines.
 const SESSION_MS: u64 = 30_000;
 const MACHINE_MS: u64 = 45_000;
 
@@ -46,7 +46,7 @@ impl World {
             self.observe_session(ns, &row.id, &row.tag);
             self.check_row(ns, row);
             if self.is_undisturbed() {
-                self.check_heartbeat(ns, row);
+                self.check_keep_alive(ns, row);
             }
             self.oracle(ns).session(&row.id).may_end = false;
         }
@@ -216,8 +216,8 @@ impl World {
         }
     }
 
-    /// Checks that an active session has an alarm, and that a session with a valid heartbeat is active.
-    fn check_heartbeat(&mut self, ns: usize, row: &Row) {
+    /// Checks that an active session has an alarm, and that a session with a valid keep-alive is active.
+    fn check_keep_alive(&mut self, ns: usize, row: &Row) {
         let (now, alarm) = (self.now(), self.objects[ns].rt.fake.alarm());
         if row.is_active() {
             assert!(
@@ -230,11 +230,11 @@ impl World {
         let is_watched = self.watchers_are_current(ns) && !self.db.has_unknown_outcome(self.objects[ns].name);
         let known = self.oracle(ns).session(&row.id);
         let archived = row.metadata["lifecycleState"] == "archived";
-        if let Some(heartbeat) =
-            known.heartbeat.filter(|heartbeat| heartbeat.disruptions == disruptions && !archived && !known.may_end)
+        if let Some(keep_alive) =
+            known.keep_alive.filter(|keep_alive| keep_alive.disruptions == disruptions && !archived && !known.may_end)
         {
-            let alive = now >= heartbeat.time + SESSION_MS || row.is_active();
-            assert!(alive, "{} had a heartbeat at {}, but is inactive", row.id, heartbeat.time);
+            let alive = now >= keep_alive.time + SESSION_MS || row.is_active();
+            assert!(alive, "{} had a keep-alive at {}, but is inactive", row.id, keep_alive.time);
         }
         if let Some(presence) = known.presence.as_ref().filter(|_| is_watched) {
             for (name, held) in row.presence.as_object().unwrap() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::oracle::{Heartbeat, SentMessage, ValueKind};
+use super::oracle::{KeepAlive, SentMessage, ValueKind};
 use super::responses::Purpose;
 use super::world::{ConnectionId, Peer, World};
 use crate::support::cli::{Received, parse_frame};
@@ -37,7 +37,7 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub enum PendingAck {
     Registration,
-    Alive { session: String, heartbeat: Heartbeat },
+    Alive { session: String, keep_alive: KeepAlive },
     End { session: String },
     Message { session: String, local_id: String },
     Update { owner: String, kind: ValueKind, expected: u64, value: Value, request: Option<String> },
@@ -261,7 +261,7 @@ impl World {
             self.cli_catch_up(i);
             self.cli_resend(i);
         }
-        self.cli_send_heartbeat(i);
+        self.cli_send_keep_alive(i);
     }
 
     pub fn cli_register(&mut self, i: usize) {
@@ -291,7 +291,7 @@ impl World {
         self.cli_connect(i);
     }
 
-    pub fn cli_send_heartbeat(&mut self, i: usize) {
+    pub fn cli_send_keep_alive(&mut self, i: usize) {
         let (ns, now) = (self.clis[i].ns, self.now());
         match self.clis[i].role.clone() {
             Role::Machine(id) => {
@@ -306,10 +306,10 @@ impl World {
                     alive["mode"] = json!(self.rng.pick(&["local", "remote"]));
                     alive["permissionMode"] = json!(self.rng.pick(&["default", "plan"]));
                 }
-                // A heartbeat without a change is acknowledged immediately, even if the write of the change may fail.
-                let heartbeat =
-                    Heartbeat { time: now, disruptions: self.disruptions(ns, &session, self.db.reported_faults()) };
-                self.cli_emit(i, "session-alive", &alive, PendingAck::Alive { session, heartbeat });
+                // A keep-alive without a change is acknowledged immediately, even if the write of the change may fail.
+                let keep_alive =
+                    KeepAlive { time: now, disruptions: self.disruptions(ns, &session, self.db.reported_faults()) };
+                self.cli_emit(i, "session-alive", &alive, PendingAck::Alive { session, keep_alive });
             }
             Role::Session { id: None, .. } => {}
         }
@@ -394,12 +394,12 @@ impl World {
         let (ns, connection) = (self.clis[i].ns, self.clis[i].connection);
         match waiting {
             PendingAck::Registration => assert!(ack["ok"] == true || self.may_fail(ack), "{ack}"),
-            PendingAck::Alive { session, heartbeat } => {
+            PendingAck::Alive { session, keep_alive } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");
                 let valid =
-                    ack["ok"] == true && heartbeat.disruptions == self.disruptions(ns, &session, self.db.faults());
+                    ack["ok"] == true && keep_alive.disruptions == self.disruptions(ns, &session, self.db.faults());
                 let known = self.oracle(ns).session(&session);
-                known.heartbeat = (valid && !known.may_end).then_some(heartbeat);
+                known.keep_alive = (valid && !known.may_end).then_some(keep_alive);
             }
             PendingAck::End { session } => {
                 assert!(ack["ok"] == true || self.may_fail(ack), "{ack}");

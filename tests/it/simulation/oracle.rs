@@ -55,11 +55,11 @@ pub struct Request {
     pub answered: Option<bool>,
 }
 
-/// The last acknowledged heartbeat of a session.
+/// The last acknowledged keep-alive of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heartbeat {
+pub struct KeepAlive {
     pub time: u64,
-    /// The number of disruptions before the heartbeat; a later one may invalidate it.
+    /// The number of disruptions before the keep-alive; a later one may invalidate it.
     pub disruptions: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct SessionRecord {
     pub requests: BTreeMap<String, Request>,
     /// Whether a merge may be renumbering its messages.
     pub is_merging: bool,
-    pub heartbeat: Option<Heartbeat>,
+    pub keep_alive: Option<KeepAlive>,
     pub end_requests: u64,
     /// Whether an unacknowledged `session-end` may be in flight.
     pub may_end: bool,
@@ -127,7 +127,7 @@ impl Oracle {
             completed: BTreeMap::new(),
             requests: BTreeMap::new(),
             is_merging: false,
-            heartbeat: None,
+            keep_alive: None,
             end_requests: 0,
             may_end: false,
             presence: None,
@@ -321,7 +321,7 @@ impl Oracle {
     pub fn record_end(&mut self, session: &str) {
         let known = self.session(session);
         known.end_requests += 1;
-        known.heartbeat = None;
+        known.keep_alive = None;
     }
 
     /// A `session-end` is in flight, and its acknowledgement is lost.
@@ -341,7 +341,7 @@ fn check_pending(session: &str, versions: &BTreeMap<u64, Value>, heard: &Value) 
     }
 }
 
-/// Whether an event may report a heartbeat without a change.
+/// Whether an event may report a keep-alive without a change.
 pub fn is_heartbeat(event: &Value) -> bool {
     let data = &event["data"];
     let updated = event["type"] == "session-updated" && data["metadata"].is_null() && data["agentState"].is_null();

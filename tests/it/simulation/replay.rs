@@ -87,7 +87,7 @@ impl World {
             let (logged, start) = (self.read_log(ns), self.log_start(ns));
             let observed = self.oracles[ns].events.keys().next_back().copied().unwrap_or(0);
             let up_to = if self.db.has_unknown_outcome(self.objects[ns].name) { observed } else { u64::MAX };
-            // Heartbeat events without a change are not logged.
+            // KeepAlive events without a change are not logged.
             let changes = self.oracles[ns].events.iter().filter(|(_, event)| !is_heartbeat(event));
             let mut changes: BTreeMap<u64, &Value> = changes.map(|(number, event)| (*number, event)).collect();
             changes.extend(logged.events.range(..=up_to).map(|(number, event)| (*number, event)));

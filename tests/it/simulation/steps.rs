@@ -256,7 +256,7 @@ impl World {
             Step::CliRepeat => self.cli_repeat(i, ns),
             Step::UpdateMetadata => self.update_metadata(i),
             Step::AskPermission => self.ask_permission(i),
-            Step::Alive => self.cli_send_heartbeat(i),
+            Step::Alive => self.cli_send_keep_alive(i),
             Step::SessionEnd => self.cli_end_session(i),
             Step::Register => self.cli_register(i),
             Step::Unregister => self.cli_unregister(i),
@@ -399,7 +399,7 @@ impl World {
         }
     }
 
-    /// Advances the clock so far that heartbeats, calls or pings time out.
+    /// Advances the clock so far that keep-alives, calls or pings time out.
     pub fn advance_past_timeout(&mut self) {
         self.receive_all();
         let ms = self.rng.pick(&[2_000, 6_000, 11_000, 16_000, 31_000, 46_000, 61_000]).unwrap();

@@ -428,7 +428,7 @@ impl World {
         }
     }
 
-    /// Counts what may invalidate a heartbeat: `faults` of the database, crashes, and requests to end the session.
+    /// Counts what may invalidate a keep-alive: `faults` of the database, crashes, and requests to end the session.
     pub fn disruptions(&self, ns: usize, session: &str, faults: u64) -> u64 {
         let ends = self.oracles[ns].sessions.get(session).map_or(0, |known| known.end_requests);
         faults + self.crashes + ends

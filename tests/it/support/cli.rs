@@ -187,7 +187,7 @@ impl Cli {
     }
 
     /// Sends `session-alive`.
-    pub async fn send_heartbeat(&mut self, world: &World, session: &str) {
+    pub async fn send_keep_alive(&mut self, world: &World, session: &str) {
         let alive = json!({"sid": session, "time": world.now()});
         assert_eq!(self.emit_with_ack("session-alive", &alive).await, json!({"ok": true}));
     }

@@ -19,7 +19,7 @@ pub async fn live_session_with_machine() -> (World, String, Cli) {
     let session = world.create_session("/code").await;
     world.register_machine("m").await;
     let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
-    cli.send_heartbeat(&world, &session).await;
+    cli.send_keep_alive(&world, &session).await;
     cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     run_until_idle().await;
     (world, session, cli)

@@ -87,7 +87,7 @@ pub async fn begin_merge(merge_fixture: &mut MergeFixture, fault: Option<(DbErro
     world.db.hold(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the heartbeat is written first");
+    assert_eq!(world.db.held_count(), 1, "the keep-alive is written first");
     match fault {
         Some((error, true)) => world.db.lose_response(error),
         Some((error, false)) => world.db.fail(BatchKind::Writes, error),

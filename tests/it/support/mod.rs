@@ -215,7 +215,7 @@ impl World {
     /// A connected CLI of an active session.
     pub async fn live_cli(&self, session: &str) -> Cli {
         let mut cli = self.cli(session).await;
-        cli.send_heartbeat(self, session).await;
+        cli.send_keep_alive(self, session).await;
         cli
     }
 

@@ -127,7 +127,7 @@ impl RouteFixture {
             assert!(request.method.ends_with(method), "{request:?}");
             self.callee().respond_raw(&request, &json!(result).to_string());
             if self.route.path.ends_with("/resume") {
-                self.cli.send_heartbeat(&self.world, &self.session).await;
+                self.cli.send_keep_alive(&self.world, &self.session).await;
             }
         }
         answer.reply().await
