@@ -31,7 +31,7 @@ pub async fn put_session(
     let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
     loop {
         let id = hub.get_or_create_session(&new).await?;
-        match hub.session_text(&id).await {
+        match hub.serialize_session(&id).await {
             // It was deleted meanwhile: the tag is free again.
             Err(Error::NotFound(_)) => {}
             text => return Ok(JsonText::wrap_text("session", text?)),
@@ -41,7 +41,7 @@ pub async fn put_session(
 
 /// `GET /cli/sessions/:id`.
 pub async fn session(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("session", hub.session_text(&id).await?))
+    Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
 }
 
 /// The body of `POST /cli/machines`.
@@ -62,10 +62,10 @@ pub async fn put_machine(
         return Err(Error::field("metadata", "Field `metadata` must be an object.").into());
     }
     hub.put_machine(&body.id, body.metadata, body.runner_state).await?;
-    Ok(JsonText::wrap_text("machine", hub.machine_text(&body.id).await?))
+    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&body.id).await?))
 }
 
 /// `GET /cli/machines/:id`.
 pub async fn machine(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("machine", hub.machine_text(&id).await?))
+    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }

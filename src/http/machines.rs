@@ -24,7 +24,7 @@ pub async fn list(State(hub): State<Arc<Hub>>) -> Result<JsonText, ErrorResponse
 
 /// `GET /api/machines/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedMachine(id): OwnedMachine) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("machine", hub.machine_text(&id).await?))
+    Ok(JsonText::wrap_text("machine", hub.serialize_machine(&id).await?))
 }
 
 /// The body of `POST /api/machines/:id/spawn`.

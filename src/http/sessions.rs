@@ -30,7 +30,7 @@ pub async fn list(State(hub): State<Arc<Hub>>, QueryString(query): QueryString) 
 
 /// `GET /api/sessions/:id`.
 pub async fn show(State(hub): State<Arc<Hub>>, OwnedSession(id): OwnedSession) -> Result<JsonText, ErrorResponse> {
-    Ok(JsonText::wrap_text("session", hub.session_text(&id).await?))
+    Ok(JsonText::wrap_text("session", hub.serialize_session(&id).await?))
 }
 
 /// The body of `PATCH /api/sessions/:id`.

@@ -1,11 +1,11 @@
-//! Values larger than a row. Memory holds their heads; the whole is in the journal until it is durable, and is read from
-//! the database when somebody asks for it, for one at a time.
+//! Values larger than a row ([`crate::model::large`]). The cache holds their excerpts. A whole value is in the journal until
+//! it is committed. After that it is read from the database on demand, one value at a time to limit memory.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::error::{Error, Kind};
+use super::error::Error;
 use super::state::cache::Entry;
 use super::state::completed_requests::CompletedRequests;
 use super::state::effect::Effect;
@@ -20,81 +20,91 @@ use crate::store::response_budget::ResponseText;
 use crate::store::values;
 use crate::store::values::LargeValue;
 
-/// One of a session's versioned values.
-pub(super) struct Part {
-    pub version: fn(&Session) -> u64,
-    /// Its head, and where the whole of a large one is.
-    pub kept: fn(&Session) -> (Option<&Json>, Option<&LargeRef>),
+/// The current value of a versioned field.
+pub(super) struct FieldValue<'a> {
+    /// Only the excerpt of a large value.
+    pub value: Option<&'a Json>,
+    pub large: Option<&'a LargeRef>,
+    pub version: u64,
 }
 
-/// The metadata.
-pub(super) const METADATA: Part =
-    Part { version: |s| s.metadata_version, kept: |s| (s.metadata.as_ref(), s.metadata_large.as_ref()) };
-/// The agent state without its completed requests.
-pub(super) const AGENT_STATE: Part =
-    Part { version: |s| s.agent_state_version, kept: |s| (s.agent_state.as_ref(), s.agent_state_large.as_ref()) };
-/// The same; nothing where no request waits.
-pub(super) const PENDING: Part = Part {
-    version: |s| s.agent_state_version,
-    kept: |s| match agent_state::count_pending(s.agent_state.as_ref()) {
-        0 => (None, None),
-        _ => (AGENT_STATE.kept)(s),
-    },
-};
+/// Returns a versioned field of a session.
+pub(super) type GetField = fn(&Session) -> FieldValue<'_>;
 
-/// A piece of an answer.
-enum Piece {
-    Own(String),
-    /// The whole of a large value; an open one without its closing brace.
-    Whole {
+pub(super) fn metadata(s: &Session) -> FieldValue<'_> {
+    FieldValue { value: s.metadata.as_ref(), large: s.metadata_large.as_ref(), version: s.metadata_version }
+}
+
+/// Returns the agent state without the completed requests.
+pub(super) fn agent_state(s: &Session) -> FieldValue<'_> {
+    FieldValue { value: s.agent_state.as_ref(), large: s.agent_state_large.as_ref(), version: s.agent_state_version }
+}
+
+/// Returns the agent state if it has pending requests: others need not be read.
+pub(super) fn pending_requests(s: &Session) -> FieldValue<'_> {
+    match agent_state::count_pending(s.agent_state.as_ref()) {
+        0 => FieldValue { value: None, large: None, version: s.agent_state_version },
+        _ => agent_state(s),
+    }
+}
+
+/// A part of a JSON text whose large values are not read yet.
+enum Segment {
+    Text(String),
+    /// `is_open`: without its closing brace, for the next segment adds members.
+    Large {
         large: LargeRef,
-        open: bool,
+        is_open: bool,
     },
 }
+
+/// Room for `{"session":…}` around a text, in bytes: to grow, the text would be copied.
+const WRAPPER_BYTES: usize = 64;
 
 impl Hub {
-    /// What memory holds of a new value, in the place of an older one. The whole of a large one is noted.
-    pub(super) fn keep(
+    /// Replaces the value of a field. A large value is queued in the journal, and only its excerpt is cached.
+    pub(super) fn set_value(
         &self,
         journal: &mut Journal<Effect>,
         (owner, field): (&str, Field),
         version: u64,
-        old: Option<&LargeRef>,
+        current: (&mut Option<Json>, &mut Option<LargeRef>),
         value: Option<Json>,
-    ) -> (Option<Json>, Option<LargeRef>) {
-        self.keep_within(field.max_inline_bytes(), journal, (owner, field), version, old, value)
+    ) {
+        self.set_value_within(field.max_inline_bytes(), journal, (owner, field), version, current, value);
     }
 
-    /// The same where a value of more than so many bytes is a large one.
-    pub(super) fn keep_within(
+    /// Replaces the value of a field like [`Hub::set_value`]. Values above `max_inline_bytes` are large.
+    pub(super) fn set_value_within(
         &self,
         max_inline_bytes: usize,
         journal: &mut Journal<Effect>,
         (owner, field): (&str, Field),
         version: u64,
-        old: Option<&LargeRef>,
+        (current, large): (&mut Option<Json>, &mut Option<LargeRef>),
         value: Option<Json>,
-    ) -> (Option<Json>, Option<LargeRef>) {
+    ) {
         let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
-        if is_large || old.is_some() {
+        if is_large || large.is_some() {
             journal.delete_replaced_values(owner);
         }
-        match value {
+        (*current, *large) = match value {
             Some(value) if is_large => {
                 let value = LargeValue::new(owner, version, self.new_id(), value);
-                let kept = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
+                let cached = (Some(field.excerpt(&value.value)), Some(value.large.clone()));
                 journal.queue_value(value);
-                kept
+                cached
             }
             value => (value, None),
-        }
+        };
     }
 
-    /// Changes a session by one of its values, whole; once more when it is another one by the time that it is read.
-    pub(super) async fn change<T>(
+    /// Loads a session and the whole value of a field, and changes the session. If the field changes during the read, it is
+    /// read again.
+    pub(super) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
-        part: &Part,
+        field: GetField,
         mut change: impl FnMut(&mut State, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
@@ -102,35 +112,37 @@ impl Hub {
             let large = {
                 let mut state = self.state();
                 let Some(entry) = state.cache.entry(id) else { continue };
-                match (part.kept)(&entry.session) {
-                    (value, None) => {
-                        let value = value.cloned();
+                let current = field(&entry.session);
+                match current.large {
+                    Some(large) => large.clone(),
+                    None => {
+                        let value = current.value.cloned();
                         return change(&mut state, value);
                     }
-                    (_, Some(large)) => large.clone(),
                 }
             };
-            let _turn = self.large_reads.lock().await;
-            let whole = self.whole(id, &large).await?;
+            let _guard = self.large_reads.lock().await;
+            let value = self.read_durable_value(id, &large).await?;
             let mut state = self.state();
             let entry = state.cache.entry(id);
-            let stands = entry.is_some_and(|entry| (part.kept)(&entry.session).1 == Some(&large));
-            match whole {
-                Some(whole) if stands => return change(&mut state, Some(whole)),
-                None if stands => return Err(unreadable()),
-                _ => {}
+            if entry.is_some_and(|entry| field(&entry.session).large == Some(&large)) {
+                return change(&mut state, Some(value.ok_or_else(incomplete_value)?));
             }
         }
     }
 
-    /// The whole of a large value, once it is durable; none when another one took its place.
-    pub(super) async fn whole(self: &Arc<Self>, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
+    /// Reads a large value like [`Hub::read_value`], once everything queued is durable.
+    pub(super) async fn read_durable_value(
+        self: &Arc<Self>,
+        owner: &str,
+        large: &LargeRef,
+    ) -> Result<Option<Json>, Error> {
         self.flushed().await?;
-        self.durable_whole(owner, large).await
+        self.read_value(owner, large).await
     }
 
-    /// The whole of a large value that is durable, or noted; none when another one took its place.
-    pub(super) async fn durable_whole(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
+    /// Reads a large value from the journal or the database. `None` if another value has replaced it.
+    pub(super) async fn read_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
         if let Some(value) = self.state().journal.find_queued_value(large) {
             return Ok(Some(value));
         }
@@ -139,69 +151,59 @@ impl Hub {
         Ok(found.then_some(text).and_then(Json::from_string))
     }
 
-    /// A session as JSON text, whole as clients see it, once everything it shows is durable.
-    pub async fn session_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let show = |state: &State| state.cache.entry(id).map(Entry::pieces).ok_or(Error::NotFound(Kind::Session));
-        let mut outdated = Vec::new();
+    /// Returns a session as JSON text, with large values and all completed requests, once all of it is durable.
+    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
         loop {
             self.load_with_details(id).await?;
-            let pieces = show(&self.state())?;
-            if let Some(text) = self.text_of(id, pieces, &mut outdated).await? {
+            let segments = self.state().cache.session(id).map(session_segments)?;
+            if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
                 return Ok(text);
             }
         }
     }
 
-    /// A machine as JSON text, once everything it shows is durable.
-    pub async fn machine_text(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let machine = |state: &State| state.cache.machine(id).map(pieces_of_machine);
-        let mut outdated = Vec::new();
+    /// Returns a machine as JSON text, with large values, once all of it is durable.
+    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+        let mut unread = Vec::new();
         loop {
             self.load_machine(id).await?;
-            let pieces = machine(&self.state())?;
-            if let Some(text) = self.text_of(id, pieces, &mut outdated).await? {
+            let segments = self.state().cache.machine(id).map(machine_segments)?;
+            if let Some(text) = self.read_segments(id, segments, &mut unread).await? {
                 return Ok(text);
             }
         }
     }
 
-    /// Pieces in one text, once all of it is durable; none when a value is not the one any more that it was. Those that
-    /// could not be read stay `outdated` for the next try.
-    async fn text_of(
+    /// Reads the large values and concatenates the segments. Returns `None` if a value was replaced, and sets `unread` to the
+    /// values: that the next attempt finds the same ones means that parts are missing, which is an error.
+    async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
-        mut pieces: Vec<Piece>,
-        outdated: &mut Vec<LargeRef>,
+        mut segments: Vec<Segment>,
+        unread: &mut Vec<LargeRef>,
     ) -> Result<Option<ResponseText>, Error> {
         self.flushed().await?;
-        if let [Piece::Own(text)] = pieces.as_mut_slice() {
+        if let [Segment::Text(text)] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
-        let larges: Vec<LargeRef> = pieces.iter().filter_map(Piece::large).cloned().collect();
-        if larges == *outdated {
-            return Err(unreadable());
+        let larges: Vec<LargeRef> = segments.iter().filter_map(Segment::large).cloned().collect();
+        if larges == *unread {
+            return Err(incomplete_value());
         }
-        *outdated = larges;
-        let _turn = self.large_reads.lock().await;
-        self.put_together(owner, pieces).await
-    }
-
-    async fn put_together(&self, owner: &str, pieces: Vec<Piece>) -> Result<Option<ResponseText>, Error> {
-        let bytes = |piece: &Piece| match piece {
-            Piece::Own(text) => text.len(),
-            Piece::Whole { large, .. } => large.bytes,
-        };
-        let bytes = AROUND + pieces.iter().map(bytes).sum::<usize>();
+        *unread = larges;
+        let _guard = self.large_reads.lock().await;
+        let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
         let reservation = Some(self.reserve_response(bytes)?);
         let mut text = String::with_capacity(bytes);
-        for piece in pieces {
-            match piece {
-                Piece::Own(own) => text.push_str(&own),
-                Piece::Whole { large, open } => {
+        for segment in segments {
+            match segment {
+                Segment::Text(segment) => text.push_str(&segment),
+                Segment::Large { large, is_open } => {
                     if !values::append(&mut text, &self.db, &self.config.namespace, owner, &large).await? {
                         return Ok(None);
                     }
-                    if open {
+                    if is_open {
                         text.pop();
                     }
                 }
@@ -211,79 +213,80 @@ impl Hub {
     }
 }
 
-/// Room for what stands around an answer, in bytes: a text that grows would be in memory twice.
-const AROUND: usize = 64;
-
-impl Piece {
+impl Segment {
     fn large(&self) -> Option<&LargeRef> {
         match self {
-            Self::Whole { large, .. } => Some(large),
-            Self::Own(_) => None,
+            Self::Large { large, .. } => Some(large),
+            Self::Text(_) => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Large { large, .. } => large.bytes,
+            Self::Text(text) => text.len(),
         }
     }
 }
 
-impl Entry {
-    /// The whole session as clients see it; the completed requests must have been loaded.
-    fn pieces(&self) -> Vec<Piece> {
-        let s = &self.session;
-        let entries =
-            self.completed.iter().filter(|_| s.agent_state_large.is_some()).flat_map(CompletedRequests::oldest_first);
-        let entries = agent_state::completed_to_json(entries);
-        let entries = entries.map(|entries| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, entries.text()));
-        let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, entries)];
-        pieces(&self.with_completed_requests(), larges)
-    }
+/// Splits a session. The completed requests, which must be loaded, are added to the end of a large agent state.
+fn session_segments(entry: &Entry) -> Vec<Segment> {
+    let s = &entry.session;
+    let completed = entry.completed.iter().filter(|_| s.agent_state_large.is_some());
+    let completed = agent_state::completed_to_json(completed.flat_map(CompletedRequests::oldest_first));
+    let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
+    let larges = [("metadata", &s.metadata_large, None), ("agentState", &s.agent_state_large, completed)];
+    split_at_large(&entry.with_completed_requests(), larges)
 }
 
-fn pieces_of_machine(m: &Machine) -> Vec<Piece> {
-    pieces(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
+fn machine_segments(m: &Machine) -> Vec<Segment> {
+    split_at_large(m, [("metadata", &m.metadata_large, None), ("runnerState", &m.runner_state_large, None)])
 }
 
-/// A value of ours with large ones among its members, each of which may go on with further members of its own.
-fn pieces<T: Serialize>(value: &T, larges: [(&str, &Option<LargeRef>, Option<String>); 2]) -> Vec<Piece> {
-    let text = serde_json::to_string(value).unwrap_or_default();
+/// Serializes an object, and splits the text at its large members: name, value, and text in place of the closing brace.
+fn split_at_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>, Option<String>); 2]) -> Vec<Segment> {
+    let json = serde_json::to_string(object).unwrap_or_default();
     if larges.iter().all(|(_, large, _)| large.is_none()) {
-        return vec![Piece::Own(text)];
+        return vec![Segment::Text(json)];
     }
-    let (mut pieces, mut own) = (Vec::new(), String::new());
-    for (name, value) in JsonObject::parse(&text).unwrap_or_default().members() {
-        own.push_str(if own.is_empty() && pieces.is_empty() { "{\"" } else { ",\"" });
-        own.push_str(name);
-        own.push_str("\":");
-        match larges.iter().find_map(|(of, large, more)| Some((large.as_ref().filter(|_| *of == name)?.clone(), more)))
-        {
-            Some((large, more)) => {
-                pieces.push(Piece::Own(std::mem::take(&mut own)));
-                pieces.push(Piece::Whole { large, open: more.is_some() });
-                own.push_str(more.as_deref().unwrap_or_default());
+    let (mut segments, mut text) = (Vec::new(), String::new());
+    for (name, value) in JsonObject::parse(&json).unwrap_or_default().members() {
+        text.push_str(if text.is_empty() && segments.is_empty() { "{\"" } else { ",\"" });
+        text.push_str(name);
+        text.push_str("\":");
+        let large = larges.iter().find(|(large_name, ..)| *large_name == name);
+        match large.and_then(|(_, large, end)| Some((large.as_ref()?.clone(), end.as_deref()))) {
+            Some((large, end)) => {
+                segments.push(Segment::Text(std::mem::take(&mut text)));
+                segments.push(Segment::Large { large, is_open: end.is_some() });
+                text.push_str(end.unwrap_or_default());
             }
-            None => own.push_str(value.get()),
+            None => text.push_str(value.get()),
         }
     }
-    own.push('}');
-    pieces.push(Piece::Own(own));
-    pieces
+    text.push('}');
+    segments.push(Segment::Text(text));
+    segments
 }
 
-/// A value of ours of whose large ones only the length is told, under names that say so.
-pub(super) fn without<T: Serialize>(value: &T, larges: [(&str, &Option<LargeRef>); 2]) -> Json {
-    let whole = Json::of(value);
+/// Serializes an object with the lengths of large members in their place: `metadataBytes` for `metadata`.
+pub(super) fn without_large<T: Serialize>(object: &T, larges: [(&str, &Option<LargeRef>); 2]) -> Json {
+    let json = Json::of(object);
     if larges.iter().all(|(_, large)| large.is_none()) {
-        return whole;
+        return json;
     }
     let lengths = larges.map(|(name, large)| (name, large.as_ref().map(|large| Json::of(&large.bytes))));
-    let mut told = JsonObject::default();
-    for (name, value) in JsonObject::parse(whole.text()).unwrap_or_default().members() {
-        match lengths.iter().find_map(|(of, length)| length.as_ref().filter(|_| *of == name)) {
-            Some(length) => told.push(&format!("{name}Bytes"), length.raw()),
-            None => told.push(name, value),
+    let mut shortened = JsonObject::default();
+    for (name, value) in JsonObject::parse(json.text()).unwrap_or_default().members() {
+        match lengths.iter().find_map(|(large_name, length)| length.as_ref().filter(|_| *large_name == name)) {
+            Some(length) => shortened.push(&format!("{name}Bytes"), length.raw()),
+            None => shortened.push(name, value),
         }
     }
-    told.to_json()
+    shortened.to_json()
 }
 
-/// The parts of a value that stands are not all there.
-pub(super) fn unreadable() -> Error {
-    Error::Unavailable("A value could not be read whole. Try again.".into())
+/// Some parts of a value are missing, although it was not replaced.
+pub(super) fn incomplete_value() -> Error {
+    Error::Unavailable("A large value could not be read completely. Try again.".into())
 }

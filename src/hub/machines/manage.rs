@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use crate::hub::error::{Error, Kind, check_size};
-use crate::hub::large::without;
-use crate::hub::limits::MAX_CONTENT_BYTES;
-use crate::hub::limits::{MAX_MACHINE_ID_BYTES, MAX_MACHINES};
+use crate::hub::large::without_large;
+use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_ID_BYTES, MAX_MACHINES};
 use crate::hub::machines::updates::MachineField;
 use crate::hub::{Hub, State};
 use crate::model::json::Json;
@@ -120,9 +119,9 @@ impl State {
         let machines = self.cache.machines().into_iter().flat_map(|machines| machines.values());
         let mut online: Vec<&Machine> = machines.filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        let without_large =
-            |m: &Machine| without(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
-        online.into_iter().map(without_large).collect()
+        let to_json =
+            |m: &Machine| without_large(m, [("metadata", &m.metadata_large), ("runnerState", &m.runner_state_large)]);
+        online.into_iter().map(to_json).collect()
     }
 
     /// Deletes the machine that has been offline longest if the namespace has [`MAX_MACHINES`].

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::large::unreadable;
-use crate::hub::limits::MAX_CONTENT_BYTES;
-use crate::hub::limits::{MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
+use crate::hub::large::{FieldValue, incomplete_value};
+use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
 use crate::hub::versioned::{Reply, Updated};
@@ -26,14 +25,6 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 pub enum MachineField {
     Metadata,
     RunnerState,
-}
-
-/// The current value of a [`MachineField`].
-pub(super) struct FieldValue<'m> {
-    /// Only the excerpt of a large value.
-    pub value: Option<&'m Json>,
-    pub large: Option<&'m LargeRef>,
-    pub version: u64,
 }
 
 impl MachineField {
@@ -139,8 +130,8 @@ impl Hub {
             }
         };
         if let Some((large, version)) = large {
-            let _turn = self.large_reads.lock().await;
-            let value = self.whole(id, &large).await?.ok_or_else(unreadable)?;
+            let _guard = self.large_reads.lock().await;
+            let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
             let answer = reply(&Updated::Mismatch { version, value: TextParts::value(Some(value)) });
             self.run_effects(answer.into_iter().collect(), 0..0);
             return Ok(());
@@ -189,10 +180,9 @@ impl Hub {
         let is_full = cache.machine_bytes() + new_bytes > MAX_MACHINE_BYTES;
         let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.field().max_inline_bytes() };
         let (value, large, version) = field.get_mut(cache.machine_mut(id)?);
-        let old = large.take();
         *version = new_version;
-        (*value, *large) =
-            self.keep_within(max_inline_bytes, journal, (id, field.field()), new_version, old.as_ref(), new_value);
+        let owner = (id, field.field());
+        self.set_value_within(max_inline_bytes, journal, owner, new_version, (value, large), new_value);
         Ok(())
     }
 }

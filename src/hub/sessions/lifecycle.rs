@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::error::Error;
-use crate::hub::large::METADATA;
+use crate::hub::large;
 use crate::hub::limits::{KILL_TIMEOUT_MS, MAX_REASON_CHARS};
 use crate::hub::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::{Json, JsonObject};
@@ -58,7 +58,7 @@ impl Hub {
         }
         self.end_session(id).await?;
         let committed = self
-            .change(id, &METADATA, |state, metadata| {
+            .with_field(id, large::metadata, |state, metadata| {
                 let metadata = archived(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 self.set_metadata(state, id, metadata, None)?;
                 Ok(state.commit_waiter())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::large::{METADATA, without};
+use crate::hub::large::{self, without_large};
 use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_TAG_BYTES};
 use crate::hub::sessions::updates::split_agent_state;
 use crate::hub::state::cache::Archived;
@@ -73,14 +73,14 @@ impl Hub {
         let namespace = self.config.namespace.clone();
         let mut session = Session::new(self.new_id(), namespace, new.tag.clone(), None, self.rt.now());
         let (id, journal) = (session.id.clone(), &mut state.journal);
-        (session.metadata, session.metadata_large) =
-            self.keep(journal, (&id, Field::Metadata), session.metadata_version, None, Some(new.metadata.clone()));
-        (session.agent_state, session.agent_state_large) =
-            self.keep(journal, (&id, Field::AgentState), session.agent_state_version, None, agent_state.base);
+        let metadata = (&mut session.metadata, &mut session.metadata_large);
+        self.set_value(journal, (&id, Field::Metadata), session.metadata_version, metadata, Some(new.metadata.clone()));
+        let current = (&mut session.agent_state, &mut session.agent_state_large);
+        self.set_value(journal, (&id, Field::AgentState), session.agent_state_version, current, agent_state.base);
         session.model_mode.clone_from(&new.model);
         state.journal.queue_session(&id, Extent::Whole);
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
-        state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without(&session, larges))));
+        state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
         state.cache.insert_created(session);
         state.record_completed(&id, agent_state.completed, self.rt.now());
         state.evict();
@@ -89,7 +89,7 @@ impl Hub {
 
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.change(id, &METADATA, |state, metadata| {
+        let renamed = self.with_field(id, large::metadata, |state, metadata| {
             state.check_queue_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = state.cache.session(id)?;
             let found = entry.session.metadata_version;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::large::unreadable;
+use crate::hub::large::incomplete_value;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::state::effect::Effect;
 use crate::hub::storage_keys::alive_key;
@@ -87,7 +87,7 @@ impl Hub {
         let namespace = &self.config.namespace;
         let new_id = new.id.clone();
         let metadata = match &new.metadata_large {
-            Some(large) => Some(self.durable_whole(&new_id, large).await?.ok_or_else(unreadable)?),
+            Some(large) => Some(self.read_value(&new_id, large).await?.ok_or_else(incomplete_value)?),
             None => new.metadata.clone(),
         };
         let (remaining, large) = self.with_old_fields(old, new, metadata.as_ref());

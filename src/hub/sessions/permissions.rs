@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::hub::error::{Error, Kind};
-use crate::hub::large::PENDING;
+use crate::hub::large::pending_requests;
 use crate::hub::limits::MAX_COMPLETED_BYTES;
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
@@ -55,14 +55,14 @@ impl Hub {
         answer: PermissionAnswer,
     ) -> Result<(), Error> {
         let begin = |state: &mut State, base: Option<Json>| self.begin_answer(state, id, base, request, &answer);
-        self.change(id, &PENDING, begin).await?;
+        self.with_field(id, pending_requests, begin).await?;
         let completed = match self.send_permission(id, request, &answer).await {
             Ok(()) => {
                 let complete = |state: &mut State, base: Option<Json>| {
                     self.complete_request(state, id, base, request, &answer)?;
                     Ok(state.commit_waiter())
                 };
-                self.change(id, &PENDING, complete).await
+                self.with_field(id, pending_requests, complete).await
             }
             Err(error) => Err(error),
         };

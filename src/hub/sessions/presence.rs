@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::hub::commit::AckTiming;
 use crate::hub::error::Error;
-use crate::hub::large::{METADATA, PENDING};
+use crate::hub::large;
 use crate::hub::limits::PRESENCE_INTERVAL_MS;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
@@ -84,7 +84,7 @@ impl Hub {
         if !may_reopen(&self.state()) {
             return Ok(None);
         }
-        self.change(id, &METADATA, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
+        self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
     }
 
     /// Handles `session-end`. One that is older than a keep-alive may be belongs to an earlier run of the CLI.
@@ -99,7 +99,7 @@ impl Hub {
 
     /// Makes a session inactive, and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.change(id, &PENDING, |state, base| {
+        self.with_field(id, large::pending_requests, |state, base| {
             let owner = Owner::Session(id.to_owned());
             state.liveness.stop(&owner);
             state.in_flight.clear_reactivation(id);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::hub::error::{Error, check_size};
-use crate::hub::large::{self, METADATA, Part};
+use crate::hub::large::{self, GetField};
 use crate::hub::limits::{MAX_COMPLETED_AT_ONCE, MAX_COMPLETED_BYTES, MAX_CONTENT_BYTES, MAX_REQUEST_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::changes::Changes;
@@ -24,14 +24,16 @@ use crate::model::text_parts::TextParts;
 use crate::store::journal::Extent;
 use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
-/// A versioned value, and how CLIs see it.
-struct Value {
-    part: &'static Part,
+/// A versioned field of a session.
+struct VersionedField {
+    get: GetField,
+    /// Returns a value of the field as CLIs see it.
     text: fn(&Entry, Option<Json>) -> TextParts,
 }
 
-const METADATA_VALUE: Value = Value { part: &METADATA, text: |_, metadata| TextParts::value(metadata) };
-const AGENT_STATE_VALUE: Value = Value { part: &large::AGENT_STATE, text: Entry::agent_state_text };
+const METADATA: VersionedField =
+    VersionedField { get: large::metadata, text: |_, metadata| TextParts::value(metadata) };
+const AGENT_STATE: VersionedField = VersionedField { get: large::agent_state, text: Entry::agent_state_text };
 
 impl Hub {
     /// Updates a session's metadata for a CLI. `reply` makes the answer.
@@ -46,7 +48,7 @@ impl Hub {
         check_size("metadata", &value, MAX_CONTENT_BYTES)?;
         check_metadata(&value)?;
         self.load_session(id).await?;
-        self.update(id, &METADATA_VALUE, expected, reply, value.text().len(), |state| {
+        self.update(id, &METADATA, expected, reply, value.text().len(), |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
             Ok(Updated::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
@@ -69,7 +71,7 @@ impl Hub {
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
-        self.update(id, &AGENT_STATE_VALUE, expected, reply, value.text().len(), |state| {
+        self.update(id, &AGENT_STATE, expected, reply, value.text().len(), |state| {
             let version = self.set_agent_state(state, id, new, Some(from))?;
             Ok(Updated::Success { version, value: text })
         })
@@ -80,7 +82,7 @@ impl Hub {
     async fn update(
         self: &Arc<Self>,
         id: &str,
-        value: &Value,
+        field: &VersionedField,
         expected: u64,
         reply: Reply<'_>,
         bytes: usize,
@@ -89,23 +91,22 @@ impl Hub {
         let updated = {
             let mut state = self.state();
             let entry = state.cache.session(id)?;
-            let version = (value.part.version)(&entry.session);
-            let updated = match (value.part.kept)(&entry.session) {
-                _ if version == expected => {
-                    state.check_queue_for(bytes)?;
-                    Some(apply(&mut state)?)
-                }
-                (current, None) => {
-                    state.check_queue()?;
-                    Some(Updated::Mismatch { version, value: (value.text)(entry, current.cloned()) })
-                }
-                (_, Some(_)) => None,
+            let current = (field.get)(&entry.session);
+            let version = current.version;
+            let updated = if version == expected {
+                state.check_queue_for(bytes)?;
+                Some(apply(&mut state)?)
+            } else if current.large.is_none() {
+                state.check_queue()?;
+                Some(Updated::Mismatch { version, value: (field.text)(entry, current.value.cloned()) })
+            } else {
+                None
             };
             updated.iter().filter_map(reply).for_each(|effect| state.journal.on_commit(effect));
             updated
         };
         if updated.is_none() {
-            return self.reply_with_current_value(id, value, reply).await;
+            return self.reply_with_current_value(id, field, reply).await;
         }
         self.start_commit();
         Ok(())
@@ -115,16 +116,16 @@ impl Hub {
     async fn reply_with_current_value(
         self: &Arc<Self>,
         id: &str,
-        value: &Value,
+        field: &VersionedField,
         reply: Reply<'_>,
     ) -> Result<(), Error> {
         let answer = |state: &mut State, current: Option<Json>| {
             // The completed requests may have been evicted during the read.
             let Some(entry) = state.cache.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
-            let version = (value.part.version)(&entry.session);
-            let is_durable = (value.part.kept)(&entry.session).1.is_some();
-            let answer = reply(&Updated::Mismatch { version, value: (value.text)(entry, current) });
-            if is_durable {
+            let latest = (field.get)(&entry.session);
+            let answer = reply(&Updated::Mismatch { version: latest.version, value: (field.text)(entry, current) });
+            // A large value was read after a flush, so it is durable.
+            if latest.large.is_some() {
                 return Ok(Some(answer));
             }
             answer.into_iter().for_each(|answer| state.journal.on_commit(answer));
@@ -132,7 +133,7 @@ impl Hub {
         };
         loop {
             self.load_completed(id).await?;
-            if let Some(answer) = self.change(id, value.part, answer).await? {
+            if let Some(answer) = self.with_field(id, field.get, answer).await? {
                 self.run_effects(answer.into_iter().collect(), 0..0);
                 self.start_commit();
                 return Ok(());
@@ -154,9 +155,8 @@ impl Hub {
         s.metadata_version += 1;
         s.updated_at = now;
         let version = s.metadata_version;
-        let old = s.metadata_large.take();
-        (s.metadata, s.metadata_large) =
-            self.keep(journal, (id, Field::Metadata), version, old.as_ref(), Some(value.clone()));
+        let current = (&mut s.metadata, &mut s.metadata_large);
+        self.set_value(journal, (id, Field::Metadata), version, current, Some(value.clone()));
         let large = s.metadata_large.as_ref();
         let changes = Changes {
             metadata: s.metadata.as_ref().filter(|_| large.is_none()),
@@ -200,9 +200,8 @@ impl Hub {
             (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
         let text = small.clone().map_or_else(|| agent_state_text(parts.base.as_ref(), entries), TextParts::value);
         let small = small.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
-        let old = s.agent_state_large.take();
-        (s.agent_state, s.agent_state_large) =
-            self.keep(journal, (id, Field::AgentState), version, old.as_ref(), parts.base);
+        let current = (&mut s.agent_state, &mut s.agent_state_large);
+        self.set_value(journal, (id, Field::AgentState), version, current, parts.base);
         let changes = Changes {
             agent_state: small.as_ref().map(Option::as_ref),
             agent_state_bytes: small.is_none().then_some(text.text_bytes()),
