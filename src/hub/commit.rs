@@ -195,13 +195,9 @@ impl State {
         receiver
     }
 
-    /// Refuses a change while too many bytes wait for the database.
-    pub(super) fn check_queue(&self) -> Result<(), Error> {
-        self.check_queue_for(0)
-    }
-
-    /// Refuses a change that would make the queue larger than it may be.
-    pub(super) fn check_queue_for(&self, bytes: usize) -> Result<(), Error> {
+    /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`]. Small
+    /// changes pass 0.
+    pub(super) fn ensure_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         if self.journal.pending_bytes() + bytes > MAX_QUEUED_BYTES { Err(Error::Overloaded) } else { Ok(()) }
     }
 }

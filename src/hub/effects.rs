@@ -57,6 +57,11 @@ impl Hub {
         }
     }
 
+    /// Runs effects that do not wait for a commit. None of them publishes an event, so they need no event numbers.
+    pub(super) fn run_effects_without_commit(&self, effects: Vec<Effect>) {
+        self.run_effects(effects, 0..0);
+    }
+
     /// Fails effects whose change was not committed: callers get the error, events are dropped.
     pub(super) fn fail_effects(&self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {

@@ -7,9 +7,9 @@
 pub const MAX_FRAME_BYTES: u64 = 32 * 1024 * 1024;
 /// The largest frame before CONNECT is answered, in bytes.
 pub const MAX_UNAUTHENTICATED_FRAME_BYTES: usize = 16 * 1024;
-/// The sum of inbound frames that are handled or queued in one namespace, in bytes.
+/// The total size of the inbound frames that are handled or queued in one namespace, in bytes.
 pub const MAX_INBOUND_BYTES: usize = 48 * 1024 * 1024;
-/// What a queued frame costs besides its text, in bytes.
+/// The memory of a queued frame besides its text, in bytes.
 pub const FRAME_OVERHEAD_BYTES: usize = 64;
 /// How many sockets a namespace may have. The platform allows 32,768, and counts those that are closing.
 pub const MAX_SOCKETS: usize = 32_000;
@@ -17,9 +17,9 @@ pub const MAX_SOCKETS: usize = 32_000;
 pub const MAX_UNAUTHENTICATED: usize = 200;
 /// How long a socket may take to send a valid CONNECT, in milliseconds.
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
-/// How many refused frames before CONNECT close a socket.
+/// The number of refused frames before CONNECT after which the hub closes a socket.
 pub const MAX_REFUSALS: u32 = 3;
-/// How many frames without effect before CONNECT close a socket: each wakes the hub.
+/// The number of frames without effect before CONNECT after which the hub closes a socket: each wakes the hub.
 pub const MAX_IDLE_FRAMES: u32 = 16;
 /// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
 pub const MAX_ATTACHMENT_BYTES: usize = 16_000;
@@ -28,7 +28,8 @@ pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
 /// The unacknowledged bytes, replies included, above which the hub disconnects a CLI that sends another frame. The largest
 /// update fits beside [`MAX_UNACKED_BYTES`].
 pub const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
-/// After how many bytes the hub sends a CLI an extra ping: [`PING_INTERVAL_MS`] is too long to measure a backlog.
+/// The number of sent bytes after which the hub sends a CLI an extra ping: [`PING_INTERVAL_MS`] is too long to measure a
+/// backlog.
 pub const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 // Timers
@@ -68,16 +69,17 @@ pub const DEFAULT_RPC_TIMEOUT_MS: u64 = 30_000;
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 /// How long a call waits for a disconnected CLI to register the method again, in milliseconds (PROTOCOL.md "Limits").
 pub const RECONNECT_GRACE_MS: u64 = 2_000;
-/// The same after a restart of the hub, which closes all sockets: the official client reconnects within 7.5 s.
+/// How long a call waits after a restart of the hub, which closes all sockets, in milliseconds: the official client reconnects
+/// within 7.5 s.
 pub const RESTART_GRACE_MS: u64 = 10_000;
 /// How many methods of disconnected CLIs the hub remembers for [`RECONNECT_GRACE_MS`].
 pub const MAX_LOST_METHODS: usize = 10_000;
 
 // Writes
 
-/// The sum of the changes and effects that wait for the database, in bytes. Above it new changes are refused.
+/// The total size of queued changes and effects, in bytes. Above it new changes are refused with `overloaded`.
 pub const MAX_QUEUED_BYTES: usize = 40_000_000;
-/// How many queued changes count as a burst, for whose end a commit waits: one message and what follows from it are fewer.
+/// How many queued changes count as a burst, for whose end a commit waits. A single message queues fewer.
 pub const BURST_CHANGES: usize = 6;
 /// How many turns of the event loop a commit waits for a growing burst.
 pub const MAX_BURST_TURNS: usize = 64;
@@ -107,10 +109,10 @@ pub const MAX_RECENT_COMPLETED_BYTES: usize = 1_000_000;
 
 // Large values
 
-/// The sum of large responses in flight, in bytes: one of the largest, a session with two values of 30 MiB and its completed
-/// requests.
+/// The total size of large responses in flight, in bytes. The largest response fits: a session with two values of 30 MiB and
+/// its completed requests.
 pub const MAX_RESPONSE_BYTES: usize = 72 * 1024 * 1024;
-/// A message above this is checked against [`MAX_QUEUED_BYTES`] before it is copied out of its frame, in bytes.
+/// The message size, in bytes, above which [`MAX_QUEUED_BYTES`] is checked before the message is copied out of its frame.
 pub const LARGE_MESSAGE_BYTES: usize = 1_000_000;
 
 // Sessions
@@ -138,14 +140,14 @@ pub const REOPEN_MS: u64 = 600_000;
 pub const MAX_MACHINE_ID_BYTES: usize = 255;
 /// How many machines a namespace has. All are in memory; a further one replaces the one that has been offline longest.
 pub const MAX_MACHINES: usize = 1_000;
-/// The sum of machines in memory, in bytes, above which further values above [`SMALL_VALUE_BYTES`] are stored externally.
+/// The total size of machines in memory, in bytes, above which new values above [`SMALL_VALUE_BYTES`] are stored externally.
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;
 /// A machine's value up to this size is always held in memory, in bytes.
 pub const SMALL_VALUE_BYTES: usize = 4_000;
 
 // Uploads
 
-/// How many bytes of uploads are in memory at once: the largest file as base64 in JSON. Further uploads wait.
+/// The total size of uploads in memory, in bytes: the largest file as base64 in JSON. Further uploads wait.
 pub const MAX_UPLOAD_BYTES: u64 = 72 * 1024 * 1024;
 /// How many uploads may wait for memory.
 pub const MAX_WAITING_UPLOADS: usize = 32;
@@ -158,11 +160,11 @@ pub const MAX_FILE_BYTES: usize = 50 * 1024 * 1024;
 pub const MAX_FILE_NAME_CHARS: usize = 255;
 /// The longest path of an uploaded file, in characters.
 pub const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// How much an upload's body may have besides the content, in bytes.
+/// The largest upload body without its content, in bytes.
 pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
-/// How much a client must send within [`STALL_TIMEOUT_MS`], in bytes: a stalled upload must not block others.
+/// The bytes of an upload that a client must send every [`STALL_TIMEOUT_MS`]: a stalled upload must not block others.
 pub const MIN_UPLOAD_BYTES: u64 = 64 * 1024;
-/// See [`MIN_UPLOAD_BYTES`], in milliseconds.
+/// The time to send [`MIN_UPLOAD_BYTES`], in milliseconds.
 pub const STALL_TIMEOUT_MS: u64 = 15_000;
 /// The throughput a CLI's connection is assumed to have, in bytes a millisecond (2 Mbit/s): it sets an upload's timeout.
 pub const UPLOAD_BYTES_PER_MS: u64 = 256;
@@ -187,7 +189,7 @@ pub const MAX_CONTENT_BYTES: usize = 30 * 1024 * 1024;
 pub const MAX_REQUEST_BYTES: usize = 1_000_000;
 /// The largest completed permission request, in bytes: it fits a row of D1.
 pub const MAX_COMPLETED_BYTES: usize = 1_900_000;
-/// The largest sum of permission requests in one update, in bytes: each is in memory several times until it is
+/// The largest total size of permission requests in one update, in bytes: each is in memory several times until it is
 /// committed.
 pub const MAX_COMPLETED_AT_ONCE: usize = 8_000_000;
 /// The largest todo list, in bytes: it fits the row of its session together with the other values.
@@ -215,7 +217,7 @@ pub const MAX_PUSH_FAILURES: usize = 10;
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, and those to D1 are among them: one is reserved, so that slow push services cannot block the database.
 pub const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// How many of them go to one push service, so that an unresponsive one leaves slots to the others.
+/// How many requests a namespace has in flight to one push service, so that an unresponsive one leaves slots to the others.
 pub const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 /// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
 /// share, and goes to a URL that a client chose.

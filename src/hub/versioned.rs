@@ -1,16 +1,16 @@
-//! The outcome of a CLI's update to a versioned value (optimistic concurrency), and its answer.
+//! The result of a CLI's update to a versioned field (optimistic concurrency).
 
 use super::state::effect::Effect;
 use crate::model::text_parts::TextParts;
 
-/// The outcome of an update, with the value that is current afterwards (`null` for none).
+/// The result of an update, with the current version of the field and its current value (`null` for none).
 #[derive(Debug, Clone, PartialEq)]
-pub enum Updated {
-    /// The update has become this version.
+pub enum UpdateResult {
+    /// The update was applied as this version.
     Success { version: u64, value: TextParts },
-    /// The update named another version than the current one, which is this.
+    /// The update was not applied, because it is based on another version than this one.
     Mismatch { version: u64, value: TextParts },
 }
 
-/// Makes the answer to an update from its outcome; `None` when the client asked for no acknowledgement.
-pub type Reply<'r> = &'r (dyn Fn(&Updated) -> Option<Effect> + Send + Sync);
+/// Makes the reply to an update from its result; `None` when the CLI asked for no acknowledgement.
+pub type MakeReply<'r> = &'r (dyn Fn(&UpdateResult) -> Option<Effect> + Send + Sync);

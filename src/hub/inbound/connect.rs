@@ -137,7 +137,7 @@ impl Hub {
             let Named::Refused(id, error) = named else { return None };
             Some(error_event(conn, &error.to_string(), event_code(&error), Some((kind.noun(), &id))))
         });
-        self.run_effects(refusals.collect(), 0..0);
+        self.run_effects_without_commit(refusals.collect());
     }
 
     /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.

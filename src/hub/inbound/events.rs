@@ -13,7 +13,7 @@ use crate::hub::machines::updates::MachineField;
 use crate::hub::ports::ConnId;
 use crate::hub::sessions::messages::Draft;
 use crate::hub::state::effect::Effect;
-use crate::hub::versioned::Updated;
+use crate::hub::versioned::UpdateResult;
 use crate::model::json::Json;
 use crate::model::large::MAX_INLINE_BYTES;
 use crate::wire::cli::{CliEvent, MachineUpdate, NewMessage, SessionUpdate, decode, message_ack, message_rejected};
@@ -88,18 +88,18 @@ impl Hub {
     }
 
     async fn on_metadata(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
-        let reply = |updated: &Updated| from.update_reply("metadata", updated);
+        let make_reply = |result: &UpdateResult| from.update_reply("metadata", result);
         let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &reply).await,
+            Ok(value) => self.update_metadata(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
         reject_failed(from, Kind::Session, &u.sid, result)
     }
 
     async fn on_agent_state(self: &Arc<Self>, from: Sender, u: SessionUpdate<'_>) -> Vec<Effect> {
-        let reply = |updated: &Updated| from.update_reply("agentState", updated);
+        let make_reply = |result: &UpdateResult| from.update_reply("agentState", result);
         let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &reply).await,
+            Ok(value) => self.update_state(&u.sid, u.expected_version, value, from.conn, &make_reply).await,
             Err(error) => Err(error),
         };
         reject_failed(from, Kind::Session, &u.sid, result)
@@ -111,9 +111,11 @@ impl Hub {
         field: MachineField,
         u: MachineUpdate<'_>,
     ) -> Vec<Effect> {
-        let reply = |updated: &Updated| from.update_reply(field.name(), updated);
+        let make_reply = |result: &UpdateResult| from.update_reply(field.name(), result);
         let result = match self.copy_value(u.value) {
-            Ok(value) => self.update_machine(&u.machine_id, field, u.expected_version, value, from.conn, &reply).await,
+            Ok(value) => {
+                self.update_machine(&u.machine_id, field, u.expected_version, value, from.conn, &make_reply).await
+            }
             Err(error) => Err(error),
         };
         reject_failed(from, Kind::Machine, &u.machine_id, result)
@@ -122,7 +124,7 @@ impl Hub {
     /// Copies a value out of its frame. A large one is refused before the copy when there is no memory for it.
     fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
         if value.get().len() > MAX_INLINE_BYTES {
-            self.state().check_queue_for(value.get().len())?;
+            self.state().ensure_queue_has_room(value.get().len())?;
         }
         Ok(Json::from(value))
     }

@@ -94,7 +94,7 @@ impl Hub {
             None if self.disconnect_if_behind(conn) => {}
             None => {
                 let message = "Binary frames are not supported: send JSON.";
-                self.run_effects(vec![error_event(conn, message, "binary-unsupported", None)], 0..0);
+                self.run_effects_without_commit(vec![error_event(conn, message, "binary-unsupported", None)]);
             }
         }
     }
@@ -111,7 +111,7 @@ impl Hub {
             None => {
                 let effects = self.on_cli_frame(conn, frame).await;
                 if !effects.is_empty() {
-                    self.run_effects(effects, 0..0);
+                    self.run_effects_without_commit(effects);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::hub::error::{Error, Kind};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
-use crate::hub::versioned::Updated;
+use crate::hub::versioned::UpdateResult;
 use crate::wire::cli::{ErrorEvent, NAMESPACE, UpdateAck, message_rejected};
 use crate::wire::socketio::{self, AckId};
 
@@ -53,11 +53,11 @@ impl Sender {
         Some(Effect::Reply { conn: self.conn, done: ack_frame(ack, done).into(), failed: ack_frame(ack, failed) })
     }
 
-    /// Returns the answer to a versioned update. `field` is the name of the value.
-    pub fn update_reply(self, field: &str, updated: &Updated) -> Option<Effect> {
-        let (done, value) = match updated {
-            Updated::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
-            Updated::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
+    /// Returns the reply to a versioned update. `field` is the JSON name of the field.
+    pub fn update_reply(self, field: &str, result: &UpdateResult) -> Option<Effect> {
+        let (done, value) = match result {
+            UpdateResult::Success { version, value } => (UpdateAck::Success { version: *version, field }, value),
+            UpdateResult::Mismatch { version, value } => (UpdateAck::Mismatch { version: *version, field }, value),
         };
         let reason = "The hub could not store the update. Try again.";
         let failed = UpdateAck::Error { reason, code: "unavailable" }.encode();

@@ -10,7 +10,7 @@ use crate::hub::large::{FieldValue, incomplete_value};
 use crate::hub::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, SMALL_VALUE_BYTES};
 use crate::hub::ports::ConnId;
 use crate::hub::state::effect::Effect;
-use crate::hub::versioned::{Reply, Updated};
+use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -95,7 +95,7 @@ impl<'a> Changes<'a> {
 }
 
 impl Hub {
-    /// Updates a field of a machine for a CLI. `reply` makes the answer.
+    /// Updates a field of a machine for a CLI.
     pub async fn update_machine(
         self: &Arc<Self>,
         id: &str,
@@ -103,7 +103,7 @@ impl Hub {
         expected: u64,
         value: Json,
         from: ConnId,
-        reply: Reply<'_>,
+        make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         if field == MachineField::Metadata && !value.is_object() {
             return Err(Error::field("metadata", "Field `metadata` must be an object."));
@@ -112,28 +112,28 @@ impl Hub {
         self.load_machine(id).await?;
         let large = {
             let mut state = self.state();
-            state.check_queue_for(value.text().len())?;
+            state.ensure_queue_has_room(value.text().len())?;
             let current = field.get(state.cache.machine(id)?);
             let version = current.version;
             if version == expected {
                 let value = Some(value).filter(|value| !value.is_null());
-                let updated = self.apply_machine_update(&mut state, id, field, version + 1, value, from)?;
-                reply(&updated).into_iter().for_each(|answer| state.journal.on_commit(answer));
+                let result = self.apply_machine_update(&mut state, id, field, version + 1, value, from)?;
+                make_reply(&result).into_iter().for_each(|reply| state.journal.on_commit(reply));
                 None
             } else if let Some(large) = current.large {
                 Some((large.clone(), version))
             } else {
                 let value = TextParts::value(current.value.cloned());
-                let answer = reply(&Updated::Mismatch { version, value });
-                answer.into_iter().for_each(|answer| state.journal.on_commit(answer));
+                let reply = make_reply(&UpdateResult::Mismatch { version, value });
+                reply.into_iter().for_each(|reply| state.journal.on_commit(reply));
                 None
             }
         };
         if let Some((large, version)) = large {
             let _guard = self.large_reads.lock().await;
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
-            let answer = reply(&Updated::Mismatch { version, value: TextParts::value(Some(value)) });
-            self.run_effects(answer.into_iter().collect(), 0..0);
+            let reply = make_reply(&UpdateResult::Mismatch { version, value: TextParts::value(Some(value)) });
+            self.run_effects_without_commit(reply.into_iter().collect());
             return Ok(());
         }
         self.start_commit();
@@ -149,7 +149,7 @@ impl Hub {
         version: u64,
         value: Option<Json>,
         from: ConnId,
-    ) -> Result<Updated, Error> {
+    ) -> Result<UpdateResult, Error> {
         let now = self.rt.now();
         self.set_machine_field(state, id, field, version, value.clone())?;
         state.record_machine_change(id, now)?;
@@ -163,7 +163,7 @@ impl Hub {
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         let frame = value.clone().insert_into(&frame, VALUE_PLACEHOLDER);
         state.journal.on_commit(Effect::Update { owner: Owner::Machine(id.to_owned()), except: Some(from), frame });
-        Ok(Updated::Success { version, value })
+        Ok(UpdateResult::Success { version, value })
     }
 
     /// Sets a field. The more memory the machines occupy, the smaller is a value that is stored externally.

@@ -48,7 +48,7 @@ impl Hub {
         self.load_by_tag(&new.tag).await?;
         let (id, committed) = {
             let mut state = self.state();
-            state.check_queue()?;
+            state.ensure_queue_has_room(0)?;
             let id = match state.cache.by_tag(&new.tag).map(|entry| entry.session.id.clone()) {
                 Some(id) => self.reopen_archived(&mut state, &id, &new.metadata)?,
                 None => self.create(&mut state, new, agent_state),
@@ -82,7 +82,7 @@ impl Hub {
         let larges = [("metadata", &session.metadata_large), ("agentState", &session.agent_state_large)];
         state.journal.on_commit(Effect::Publish(Event::session_added(&id, &without_large(&session, larges))));
         state.cache.insert_created(session);
-        state.record_completed(&id, agent_state.completed, self.rt.now());
+        state.add_completed_requests(&id, agent_state.completed, self.rt.now());
         state.evict();
         id
     }
@@ -90,7 +90,7 @@ impl Hub {
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
         let renamed = self.with_field(id, large::metadata, |state, metadata| {
-            state.check_queue_for(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+            state.ensure_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = state.cache.session(id)?;
             let found = entry.session.metadata_version;
             if let Some(expected) = expected.filter(|expected| *expected != found) {

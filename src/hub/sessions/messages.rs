@@ -93,7 +93,7 @@ impl Hub {
     /// Refuses a large message before it is copied out of its frame, when there is no memory for the copy.
     pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
         match message.payload_bytes() {
-            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().check_queue_for(bytes),
+            bytes if bytes > LARGE_MESSAGE_BYTES => self.state().ensure_queue_has_room(bytes),
             _ => Ok(()),
         }
     }
@@ -115,7 +115,7 @@ impl Hub {
                 Some(Seen::Unknown | Seen::Never) => {}
             }
         }
-        state.check_queue_for(draft.content.text().len())?;
+        state.ensure_queue_has_room(draft.content.text().len())?;
         self.queue_message(&mut state, draft).map(Attempt::Done)
     }
 

@@ -81,7 +81,7 @@ impl Hub {
     ) -> Result<(), Error> {
         let session = &state.cache.session(id)?.session;
         answer.mode.iter().try_for_each(|mode| self.check_permission_mode(session, mode))?;
-        state.check_queue_for(base.as_ref().map_or(0, |base| base.text().len()))?;
+        state.ensure_queue_has_room(base.as_ref().map_or(0, |base| base.text().len()))?;
         if !session.active {
             return Err(Error::SessionInactive);
         }

@@ -46,7 +46,7 @@ impl Hub {
             return Ok(AckTiming::Now);
         }
         self.record_keep_alive(state, Owner::Session(id.clone()), Some(from));
-        state.check_queue()?;
+        state.ensure_queue_has_room(0)?;
         if let Some(metadata) = archived_metadata {
             self.set_metadata(state, id, mark_running(Some(&metadata), now), None)?;
         }
@@ -92,7 +92,7 @@ impl Hub {
         if !is_fresh(end.time, self.rt.now()) {
             return Ok(AckTiming::Now);
         }
-        self.state().check_queue()?;
+        self.state().ensure_queue_has_room(0)?;
         self.end_session(&end.sid).await?;
         Ok(AckTiming::OnCommit)
     }

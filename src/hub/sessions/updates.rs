@@ -1,4 +1,4 @@
-//! Versioned values of a session: metadata and agent state. An update names the version it is based on (optimistic
+//! Versioned fields of a session: metadata and agent state. An update names the version it is based on (optimistic
 //! concurrency); each change increments the version, and is sent to CLIs and web clients.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::hub::sessions::changes::Changes;
 use crate::hub::state::cache::Entry;
 use crate::hub::state::completed_requests::CompletedRequests;
 use crate::hub::state::effect::Effect;
-use crate::hub::versioned::{Reply, Updated};
+use crate::hub::versioned::{MakeReply, UpdateResult};
 use crate::hub::{Hub, State};
 use crate::model::agent_state::{self, AgentState};
 use crate::model::completed_request::CompletedRequest;
@@ -27,121 +27,130 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 /// A versioned field of a session.
 struct VersionedField {
     get: GetField,
-    /// Returns a value of the field as CLIs see it.
-    text: fn(&Entry, Option<Json>) -> TextParts,
+    /// Converts a value of the field to the text that CLIs receive.
+    to_text: fn(&Entry, Option<Json>) -> TextParts,
 }
 
 const METADATA: VersionedField =
-    VersionedField { get: large::metadata, text: |_, metadata| TextParts::value(metadata) };
-const AGENT_STATE: VersionedField = VersionedField { get: large::agent_state, text: Entry::agent_state_text };
+    VersionedField { get: large::metadata, to_text: |_, metadata| TextParts::value(metadata) };
+const AGENT_STATE: VersionedField =
+    VersionedField { get: large::agent_state, to_text: Entry::agent_state_with_recent_completed };
+
+/// The outcome of [`try_reply_with_current_value`].
+enum ReplyAttempt {
+    /// The reply is to be sent; `None` when the CLI asked for no acknowledgement.
+    Ready(Option<Effect>),
+    /// The reply is sent after the next commit.
+    Queued,
+    /// The completed requests were evicted from memory, and have to be loaded again.
+    Evicted,
+}
 
 impl Hub {
-    /// Updates a session's metadata for a CLI. `reply` makes the answer.
+    /// Updates a session's metadata for a CLI.
     pub async fn update_metadata(
         self: &Arc<Self>,
         id: &str,
-        expected: u64,
+        expected_version: u64,
         value: Json,
         from: ConnId,
-        reply: Reply<'_>,
+        make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         check_size("metadata", &value, MAX_CONTENT_BYTES)?;
         check_metadata(&value)?;
         self.load_session(id).await?;
-        self.update(id, &METADATA, expected, reply, value.text().len(), |state| {
+        self.update(id, &METADATA, expected_version, value.text().len(), make_reply, |state| {
             let version = self.set_metadata(state, id, value.clone(), Some(from))?;
-            Ok(Updated::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
+            Ok(UpdateResult::Success { version, value: TextParts::journaled_value(Field::Metadata, Some(value)) })
         })
         .await
     }
 
-    /// Updates a session's agent state for a CLI. `reply` makes the answer. Completed requests that the update does not
-    /// contain are kept: they are an audit log.
+    /// Updates a session's agent state for a CLI. Completed requests that the update does not contain are not deleted.
     pub async fn update_state(
         self: &Arc<Self>,
         id: &str,
-        expected: u64,
+        expected_version: u64,
         value: Json,
         from: ConnId,
-        reply: Reply<'_>,
+        make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
         let new = split_agent_state(&value)?;
+        // A state that is not large is returned as the CLI sent it.
         let text = match is_large_state(new.base.as_ref()) {
-            true => agent_state_text(new.base.as_ref(), new.completed.iter().map(|(id, entry)| (id.as_str(), entry))),
+            true => agent_state_to_text(new.base.as_ref(), as_entries(&new.completed)),
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
-        self.update(id, &AGENT_STATE, expected, reply, value.text().len(), |state| {
+        self.update(id, &AGENT_STATE, expected_version, value.text().len(), make_reply, |state| {
             let version = self.set_agent_state(state, id, new, Some(from))?;
-            Ok(Updated::Success { version, value: text })
+            Ok(UpdateResult::Success { version, value: text })
         })
         .await
     }
 
-    /// Applies an update if it names the current version, and queues the answer.
+    /// Applies an update of `bytes` if it is based on the current version, and queues the reply.
     async fn update(
         self: &Arc<Self>,
         id: &str,
         field: &VersionedField,
-        expected: u64,
-        reply: Reply<'_>,
+        expected_version: u64,
         bytes: usize,
-        apply: impl FnOnce(&mut State) -> Result<Updated, Error>,
+        make_reply: MakeReply<'_>,
+        apply: impl FnOnce(&mut State) -> Result<UpdateResult, Error>,
     ) -> Result<(), Error> {
-        let updated = {
+        let result = {
             let mut state = self.state();
             let entry = state.cache.session(id)?;
             let current = (field.get)(&entry.session);
             let version = current.version;
-            let updated = if version == expected {
-                state.check_queue_for(bytes)?;
+            let result = if version == expected_version {
+                state.ensure_queue_has_room(bytes)?;
                 Some(apply(&mut state)?)
             } else if current.large.is_none() {
-                state.check_queue()?;
-                Some(Updated::Mismatch { version, value: (field.text)(entry, current.value.cloned()) })
+                state.ensure_queue_has_room(0)?;
+                Some(UpdateResult::Mismatch { version, value: (field.to_text)(entry, current.value.cloned()) })
             } else {
+                // The value must be read from the database.
                 None
             };
-            updated.iter().filter_map(reply).for_each(|effect| state.journal.on_commit(effect));
-            updated
+            result.iter().filter_map(make_reply).for_each(|reply| state.journal.on_commit(reply));
+            result
         };
-        if updated.is_none() {
-            return self.reply_with_current_value(id, field, reply).await;
+        if result.is_none() {
+            return self.reply_with_current_value(id, field, make_reply).await;
         }
         self.start_commit();
         Ok(())
     }
 
-    /// Answers an update of another version with the current value, which is large and has to be read first.
+    /// Replies to an update that is based on another version, when the current value is large and must be read first.
     async fn reply_with_current_value(
         self: &Arc<Self>,
         id: &str,
         field: &VersionedField,
-        reply: Reply<'_>,
+        make_reply: MakeReply<'_>,
     ) -> Result<(), Error> {
-        let answer = |state: &mut State, current: Option<Json>| {
-            // The completed requests may have been evicted during the read.
-            let Some(entry) = state.cache.entry(id).filter(|entry| entry.completed.is_some()) else { return Ok(None) };
-            let latest = (field.get)(&entry.session);
-            let answer = reply(&Updated::Mismatch { version: latest.version, value: (field.text)(entry, current) });
-            // A large value was read after a flush, so it is durable.
-            if latest.large.is_some() {
-                return Ok(Some(answer));
-            }
-            answer.into_iter().for_each(|answer| state.journal.on_commit(answer));
-            Ok(Some(None))
-        };
         loop {
+            // `with_field` reads the value, and meanwhile the completed requests may be evicted.
             self.load_completed(id).await?;
-            if let Some(answer) = self.with_field(id, field.get, answer).await? {
-                self.run_effects(answer.into_iter().collect(), 0..0);
-                self.start_commit();
-                return Ok(());
+            let attempt = self
+                .with_field(id, field.get, |state, current| {
+                    Ok(try_reply_with_current_value(state, id, field, current, make_reply))
+                })
+                .await?;
+            match attempt {
+                ReplyAttempt::Ready(reply) => self.run_effects_without_commit(reply.into_iter().collect()),
+                ReplyAttempt::Queued => {}
+                ReplyAttempt::Evicted => continue,
             }
+            self.start_commit();
+            return Ok(());
         }
     }
 
-    /// Sets the metadata, and queues the write, the update for CLIs other than `from`, and the event.
+    /// Sets the metadata, and queues the write, the update for the session's CLIs, and the event. `from` is the CLI that made
+    /// the change: it gets a reply instead of the update. Returns the new version.
     pub(in crate::hub) fn set_metadata(
         &self,
         state: &mut State,
@@ -158,6 +167,7 @@ impl Hub {
         let current = (&mut s.metadata, &mut s.metadata_large);
         self.set_value(journal, (id, Field::Metadata), version, current, Some(value.clone()));
         let large = s.metadata_large.as_ref();
+        // The event of a large value has only its size; web clients fetch the value.
         let changes = Changes {
             metadata: s.metadata.as_ref().filter(|_| large.is_none()),
             metadata_bytes: large.map(|large| large.bytes),
@@ -166,20 +176,17 @@ impl Hub {
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
-        let metadata = Some(Versioned { version, value: None });
-        let body = UpdateBody::UpdateSession { sid: id, metadata, agent_state: None };
+        // `insert_into` replaces the null value, so that the frame shares the value instead of copying it.
+        let versioned = Some(Versioned { version, value: None });
+        let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
-        self.queue_update(
-            state,
-            id,
-            from,
-            TextParts::journaled_value(Field::Metadata, Some(value)).insert_into(&frame, VALUE_PLACEHOLDER),
-            event,
-        );
+        let text = TextParts::journaled_value(Field::Metadata, Some(value));
+        self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         Ok(version)
     }
 
-    /// Sets the agent state like [`Hub::set_metadata`]. Only completed requests that are new or changed are written and sent.
+    /// Sets the agent state, as [`Hub::set_metadata`] sets the metadata. Of the completed requests only new and changed ones
+    /// are written and sent.
     pub(in crate::hub) fn set_agent_state(
         &self,
         state: &mut State,
@@ -188,36 +195,41 @@ impl Hub {
         from: Option<ConnId>,
     ) -> Result<u64, Error> {
         let now = self.rt.now();
-        let changed = state.record_completed(id, parts.completed, now);
+        let changed = state.add_completed_requests(id, parts.completed, now);
         let State { cache, journal, .. } = state;
         let s = &mut cache.session_mut(id)?.session;
         s.agent_state_version += 1;
+        // Only a CLI can request a permission; a change by the hub completes or cancels requests.
         let notification = from.and_then(|_| self.permission_notification(s, parts.base.as_ref()));
         s.updated_at = now;
         let version = s.agent_state_version;
-        let entries = changed.iter().map(|(id, value)| (id.as_str(), value));
-        let small =
-            (!is_large_state(parts.base.as_ref())).then(|| agent_state::join(parts.base.as_ref(), entries.clone()));
-        let text = small.clone().map_or_else(|| agent_state_text(parts.base.as_ref(), entries), TextParts::value);
-        let small = small.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
+        let joined = (!is_large_state(parts.base.as_ref()))
+            .then(|| agent_state::join(parts.base.as_ref(), as_entries(&changed)));
+        let text = match joined.clone() {
+            Some(joined) => TextParts::value(joined),
+            None => agent_state_to_text(parts.base.as_ref(), as_entries(&changed)),
+        };
+        // The event of a state above `MAX_INLINE_BYTES` has only its size; web clients fetch the state.
+        let inline_value = joined.filter(|_| text.text_bytes() <= MAX_INLINE_BYTES);
         let current = (&mut s.agent_state, &mut s.agent_state_large);
         self.set_value(journal, (id, Field::AgentState), version, current, parts.base);
         let changes = Changes {
-            agent_state: small.as_ref().map(Option::as_ref),
-            agent_state_bytes: small.is_none().then_some(text.text_bytes()),
+            agent_state: inline_value.as_ref().map(Option::as_ref),
+            agent_state_bytes: inline_value.is_none().then_some(text.text_bytes()),
             agent_state_version: Some(version),
             updated_at: Some(now),
             ..Changes::default()
         };
         let event = Event::session_updated(id, &changes);
-        let value = Some(Versioned { version, value: None });
-        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: value };
+        let versioned = Some(Versioned { version, value: None });
+        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
         let frame = update_frame(&self.new_id(), state.event_numbers.allocate(now), now, &body);
         self.queue_update(state, id, from, text.insert_into(&frame, VALUE_PLACEHOLDER), event);
         notification.into_iter().for_each(|notification| state.journal.on_commit(Effect::Notify(notification)));
         Ok(version)
     }
 
+    /// Queues the write of a session, the update for its CLIs except `from`, and the event.
     fn queue_update(&self, state: &mut State, id: &str, from: Option<ConnId>, frame: TextParts, event: Event) {
         state.journal.queue_session(id, Extent::Whole);
         state.journal.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except: from, frame });
@@ -225,24 +237,47 @@ impl Hub {
     }
 }
 
+/// Makes the reply to an update that is based on another version. `current` is the complete current value.
+fn try_reply_with_current_value(
+    state: &mut State,
+    id: &str,
+    field: &VersionedField,
+    current: Option<Json>,
+    make_reply: MakeReply<'_>,
+) -> ReplyAttempt {
+    let Some(entry) = state.cache.entry(id).filter(|entry| entry.completed.is_some()) else {
+        return ReplyAttempt::Evicted;
+    };
+    let latest = (field.get)(&entry.session);
+    let (version, is_large) = (latest.version, latest.large.is_some());
+    let reply = make_reply(&UpdateResult::Mismatch { version, value: (field.to_text)(entry, current) });
+    // A large value is durable, because `with_field` reads it after a flush. A small one may still be in the queue, behind
+    // which the reply must wait.
+    if is_large {
+        return ReplyAttempt::Ready(reply);
+    }
+    reply.into_iter().for_each(|reply| state.journal.on_commit(reply));
+    ReplyAttempt::Queued
+}
+
 impl State {
-    /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. One that is
-    /// older than all of a full list is dropped.
-    pub(in crate::hub) fn record_completed(
+    /// Adds completed requests to the cache and queues their writes. Returns those that are new or changed. At the size
+    /// limit of a session's completed requests the oldest are deleted, which may be some of the added ones.
+    pub(in crate::hub) fn add_completed_requests(
         &mut self,
         session: &str,
         mut completed: Vec<(String, Json)>,
         now: u64,
     ) -> Vec<(String, Json)> {
         let completed_at = |value: &Json| agent_state::completed_at(value).unwrap_or(now);
-        // A list that is not loaded is trimmed when it is; until then every request counts as changed.
-        if let Some(record) = self.cache.entry_mut_keeping_summary(session).and_then(|entry| entry.completed.as_mut()) {
-            completed.retain(|(id, value)| record.is_new_or_changed(id, value));
+        // Without the earlier ones in memory, every request counts as changed, and the limit is enforced when they are loaded.
+        if let Some(known) = self.cache.entry_mut_keeping_summary(session).and_then(|entry| entry.completed.as_mut()) {
+            completed.retain(|(id, value)| known.is_new_or_changed(id, value));
             for (id, value) in &completed {
-                record.insert(id.clone(), completed_at(value), value.clone());
+                known.insert(id.clone(), completed_at(value), value.clone());
             }
-            if record.trim() {
-                completed.retain(|(id, _)| record.contains(id));
+            if known.trim() {
+                completed.retain(|(id, _)| known.contains(id));
                 self.journal.trim_completed_requests(session);
             }
         }
@@ -258,24 +293,24 @@ impl State {
     }
 }
 
-/// Splits an agent state, and checks the size of each part.
+/// Separates the completed requests of an agent state, and checks all sizes.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<AgentState, Error> {
     let parts = agent_state::split(value)?;
     parts.base.iter().try_for_each(|base| check_size("agentState", base, MAX_CONTENT_BYTES))?;
-    check_pending(parts.base.as_ref())?;
+    check_pending_sizes(parts.base.as_ref())?;
     parts.completed.iter().try_for_each(|(_, entry)| check_size("completed request", entry, MAX_COMPLETED_BYTES))?;
     let bytes: usize = parts.completed.iter().map(|(id, entry)| id.len() + entry.text().len()).sum();
     if bytes > MAX_COMPLETED_AT_ONCE {
         return Err(Error::TooLarge {
-            what: "total of completed requests in one update",
+            what: "total size of completed requests in one update",
             limit: MAX_COMPLETED_AT_ONCE,
         });
     }
     Ok(parts)
 }
 
-/// Checks pending requests: each is completed at some time, possibly all at once, and must fit then.
-fn check_pending(base: Option<&Json>) -> Result<(), Error> {
+/// Checks the sizes of pending requests, which must also fit as completed requests, possibly all of them in one update.
+fn check_pending_sizes(base: Option<&Json>) -> Result<(), Error> {
     if !is_large_state(base) {
         return Ok(());
     }
@@ -284,16 +319,21 @@ fn check_pending(base: Option<&Json>) -> Result<(), Error> {
         return Err(Error::TooLarge { what: "permission request", limit: MAX_REQUEST_BYTES });
     }
     if sizes.iter().sum::<usize>() > MAX_COMPLETED_AT_ONCE {
-        return Err(Error::TooLarge { what: "total of pending permission requests", limit: MAX_COMPLETED_AT_ONCE });
+        return Err(Error::TooLarge {
+            what: "total size of pending permission requests",
+            limit: MAX_COMPLETED_AT_ONCE,
+        });
     }
     Ok(())
 }
 
-/// Returns an agent state with completed requests, as CLIs see it.
-fn agent_state_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> TextParts {
+/// Returns the text of an agent state with these completed requests.
+fn agent_state_to_text<'a>(base: Option<&Json>, completed: impl Iterator<Item = (&'a str, &'a Json)>) -> TextParts {
     match base.filter(|base| Field::AgentState.is_large(base)) {
         Some(base) => match agent_state::completed_to_json(completed) {
-            Some(record) => TextParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &record),
+            Some(completed) => {
+                TextParts::journaled_object_with(base.clone(), agent_state::COMPLETED_REQUESTS, &completed)
+            }
             None => TextParts::journaled_value(Field::AgentState, Some(base.clone())),
         },
         None => TextParts::value(agent_state::join(base, completed)),
@@ -304,9 +344,13 @@ fn is_large_state(base: Option<&Json>) -> bool {
     base.is_some_and(|base| Field::AgentState.is_large(base))
 }
 
+fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &Json)> {
+    completed.iter().map(|(id, entry)| (id.as_str(), entry))
+}
+
 impl Entry {
-    /// Returns the agent state with the most recent completed requests.
-    fn agent_state_text(&self, base: Option<Json>) -> TextParts {
-        agent_state_text(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
+    /// Returns the text of the agent state with the most recent completed requests.
+    fn agent_state_with_recent_completed(&self, base: Option<Json>) -> TextParts {
+        agent_state_to_text(base.as_ref(), self.completed.iter().flat_map(CompletedRequests::most_recent))
     }
 }
