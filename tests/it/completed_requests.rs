@@ -1,4 +1,4 @@
-//! The record of completed permission requests, which only grows: ten thousand of them cost no more than one.
+//! Completed permission requests: stored as rows of their own, written by difference, limited in size.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{agent_state, answer, completed, request, session_with_requests, state_event};
@@ -6,29 +6,29 @@ use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 use session_gateway_hub::store::columns::Columns;
 
-const MANY: usize = 10_000;
+const COUNT: usize = 10_000;
 
-fn record(n: usize) -> (String, Value) {
+fn completed_request(n: usize) -> (String, Value) {
     (format!("q{n:05}"), json!({"tool": "Bash", "arguments": {"n": n}, "status": "approved", "completedAt": n}))
 }
 
-/// A session with ten thousand completed requests, and one that waits.
-async fn veteran() -> (World, String, Cli, Map<String, Value>) {
+/// A session with ten thousand completed requests and one pending request.
+async fn session_with_completed_requests() -> (World, String, Cli, Map<String, Value>) {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let all: Map<String, Value> = (0..MANY).map(record).collect();
-    let grown = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
-    let answer = cli.update_state(&session, 2, &grown).await;
-    assert_eq!((&answer["result"], &answer["version"]), (&json!("success"), &json!(3)));
+    let all: Map<String, Value> = (0..COUNT).map(completed_request).collect();
+    let state = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
+    let ack = cli.update_state(&session, 2, &state).await;
+    assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
     run_until_idle().await;
     (world, session, cli, all)
 }
 
-/// How many completed requests the batches since then wrote, and how many bytes of parameters they had in all.
-fn written_since(world: &World, batches: usize) -> (usize, usize) {
+/// The number of completed requests that all batches after the first `batch_count` wrote, and the bytes of their text parameters.
+fn written_since(world: &World, batch_count: usize) -> (usize, usize) {
     use session_gateway_hub::store::Value as Param;
     let mut rows = 0;
     let mut bytes = 0;
-    for statement in world.db.write_batches()[batches..].iter().flatten() {
+    for statement in world.db.write_batches()[batch_count..].iter().flatten() {
         let texts = statement.params.iter().filter_map(|param| match param {
             Param::Text(text) => Some(text.len()),
             _ => None,
@@ -45,9 +45,9 @@ fn written_since(world: &World, batches: usize) -> (usize, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_completed_requests_are_written_by_difference() {
-    let (world, session, mut cli, mut all) = veteran().await;
-    assert_eq!(written_since(&world, 0).0, MANY);
-    assert!(world.db.write_count() < 10, "in few batches: {}", world.db.write_count());
+    let (world, session, mut cli, mut all) = session_with_completed_requests().await;
+    assert_eq!(written_since(&world, 0).0, COUNT);
+    assert!(world.db.write_count() < 10, "written in few batches: {}", world.db.write_count());
 
     let before = world.db.write_count();
     answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
@@ -55,8 +55,8 @@ async fn ten_thousand_completed_requests_are_written_by_difference() {
     assert_eq!(rows, 1);
     assert!(bytes < 4_000, "an answer wrote {bytes} bytes");
 
-    // The CLI sends the record whole, with one entry more and one that says something else now.
-    let (id, entry) = record(MANY);
+    // The CLI sends all completed requests, one of them new and one changed.
+    let (id, entry) = completed_request(COUNT);
     all.insert(id, entry);
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
     let before = world.db.write_count();
@@ -65,28 +65,28 @@ async fn ten_thousand_completed_requests_are_written_by_difference() {
     assert_eq!(written_since(&world, before).0, 2);
     let before = world.db.write_count();
     assert_eq!(cli.update_state(&session, 5, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 0, "nothing differs");
+    assert_eq!(written_since(&world, before).0, 0, "nothing changed");
 
     world.hibernate_and_wake().await;
-    let (id, entry) = record(MANY + 1);
+    let (id, entry) = completed_request(COUNT + 1);
     all.insert(id, entry);
     let before = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
     assert_eq!(cli.update_state(&session, 6, &state).await["result"], "success");
-    assert_eq!(written_since(&world, before).0, 1, "also when memory begins anew");
+    assert_eq!(written_since(&world, before).0, 1, "the difference after hibernation");
     all.insert("r1".into(), completed(&world, &session, "r1").await);
-    assert_eq!(state_of(&world, &session).await, all);
+    assert_eq!(completed_requests(&world, &session).await, all);
 }
 
-async fn state_of(world: &World, session: &str) -> Map<String, Value> {
+async fn completed_requests(world: &World, session: &str) -> Map<String, Value> {
     agent_state(world, session).await["completedRequests"].as_object().unwrap().clone()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_has_nothing_to_do_with_the_record_and_the_session_shows_it_whole() {
-    let (world, session, mut cli, all) = veteran().await;
-    for round in ["before a sleep", "after it"] {
-        assert_eq!(state_of(&world, &session).await, all, "{round}");
+async fn the_session_list_does_not_read_completed_requests_and_a_session_has_all() {
+    let (world, session, mut cli, all) = session_with_completed_requests().await;
+    for phase in ["before hibernation", "after hibernation"] {
+        assert_eq!(completed_requests(&world, &session).await, all, "{phase}");
         world.hibernate_and_wake().await;
         let reads = world.db.read_count();
         let list = world.get("/api/sessions").await;
@@ -95,93 +95,93 @@ async fn the_list_has_nothing_to_do_with_the_record_and_the_session_shows_it_who
         cli.send_keep_alive(&world, &session).await;
         cli.send_message(&session, "hello").await;
         run_until_idle().await;
-        let touched =
+        let were_read =
             world.db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("completed_requests"));
-        assert!(!touched, "neither the list nor a message reads the record");
+        assert!(!were_read, "neither the list nor a message reads them");
     }
-    let row = world.db.number("SELECT length(agent_state) FROM sessions");
-    assert!(row < 1_000, "the session's own row holds none of it: {row} bytes");
+    let row_bytes = world.db.number("SELECT length(agent_state) FROM sessions");
+    assert!(row_bytes < 1_000, "the session's row contains completed requests: {row_bytes} bytes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_leaves_old_entries_out_keeps_them() {
-    let (world, session, mut cli, mut all) = veteran().await;
-    let (id, entry) = record(MANY);
-    let few = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
-    assert_eq!(cli.update_state(&session, 3, &few).await["result"], "success");
+async fn an_update_without_old_entries_does_not_delete_them() {
+    let (world, session, mut cli, mut all) = session_with_completed_requests().await;
+    let (id, entry) = completed_request(COUNT);
+    let state = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
+    assert_eq!(cli.update_state(&session, 3, &state).await["result"], "success");
     all.insert(id, entry);
-    assert_eq!(state_of(&world, &session).await, all);
+    assert_eq!(completed_requests(&world, &session).await, all);
     assert_eq!(cli.update_state(&session, 4, &Value::Null).await["result"], "success");
-    assert_eq!(state_of(&world, &session).await, all, "a state of null has none of its own");
+    assert_eq!(completed_requests(&world, &session).await, all, "a state of null deletes none");
     world.hibernate_and_wake().await;
-    assert_eq!(state_of(&world, &session).await, all);
+    assert_eq!(completed_requests(&world, &session).await, all);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_hear_of_a_long_record_is_what_changed() {
-    let (world, session, mut cli, _) = veteran().await;
+async fn events_and_mismatches_have_only_changed_or_new_entries() {
+    let (world, session, mut cli, _) = session_with_completed_requests().await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
     answer(&world, &session, &mut cli, "r1/deny", &json!({})).await;
-    let told = state_event(&mut web).await["agentState"]["completedRequests"].clone();
+    let event = state_event(&mut web).await["agentState"]["completedRequests"].clone();
     let update = second.next_event("update").await["body"]["agentState"]["value"]["completedRequests"].clone();
-    for changed in [told, update] {
+    for changed in [event, update] {
         assert_eq!(changed.as_object().unwrap().keys().collect::<Vec<_>>(), ["r1"]);
     }
-    let refused = cli.update_state(&session, 1, &json!({})).await;
-    assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(4)));
-    let newest = refused["agentState"]["completedRequests"].as_object().unwrap();
+    let rejected = cli.update_state(&session, 1, &json!({})).await;
+    assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(4)));
+    let newest = rejected["agentState"]["completedRequests"].as_object().unwrap();
     assert!(newest.len() < 1_000 && newest.contains_key("r1") && newest.contains_key("q09999"), "{}", newest.len());
 }
 
-/// An entry of nearly the largest size.
-fn large(n: usize) -> (String, Value) {
+/// A completed request of nearly the largest size.
+fn large_request(n: usize) -> (String, Value) {
     (format!("q{n:05}"), json!({"tool": "Bash", "completedAt": n, "filling": "x".repeat(1_890_000)}))
 }
 
-/// The ids of the completed requests that the database has of a session.
-fn stored(world: &World) -> Vec<String> {
+/// The ids of all completed requests in the database.
+fn stored_ids(world: &World) -> Vec<String> {
     let rows = world.db.select("SELECT request_id FROM completed_requests ORDER BY completed_at, request_id");
     rows.into_iter().map(|row| Columns::new("completed_requests", row).text("request_id").unwrap()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_became_too_large_keeps_its_newest_entries() {
+async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let mut told = Map::new();
+    let mut sent = Map::new();
     for round in 0..4 {
-        let few: Map<String, Value> = (4 * round..4 * round + 4).map(large).collect();
-        let update = json!({"requests": {}, "completedRequests": few});
-        let answer = cli.update_state(&session, 2 + round as u64, &update).await;
-        assert_eq!(answer["result"], "success", "{round}");
-        told.extend(few);
+        let batch: Map<String, Value> = (4 * round..4 * round + 4).map(large_request).collect();
+        let update = json!({"requests": {}, "completedRequests": batch});
+        let ack = cli.update_state(&session, 2 + round as u64, &update).await;
+        assert_eq!(ack["result"], "success", "{round}");
+        sent.extend(batch);
     }
     run_until_idle().await;
-    let kept: Vec<String> = (12..16).map(|n| large(n).0).collect();
-    assert_eq!(stored(&world), kept);
-    for round in ["before a sleep", "after it"] {
-        let shown = state_of(&world, &session).await;
-        assert_eq!(shown.keys().cloned().collect::<Vec<_>>(), kept, "{round}");
-        assert!(shown.iter().all(|(id, entry)| told[id] == *entry), "{round}");
+    let remaining: Vec<String> = (12..16).map(|n| large_request(n).0).collect();
+    assert_eq!(stored_ids(&world), remaining);
+    for phase in ["before hibernation", "after hibernation"] {
+        let entries = completed_requests(&world, &session).await;
+        assert_eq!(entries.keys().cloned().collect::<Vec<_>>(), remaining, "{phase}");
+        assert!(entries.iter().all(|(id, entry)| sent[id] == *entry), "{phase}");
         world.hibernate_and_wake().await;
     }
-    // What went does not come back when the CLI, which keeps a record of its own, sends it again.
+    // Deleted entries are not written again when the CLI sends them again.
     let before = world.db.write_count();
-    let again: Map<String, Value> = [0, 1, 12, 13].map(large).into_iter().collect();
+    let resent: Map<String, Value> = [0, 1, 12, 13].map(large_request).into_iter().collect();
     let mut web = world.web("all=true").await;
     assert_eq!(
-        cli.update_state(&session, 6, &json!({"requests": {}, "completedRequests": again})).await["result"],
+        cli.update_state(&session, 6, &json!({"requests": {}, "completedRequests": resent})).await["result"],
         "success"
     );
     assert_eq!(state_event(&mut web).await["agentState"].get("completedRequests"), None);
     run_until_idle().await;
     assert_eq!(written_since(&world, before).0, 0);
-    assert_eq!(stored(&world), kept);
-    assert_eq!(state_of(&world, &session).await.keys().cloned().collect::<Vec<_>>(), kept);
+    assert_eq!(stored_ids(&world), remaining);
+    assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), remaining);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_was_too_large_before_it_had_a_bound_is_read_as_far_as_it_counts() {
+async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     world.hibernate_and_wake().await;
     world.db.execute(&format!(
@@ -189,16 +189,16 @@ async fn a_record_that_was_too_large_before_it_had_a_bound_is_read_as_far_as_it_
          INSERT INTO completed_requests (session_id, request_id, completed_at, value)
          SELECT '{session}', printf('q%05d', n), n, json_object('filling', printf('%.*c', 1000000, 'x')) FROM n"
     ));
-    // A neighbour's record is another one.
+    // Completed requests of another session are not affected.
     let other = world.create_session("/other").await;
     world.db.execute(&format!(
         "INSERT INTO completed_requests (session_id, request_id, completed_at, value) VALUES ('{other}', 'old', 0, '{{}}')"
     ));
     let newest = |n: usize| (30 - n..30).map(|n| format!("q{n:05}")).collect::<Vec<_>>();
-    assert_eq!(state_of(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
-    // The next change takes the others away.
+    assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
+    // The next change deletes the others.
     assert_eq!(cli.update_state(&session, 2, &json!({"requests": {}})).await["result"], "success");
     run_until_idle().await;
-    let kept: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
-    assert_eq!(stored(&world), kept);
+    let remaining: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
+    assert_eq!(stored_ids(&world), remaining);
 }

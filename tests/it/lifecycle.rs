@@ -1,14 +1,12 @@
-//! Web actions that change a session's lifecycle: abort, switch, archive, delete, permission mode and model.
+//! Web actions that change the lifecycle of a session: abort, switch, archive and delete.
 
 use crate::support::cli::Cli;
 use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::BatchKind;
 use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
 
 /// Returns an active session whose CLI has registered these methods.
-async fn live_session(methods: &[&str]) -> (World, String, Cli) {
+pub async fn session_with_methods(methods: &[&str]) -> (World, String, Cli) {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -19,7 +17,7 @@ async fn live_session(methods: &[&str]) -> (World, String, Cli) {
     (world, session, cli)
 }
 
-fn post_action(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
+pub fn post_action(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/{action}"), body.to_string())
 }
 
@@ -27,7 +25,7 @@ async fn archive(world: &World, session: &str, body: &Value) -> Reply {
     post_action(world, session, "archive", body).reply().await
 }
 
-async fn end(world: &World, session: &str, cli: &mut Cli) {
+pub async fn end_session(world: &World, session: &str, cli: &mut Cli) {
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     run_until_idle().await;
 }
@@ -39,7 +37,7 @@ async fn list_session_ids(world: &World, query: &str) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
-    let (world, session, mut cli) = live_session(&["abort"]).await;
+    let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     let mut web = world.web("all=true").await;
     let reply = post_action(&world, &session, "abort", &json!({"reason": "wrong file"}));
@@ -65,7 +63,7 @@ async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
 #[tokio::test(start_paused = true)]
 async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
     for action in ["abort", "switch"] {
-        let (world, session, mut cli) = live_session(&[]).await;
+        let (world, session, mut cli) = session_with_methods(&[]).await;
         post_action(&world, &session, action, &json!({})).reply().await.assert_error(503, "cli_unreachable");
         cli.register(action).await;
         let reply = post_action(&world, &session, action, &json!({}));
@@ -89,7 +87,7 @@ async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_switch_changes_the_mode_from_local_to_remote() {
-    let (world, session, mut cli) = live_session(&["switch"]).await;
+    let (world, session, mut cli) = session_with_methods(&["switch"]).await;
     let mut web = world.web("all=true").await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "mode": "local"})).await;
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "local");
@@ -102,13 +100,14 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
     assert_eq!((&record["mode"], &record["active"]), (&json!("remote"), &json!(true)));
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["mode"], "remote", "it is persisted");
-    end(&world, &session, &mut cli).await;
+    end_session(&world, &session, &mut cli).await;
     post_action(&world, &session, "switch", &json!({})).reply().await.assert_error(409, "session_inactive");
 }
 
 #[tokio::test(start_paused = true)]
 async fn actions_on_foreign_and_unknown_sessions_are_rejected_without_a_call() {
-    let (world, session, mut cli) = live_session(&["abort", "switch", "killSession", "set-session-config"]).await;
+    let (world, session, mut cli) =
+        session_with_methods(&["abort", "switch", "killSession", "set-session-config"]).await;
     let neighbour = world.neighbour();
     for (action, body) in [
         ("abort", json!({})),
@@ -126,7 +125,7 @@ async fn actions_on_foreign_and_unknown_sessions_are_rejected_without_a_call() {
 
 #[tokio::test(start_paused = true)]
 async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session() {
-    let (world, session, mut cli) = live_session(&["killSession"]).await;
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let mut second = world.cli(&session).await;
     let mut web = world.web("all=true").await;
     world.rt.set_now(world.now() + 50);
@@ -160,7 +159,7 @@ async fn a_session_in_any_state_can_be_archived() {
     archive(&world, &fresh, &json!({})).await.ok();
     let ended = world.create_session("/ended").await;
     let mut cli = world.live_cli(&ended).await;
-    end(&world, &ended, &mut cli).await;
+    end_session(&world, &ended, &mut cli).await;
     archive(&world, &ended, &json!({"reason": "first"})).await.ok();
     archive(&world, &ended, &json!({"reason": "second"})).await.ok();
     let disconnected = world.create_session("/disconnected").await;
@@ -189,7 +188,7 @@ async fn a_session_in_any_state_can_be_archived() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
-    let (world, session, mut cli) = live_session(&["killSession"]).await;
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let reply = post_action(&world, &session, "archive", &json!({}));
     cli.next_call().await;
     run_until_idle().await;
@@ -217,14 +216,14 @@ async fn an_archive_waits_five_seconds_at_most_for_the_cli() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archived_session_stays_archived_whatever_its_cli_sends() {
-    let (world, session, mut cli) = live_session(&["killSession"]).await;
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let reply = post_action(&world, &session, "archive", &json!({}));
     let call = cli.next_call().await;
     let own = json!({"path": "/code", "host": "box", "lifecycleState": "completed", "exit": 0});
     let updated =
         cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": own})).await;
     assert_eq!(updated["result"], "success");
-    end(&world, &session, &mut cli).await;
+    end_session(&world, &session, &mut cli).await;
     cli.respond(&call, &json!({"success": true}));
     reply.reply().await.ok();
     let record = world.get_session(&session).await;
@@ -247,7 +246,7 @@ async fn an_archived_session_stays_archived_whatever_its_cli_sends() {
 
 #[tokio::test(start_paused = true)]
 async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it_and_keeps_its_name() {
-    let (world, session, mut cli) = live_session(&[]).await;
+    let (world, session, mut cli) = session_with_methods(&[]).await;
     cli.send_message(&session, "old").await;
     world.request("PATCH", &format!("/api/sessions/{session}"), json!({"name": "Mine"}).to_string()).await.ok();
     archive(&world, &session, &json!({})).await.ok();
@@ -292,7 +291,7 @@ async fn the_session_list_includes_archived_sessions_on_request() {
 
 #[tokio::test(start_paused = true)]
 async fn only_an_inactive_session_can_be_deleted() {
-    let (world, session, mut cli) = live_session(&[]).await;
+    let (world, session, mut cli) = session_with_methods(&[]).await;
     let delete = async || world.request("DELETE", &format!("/api/sessions/{session}"), "").await;
     cli.send_message(&session, "hello").await;
     cli.update_state(&session, 1, &json!({"completedRequests": {"r": {"tool": "Bash", "status": "denied"}}})).await;
@@ -306,171 +305,4 @@ async fn only_an_inactive_session_can_be_deleted() {
         assert_eq!(world.db.number(&format!("SELECT count(*) FROM {table}")), 0, "{table}");
     }
     assert_ne!(world.create_session("/code").await, session, "the tag can be used again");
-}
-
-/// Sets a mode, to which the CLI replies with `result`. Returns the parameters of the call and the reply to the web.
-async fn set_mode(
-    world: &World,
-    cli: &mut Cli,
-    session: &str,
-    route: &str,
-    body: &Value,
-    result: &Value,
-) -> (Value, Reply) {
-    let reply = post_action(world, session, route, body);
-    let params = cli.serve("set-session-config", result).await;
-    (params, reply.reply().await)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mode_changes_once_the_cli_has_applied_it() {
-    let (world, session, mut cli) = live_session(&["set-session-config"]).await;
-    let mut web = world.web("all=true").await;
-    let applied = json!({"applied": {"permissionMode": "plan"}});
-    let (params, reply) =
-        set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
-    assert_eq!((params, reply.ok()), (json!({"permissionMode": "plan"}), json!({"ok": true})));
-    assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
-    let applied = json!({"applied": {"modelMode": "model_fast"}});
-    let (params, reply) =
-        set_mode(&world, &mut cli, &session, "model", &json!({"model": "model_fast"}), &applied).await;
-    assert_eq!((params, reply.ok()), (json!({"modelMode": "model_fast"}), json!({"ok": true})));
-    assert_eq!(web.next_event_of("session-updated").await["data"]["modelMode"], "model_fast");
-    world.hibernate_and_wake().await;
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-    assert_eq!((&summary["permissionMode"], &summary["modelMode"]), (&json!("plan"), &json!("model_fast")));
-    // The values in the CLI's result are stored, not those of the request.
-    let applied = json!({"applied": {"permissionMode": "default", "modelMode": "default"}});
-    set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("default"), &json!("default")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
-    let (world, session, mut cli) = live_session(&[]).await;
-    let before = world.get_session(&session).await;
-    let assert_not_applied = async |reply: Reply, result: &Value| {
-        reply.assert_error(409, "mode_not_applied");
-        let mut after = world.get_session(&session).await;
-        after["activeAt"] = before["activeAt"].clone();
-        assert_eq!(after, before, "{result}");
-    };
-    for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "model_fast"}))] {
-        assert_not_applied(post_action(&world, &session, route, &body).reply().await, &json!("no handler")).await;
-        cli.register("set-session-config").await;
-        let results = [
-            json!({}),
-            json!({"success": true}),
-            json!({"applied": null}),
-            json!({"applied": {}}),
-            json!({"applied": true}),
-            json!({"success": false, "error": "busy"}),
-            json!({"error": "busy"}),
-            json!({"error": "busy", "applied": {"permissionMode": "plan", "modelMode": "model_fast"}}),
-            json!({"applied": {"permissionMode": "plan", "modelMode": "x".repeat(65)}}),
-            json!({"applied": {"permissionMode": "x".repeat(65), "modelMode": "model_fast"}}),
-        ];
-        for result in results {
-            let (_, reply) = set_mode(&world, &mut cli, &session, route, &body, &result).await;
-            assert_not_applied(reply, &result).await;
-        }
-        let reply = post_action(&world, &session, route, &body);
-        let call = cli.next_call().await;
-        cli.respond_raw(&call, "\"done\"");
-        assert_not_applied(reply.reply().await, &json!("not an object")).await;
-        let reply = post_action(&world, &session, route, &body);
-        cli.next_call().await;
-        for _ in 0..3 {
-            world.advance(RPC_TIMEOUT_MS / 3).await;
-            cli.send_keep_alive(&world, &session).await;
-        }
-        assert_not_applied(reply.reply().await, &json!("timeout")).await;
-        cli.emit_with_ack("rpc-unregister", &json!({"method": "set-session-config"})).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mode_whose_write_fails_does_not_change() {
-    let (world, session, mut cli) = live_session(&["set-session-config"]).await;
-    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
-    let applied = json!({"applied": {"permissionMode": "plan"}});
-    let (_, reply) = set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
-    reply.assert_error(503, "hub_unavailable");
-    assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_flavor_accepts_its_own_modes_and_only_alpha_a_model() {
-    let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
-    let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
-    let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
-    let table: [(Value, &[&str]); 7] = [
-        (json!("alpha"), &alpha),
-        (Value::Null, &alpha),
-        (json!("beta"), &sandboxed),
-        (json!("delta"), &sandboxed),
-        (json!("epsilon"), &["default", "yolo"]),
-        (json!("gamma"), &["default", "plan", "ask", "yolo"]),
-        (json!("zeta"), &["default"]),
-    ];
-    let world = World::new();
-    for (flavor, valid) in table {
-        let session = world.create_session_with(&format!("/{flavor}"), json!({"flavor": flavor})).await;
-        let mut cli = world.live_cli(&session).await;
-        cli.register("set-session-config").await;
-        let mut attempt = async |route: &str, body: Value, applied: Value, allowed: bool, field: &str| {
-            let reply = post_action(&world, &session, route, &body);
-            if allowed {
-                cli.serve("set-session-config", &json!({"applied": applied})).await;
-                reply.reply().await.ok();
-            } else {
-                assert_eq!(reply.reply().await.assert_error(400, "invalid_field")["field"], field, "{flavor} {body}");
-            }
-        };
-        for mode in modes {
-            let applied = json!({"permissionMode": mode});
-            attempt("permission-mode", json!({"mode": mode}), applied, valid.contains(&mode), "mode").await;
-        }
-        let accepts_model = valid == alpha;
-        for model in ["default", "model_fast", "model_strong"] {
-            attempt("model", json!({"model": model}), json!({"modelMode": model}), accepts_model, "model").await;
-        }
-        for (route, body, field) in [
-            ("permission-mode", json!({}), "mode"),
-            ("permission-mode", json!({"mode": null}), "mode"),
-            ("permission-mode", json!({"mode": "Default"}), "mode"),
-            ("model", json!({"model": "huge"}), "model"),
-            ("model", json!({"mode": "default"}), "model"),
-            ("model", json!({"model": 1}), "model"),
-        ] {
-            attempt(route, body, Value::Null, false, field).await;
-        }
-        cli.socket.assert_no_frames().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn modes_need_an_active_session() {
-    let (world, session, mut cli) = live_session(&["set-session-config"]).await;
-    end(&world, &session, &mut cli).await;
-    for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "default"}))] {
-        post_action(&world, &session, route, &body).reply().await.assert_error(409, "session_inactive");
-    }
-    cli.socket.assert_no_frames().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn modes_in_a_keep_alive_are_persisted_and_published() {
-    let (world, session, mut cli) = live_session(&[]).await;
-    let mut web = world.web("all=true").await;
-    let alive = json!({"sid": session, "time": world.now(), "permissionMode": "plan", "modelMode": "model_strong"});
-    cli.emit_with_ack("session-alive", &alive).await;
-    let event_data = web.next_event_of("session-updated").await["data"].clone();
-    assert_eq!((&event_data["permissionMode"], &event_data["modelMode"]), (&json!("plan"), &json!("model_strong")));
-    world.hibernate_and_wake().await;
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_strong")));
 }

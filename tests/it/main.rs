@@ -43,6 +43,7 @@ mod merge {
     mod faults;
     mod histories;
 }
+mod modes;
 mod overload;
 mod pages;
 mod permissions;

@@ -1,4 +1,4 @@
-//! Permission requests: how an answer of the web reaches the agent, and what becomes of the request.
+//! Permission requests: the hub forwards a web client's answer to the CLI and then stores the completed request.
 
 use crate::support::cli::Cli;
 use crate::support::permissions::{
@@ -14,12 +14,13 @@ async fn pending(world: &World, session: &str) -> Vec<String> {
     agent_state(world, session).await["requests"].as_object().unwrap().keys().cloned().collect()
 }
 
-async fn listed(world: &World) -> Value {
+/// The only session in `GET /api/sessions`.
+async fn session_summary(world: &World) -> Value {
     world.get("/api/sessions").await.ok()["sessions"][0].clone()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_everybody() {
+async fn an_approval_is_sent_to_the_cli_then_stored_and_then_published() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let mut web = world.web("all=true").await;
     let body = json!({
@@ -29,11 +30,11 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
     let reply = start_answer(&world, &session, "r1/approve", &body);
     let call = cli.next_call().await;
     assert_eq!(call.method, "permission");
-    let heard = json!({
+    let params = json!({
         "id": "r1", "approved": true, "mode": "acceptEdits", "allowTools": ["Bash", "Read"],
         "decision": "approved_for_session", "answers": {"Which?": ["this", "that"], "Why?": []},
     });
-    assert_eq!(call.params, heard);
+    assert_eq!(call.params, params);
     run_until_idle().await;
     assert!(!reply.is_ready(), "the CLI has not acknowledged yet");
     assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
@@ -47,13 +48,13 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
         "completedAt": world.now(), "status": "approved", "mode": "acceptEdits", "decision": "approved_for_session",
         "allowTools": ["Bash", "Read"], "answers": {"Which?": ["this", "that"], "Why?": []},
     });
-    let shown = world.get_session(&session).await;
-    assert_eq!(shown["agentState"]["completedRequests"], json!({"r1": entry}));
-    assert_eq!(shown["agentState"]["requests"], json!({"r2": request("Edit")}));
-    assert_eq!(shown["agentState"]["controlledByUser"], false);
-    assert_eq!((&shown["agentStateVersion"], &shown["permissionMode"]), (&json!(3), &json!("acceptEdits")));
-    assert_eq!(shown["updatedAt"], world.now());
-    assert_eq!(listed(&world).await["pendingRequestsCount"], 1);
+    let detail = world.get_session(&session).await;
+    assert_eq!(detail["agentState"]["completedRequests"], json!({"r1": entry}));
+    assert_eq!(detail["agentState"]["requests"], json!({"r2": request("Edit")}));
+    assert_eq!(detail["agentState"]["controlledByUser"], false);
+    assert_eq!((&detail["agentStateVersion"], &detail["permissionMode"]), (&json!(3), &json!("acceptEdits")));
+    assert_eq!(detail["updatedAt"], world.now());
+    assert_eq!(session_summary(&world).await["pendingRequestsCount"], 1);
 
     let update = cli.next_event("update").await["body"].clone();
     assert_eq!(
@@ -63,12 +64,12 @@ async fn an_approval_with_everything_reaches_the_cli_then_the_record_and_then_ev
     assert_eq!(update["agentState"]["version"], 3);
     assert_eq!(update["agentState"]["value"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(update["agentState"]["value"]["completedRequests"], json!({"r1": entry}));
-    let told = state_event(&mut web).await;
-    assert_eq!((&told["agentStateVersion"], &told["agentState"]), (&json!(3), &update["agentState"]["value"]));
+    let event = state_event(&mut web).await;
+    assert_eq!((&event["agentStateVersion"], &event["agentState"]), (&json!(3), &update["agentState"]["value"]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_object_or_no_body_is_an_answer() {
+async fn an_answer_may_have_an_empty_object_or_no_body() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     assert_eq!(
         answer(&world, &session, &mut cli, "r1/approve", &json!({})).await,
@@ -77,44 +78,44 @@ async fn an_empty_object_or_no_body_is_an_answer() {
     let denied = world.start("POST", &format!("/api/sessions/{session}/permissions/r2/deny"), "");
     assert_eq!(cli.serve("permission", &json!({})).await, json!({"id": "r2", "approved": false}));
     denied.reply().await.ok();
-    let record = agent_state(&world, &session).await["completedRequests"].clone();
-    assert_eq!((&record["r1"]["status"], &record["r2"]["status"]), (&json!("approved"), &json!("denied")));
-    assert_eq!(record["r1"].get("allowTools"), None);
+    let completed = agent_state(&world, &session).await["completedRequests"].clone();
+    assert_eq!((&completed["r1"]["status"], &completed["r2"]["status"]), (&json!("approved"), &json!("denied")));
+    assert_eq!(completed["r1"].get("allowTools"), None);
     assert!(pending(&world, &session).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denial_says_how_far_it_goes() {
+async fn the_decision_of_a_denial_is_forwarded_and_stored() {
     let (world, session, mut cli) = session_with_requests(&json!("beta")).await;
     for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
-        let heard = answer(&world, &session, &mut cli, &format!("{id}/deny"), &json!({"decision": decision})).await;
-        assert_eq!(heard, json!({"id": id, "approved": false, "decision": decision}));
+        let params = answer(&world, &session, &mut cli, &format!("{id}/deny"), &json!({"decision": decision})).await;
+        assert_eq!(params, json!({"id": id, "approved": false, "decision": decision}));
         let entry = completed(&world, &session, id).await;
         assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
         assert_eq!(entry["completedAt"], world.now());
     }
-    assert_eq!(world.get_session(&session).await["active"], true, "the agent's task is aborted, not the session");
+    assert_eq!(world.get_session(&session).await["active"], true, "an aborted task does not end the session");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_that_says_denied_or_abort_is_a_denial_and_grants_nothing() {
+async fn an_approval_with_decision_denied_or_abort_is_stored_as_a_denial() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     for (id, decision) in [("r1", "denied"), ("r2", "abort")] {
         let body = json!({"decision": decision, "mode": "bypassPermissions", "allowTools": ["Bash"]});
-        let heard = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
-        assert_eq!((&heard["approved"], &heard["decision"]), (&json!(false), &json!(decision)));
+        let params = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        assert_eq!((&params["approved"], &params["decision"]), (&json!(false), &json!(decision)));
         let entry = completed(&world, &session, id).await;
         assert_eq!((&entry["status"], &entry["decision"]), (&json!("denied"), &json!(decision)));
-        assert_eq!(entry.get("allowTools"), None, "no tool was approved: {entry}");
-        assert_ne!(entry["mode"], "bypassPermissions", "nor was the mode");
+        assert_eq!(entry.get("allowTools"), None, "a denial allows no tools: {entry}");
+        assert_ne!(entry["mode"], "bypassPermissions", "a denial sets no mode: {entry}");
     }
     assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
+async fn answers_to_questions_are_validated_and_accepted_in_both_formats() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
-    let odd = [
+    let invalid = [
         json!([]),
         json!("yes"),
         json!({"q": "yes"}),
@@ -124,22 +125,22 @@ async fn answers_to_questions_are_taken_in_both_shapes_and_in_no_other() {
         json!({"q": null}),
         json!({"q": ["yes"], "p": {"answers": ["no"]}}),
     ];
-    for answers in odd {
-        let refused = start_answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
-        assert_eq!(refused.assert_error(400, "invalid_field")["field"], "answers", "{answers}");
+    for answers in invalid {
+        let rejected = start_answer(&world, &session, "r1/approve", &json!({"answers": answers})).reply().await;
+        assert_eq!(rejected.assert_error(400, "invalid_field")["field"], "answers", "{answers}");
     }
     let plain = json!({"q": ["yes", "no"], "p": []});
     let nested = json!({"q": {"answers": ["yes"]}, "p": {"answers": []}});
     for (id, answers) in [("r1", plain), ("r2", nested)] {
         let body = json!({"answers": answers});
-        let heard = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
-        assert_eq!(heard["answers"], answers);
+        let params = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
+        assert_eq!(params["answers"], answers);
         assert_eq!(completed(&world, &session, id).await["answers"], answers);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
+async fn an_invalid_answer_is_rejected_with_its_field_and_not_sent_to_the_cli() {
     let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
     let table = [
         ("approve", json!({"mode": "warp"}), "mode"),
@@ -152,9 +153,9 @@ async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
         ("deny", json!({"decision": "approved_for_session"}), "decision"),
         ("deny", json!({"decision": "never"}), "decision"),
     ];
-    for (how, body, field) in table {
-        let refused = start_answer(&world, &session, &format!("r1/{how}"), &body).reply().await;
-        assert_eq!(refused.assert_error(400, "invalid_field")["field"], field, "{how} {body}");
+    for (action, body, field) in table {
+        let rejected = start_answer(&world, &session, &format!("r1/{action}"), &body).reply().await;
+        assert_eq!(rejected.assert_error(400, "invalid_field")["field"], field, "{action} {body}");
     }
     for body in ["[]", "7", "{"] {
         let path = format!("/api/sessions/{session}/permissions/r1/approve");
@@ -166,7 +167,7 @@ async fn a_bad_answer_names_its_field_and_never_reaches_the_cli() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_flavor_takes_its_own_modes_with_an_approval() {
+async fn an_approval_accepts_only_the_modes_of_the_flavor() {
     let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
     let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
     let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
@@ -185,8 +186,8 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
         for mode in modes {
             let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": mode}));
             if !valid.contains(&mode) {
-                let refused = reply.reply().await;
-                assert_eq!(refused.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
+                let rejected = reply.reply().await;
+                assert_eq!(rejected.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
                 continue;
             }
             assert_eq!(cli.serve("permission", &json!({})).await["mode"], mode, "{flavor}");
@@ -199,45 +200,45 @@ async fn each_flavor_takes_its_own_modes_with_an_approval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_or_not_active_takes_no_answer() {
+async fn an_answer_to_a_missing_request_or_an_inactive_session_is_rejected() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    for how in ["r3/approve", "r3/deny", "__proto__/approve", "constructor/deny", "r1%20/approve"] {
-        start_answer(&world, &session, how, &json!({})).reply().await.assert_error(404, "request_not_found");
+    for action in ["r3/approve", "r3/deny", "__proto__/approve", "constructor/deny", "r1%20/approve"] {
+        start_answer(&world, &session, action, &json!({})).reply().await.assert_error(404, "request_not_found");
     }
-    start_answer(&world, "nobody", "r1/approve", &json!({})).reply().await.assert_error(404, "session_not_found");
+    start_answer(&world, "unknown", "r1/approve", &json!({})).reply().await.assert_error(404, "session_not_found");
     let neighbour = world.neighbour();
-    for how in ["r1/approve", "r1/deny"] {
-        start_answer(&neighbour, &session, how, &json!({})).reply().await.assert_error(403, "forbidden");
+    for action in ["r1/approve", "r1/deny"] {
+        start_answer(&neighbour, &session, action, &json!({})).reply().await.assert_error(403, "forbidden");
     }
     answer(&world, &session, &mut cli, "r1/approve", &json!({})).await;
     start_answer(&world, &session, "r1/deny", &json!({})).reply().await.assert_error(404, "request_not_found");
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-    for how in ["r1/approve", "r2/deny", "r3/deny"] {
-        start_answer(&world, &session, how, &json!({})).reply().await.assert_error(409, "session_inactive");
+    for action in ["r1/approve", "r2/deny", "r3/deny"] {
+        start_answer(&world, &session, action, &json!({})).reply().await.assert_error(409, "session_inactive");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_with_odd_characters_are_answered_as_they_are() {
+async fn request_ids_may_have_special_characters() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
     cli.update_state(&session, 2, &state).await;
     for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
-        let heard = answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
-        assert_eq!(heard["id"], id);
+        let params = answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
+        assert_eq!(params["id"], id);
         assert_eq!(completed(&world, &session, id).await["status"], "approved");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
+async fn the_second_of_two_concurrent_answers_is_rejected() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let first = start_answer(&world, &session, "r1/approve", &json!({}));
     let call = cli.next_call().await;
     let second = start_answer(&world, &session, "r1/deny", &json!({}));
     let other = start_answer(&world, &session, "r2/deny", &json!({}));
     second.reply().await.assert_error(404, "request_not_found");
-    assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "another request is another matter");
+    assert_eq!(cli.serve("permission", &json!({})).await["id"], "r2", "other requests can be answered meanwhile");
     other.reply().await.ok();
     cli.respond(&call, &json!({}));
     first.reply().await.ok();
@@ -247,81 +248,86 @@ async fn of_two_answers_at_once_one_wins_and_the_other_finds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_stays_answerable_when_the_cli_does_not_take_the_answer() {
+async fn a_request_stays_pending_if_the_cli_does_not_accept_the_answer() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let still_pending = async |reply: Reply, status, code| {
+    let assert_failed = async |reply: Reply, status, code| {
         reply.assert_error(status, code);
-        let shown = world.get_session(&session).await;
-        assert_eq!((&shown["agentStateVersion"], &shown["active"]), (&json!(2), &json!(true)), "{code}");
+        let detail = world.get_session(&session).await;
+        assert_eq!((&detail["agentStateVersion"], &detail["active"]), (&json!(2), &json!(true)), "{code}");
         assert_eq!(pending(&world, &session).await, ["r1", "r2"], "{code}");
-        assert_eq!(shown.get("permissionMode"), None, "{code}");
+        assert_eq!(detail.get("permissionMode"), None, "{code}");
     };
     let body = json!({"mode": "plan"});
     let reply = start_answer(&world, &session, "r1/approve", &body);
     cli.serve("permission", &json!({"success": false, "error": "no such request"})).await;
     let reply = reply.reply().await;
     assert!(reply.text.contains("no such request"), "{reply:?}");
-    still_pending(reply, 503, "cli_refused").await;
+    assert_failed(reply, 503, "cli_refused").await;
 
     let reply = start_answer(&world, &session, "r1/approve", &body);
-    let late = cli.next_call().await;
+    let expired_call = cli.next_call().await;
     for _ in 0..3 {
         world.advance(RPC_TIMEOUT_MS / 3).await;
         cli.send_keep_alive(&world, &session).await;
     }
-    still_pending(reply.reply().await, 504, "rpc_timeout").await;
-    cli.respond(&late, &json!({}));
+    assert_failed(reply.reply().await, 504, "rpc_timeout").await;
+    cli.respond(&expired_call, &json!({}));
     run_until_idle().await;
-    assert_eq!(pending(&world, &session).await, ["r1", "r2"], "a late word changes nothing");
+    assert_eq!(pending(&world, &session).await, ["r1", "r2"], "a response after the timeout is ignored");
 
     assert_eq!(cli.emit_with_ack("rpc-unregister", &json!({"method": "permission"})).await, json!({"ok": true}));
-    still_pending(start_answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
+    assert_failed(start_answer(&world, &session, "r1/approve", &body).reply().await, 503, "cli_unreachable").await;
     cli.register("permission").await;
     let reply = start_answer(&world, &session, "r1/approve", &body);
     cli.next_call().await;
     cli.socket.close();
-    still_pending(reply.reply().await, 503, "cli_unreachable").await;
+    assert_failed(reply.reply().await, 503, "cli_unreachable").await;
 
-    let mut back = world.live_cli(&session).await;
-    back.register("permission").await;
-    answer(&world, &session, &mut back, "r1/approve", &body).await;
+    let mut reconnected = world.live_cli(&session).await;
+    reconnected.register("permission").await;
+    answer(&world, &session, &mut reconnected, "r1/approve", &body).await;
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_moves_the_request_itself_has_the_last_word_and_the_mode_still_counts() {
+async fn a_request_that_the_cli_completes_during_the_call_keeps_the_clis_entry_and_gets_the_mode() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": "plan"}));
     let call = cli.next_call().await;
-    let own = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
-    let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": own}});
-    assert_eq!(cli.update_state(&session, 2, &moved).await["result"], "success");
+    let cli_entry = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
+    let completed_by_cli = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": cli_entry}});
+    assert_eq!(cli.update_state(&session, 2, &completed_by_cli).await["result"], "success");
     let mut web = world.web("all=true").await;
     cli.respond(&call, &json!({}));
     reply.reply().await.ok();
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["agentStateVersion"], &shown["permissionMode"]), (&json!(3), &json!("plan")));
-    assert_eq!(shown["agentState"]["completedRequests"]["r1"], own);
+    let detail = world.get_session(&session).await;
+    assert_eq!((&detail["agentStateVersion"], &detail["permissionMode"]), (&json!(3), &json!("plan")));
+    assert_eq!(detail["agentState"]["completedRequests"]["r1"], cli_entry);
     assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
-    assert_eq!(cli.update_state(&session, 3, &moved).await["result"], "success", "the version it knows still stands");
+    assert_eq!(
+        cli.update_state(&session, 3, &completed_by_cli).await["result"],
+        "success",
+        "setting the mode does not change the state's version"
+    );
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["permissionMode"], "plan", "it is persisted");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_moves_the_request_too_late_is_told_what_stands() {
+async fn a_cli_that_completes_an_answered_request_gets_a_version_mismatch() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     answer(&world, &session, &mut cli, "r1/deny", &json!({"reason": "too risky"})).await;
-    let moved = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
-    let refused = cli.update_state(&session, 2, &moved).await;
-    assert_eq!((&refused["result"], &refused["version"]), (&json!("version-mismatch"), &json!(3)));
-    assert_eq!(refused["agentState"]["requests"], json!({"r2": request("Edit")}));
-    assert_eq!(refused["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
-    assert_eq!(cli.update_state(&session, 3, &refused["agentState"]).await["result"], "success");
+    let completed_by_cli =
+        json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": {"status": "denied"}}});
+    let rejected = cli.update_state(&session, 2, &completed_by_cli).await;
+    assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(3)));
+    assert_eq!(rejected["agentState"]["requests"], json!({"r2": request("Edit")}));
+    assert_eq!(rejected["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
+    assert_eq!(cli.update_state(&session, 3, &rejected["agentState"]).await["result"], "success");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_a_success_only_once_it_is_durable() {
+async fn an_answer_succeeds_only_after_the_commit() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let mut web = world.web("all=true").await;
     world.db.hold(BatchKind::Writes);
@@ -338,16 +344,16 @@ async fn an_answer_is_a_success_only_once_it_is_durable() {
     let reply = start_answer(&world, &session, "r2/approve", &json!({}));
     cli.serve("permission", &json!({})).await;
     reply.reply().await.assert_error(503, "hub_unavailable");
-    assert_eq!(pending(&world, &session).await, ["r2"], "what was not written never happened");
+    assert_eq!(pending(&world, &session).await, ["r2"], "a failed write leaves the request pending");
     answer(&world, &session, &mut cli, "r2/approve", &json!({})).await;
 }
 
-/// How a session's time can be over.
-async fn end(world: &World, session: &str, cli: &mut Cli, how: &str) {
-    match how {
+/// Ends a session in one of the ways of the test below.
+async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
+    match way {
         "session-end" => drop(cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await),
         "expiry" => world.advance(30_000).await,
-        "closed" => {
+        "closed socket" => {
             cli.socket.close();
             world.advance(30_000).await;
         }
@@ -361,65 +367,65 @@ async fn end(world: &World, session: &str, cli: &mut Cli, how: &str) {
         "archive while inactive" => {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
             let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
-            let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &asked).await;
+            let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
+            cli.update_state(session, version, &state).await;
             drop(world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok());
         }
         "session-end while inactive" => {
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
             let version = world.get_session(session).await["agentStateVersion"].as_u64().unwrap();
-            let asked = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
-            cli.update_state(session, version, &asked).await;
+            let state = json!({"requests": {"r1": request("Bash"), "r2": request("Edit")}});
+            cli.update_state(session, version, &state).await;
             cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
         }
-        "sleep and expiry" => {
+        "expiry after hibernation" => {
             world.hibernate_and_wake().await;
             world.advance(60_000).await;
         }
-        _ => panic!("{how}"),
+        _ => panic!("{way}"),
     }
     run_until_idle().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_canceled_when_its_session_is_over() {
+async fn pending_requests_are_canceled_when_their_session_ends() {
     let ways = [
         "session-end",
         "expiry",
-        "closed",
+        "closed socket",
         "abort",
         "archive",
         "archive while inactive",
         "session-end while inactive",
-        "sleep and expiry",
+        "expiry after hibernation",
     ];
-    for how in ways {
+    for way in ways {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         let mut second = world.cli(&session).await;
         let mut web = world.web("all=true").await;
-        end(&world, &session, &mut cli, how).await;
-        let shown = world.get_session(&session).await;
-        assert_eq!((&shown["agentState"]["requests"], &shown["active"]), (&json!({}), &json!(false)), "{how}");
-        assert!(!shown["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{how}");
+        end_session(&world, &session, &mut cli, way).await;
+        let detail = world.get_session(&session).await;
+        assert_eq!((&detail["agentState"]["requests"], &detail["active"]), (&json!({}), &json!(false)), "{way}");
+        assert!(!detail["agentState"]["controlledByUser"].as_bool().unwrap_or(false), "{way}");
         for (id, tool) in [("r1", "Bash"), ("r2", "Edit")] {
-            let entry = &shown["agentState"]["completedRequests"][id];
-            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{how} {id}");
-            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{how} {entry}");
-            assert_eq!(entry.get("decision"), None, "nobody decided: {entry}");
+            let entry = &detail["agentState"]["completedRequests"][id];
+            assert_eq!((&entry["status"], &entry["tool"]), (&json!("canceled"), &json!(tool)), "{way} {id}");
+            assert!(entry["completedAt"].as_u64().is_some_and(|at| at > 5 && at <= world.now()), "{way} {entry}");
+            assert_eq!(entry.get("decision"), None, "a canceled request has no decision: {entry}");
         }
-        assert!(shown["agentStateVersion"].as_u64().unwrap() > 2, "{how}");
-        let told = state_event(&mut web).await;
-        assert_eq!(told["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{how}");
+        assert!(detail["agentStateVersion"].as_u64().unwrap() > 2, "{way}");
+        let event = state_event(&mut web).await;
+        assert_eq!(event["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{way}");
         let update = second.next_event("update").await["body"]["agentState"]["value"].clone();
-        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{how}");
+        assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{way}");
         let counts = world.get("/api/sessions?archived=include").await.ok();
-        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{how}");
-        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{how}");
+        assert_eq!(counts["sessions"][0]["pendingRequestsCount"], 0, "{way}");
+        assert_eq!(world.db.number("SELECT count(*) FROM completed_requests"), 2, "{way}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_under_way_when_its_session_ends_does_not_undo_the_cancellation() {
+async fn an_answer_in_flight_does_not_undo_the_cancellation_of_its_request() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let reply = start_answer(&world, &session, "r1/approve", &json!({}));
     let call = cli.next_call().await;

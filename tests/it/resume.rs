@@ -1,4 +1,4 @@
-//! Bringing a session back: which machine is asked, for what, and how long it may take.
+//! Resuming a session: which machine is called, the call's params, and the timeouts.
 
 use crate::support::cli::{Call, Cli, Received, parse_frame};
 use crate::support::rest::PendingReply;
@@ -8,13 +8,13 @@ use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::store::DbError;
 
-/// What a machine needs to bring a session of an agent back.
+/// The metadata that a resume needs.
 fn resumable_metadata() -> Value {
     json!({"flavor": "beta", "betaSessionId": "agent-7", "machineId": "m"})
 }
 
-/// A session that has ended, and the runner of its machine.
-async fn ended() -> (World, String, Cli) {
+/// A resumable session that is not active, and the runner of its machine.
+async fn resumable_session() -> (World, String, Cli) {
     let world = World::new();
     let runner = world.spawner("m", "box").await;
     let session = world.create_session_with("/code", resumable_metadata()).await;
@@ -30,31 +30,31 @@ fn success(session: &str) -> Value {
     json!({"success": true, "sessionId": session})
 }
 
-/// The runner is asked for nothing.
+/// Asserts that the runner receives no call.
 async fn assert_no_frames(runner: &mut Cli) {
     runner.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_active_is_its_own_resume() {
-    let (world, session, mut runner) = ended().await;
+async fn a_resume_of_an_active_session_succeeds_without_a_call() {
+    let (world, session, mut runner) = resumable_session().await;
     world.live_cli(&session).await;
     assert_eq!(resume(&world, &session).reply().await.ok(), success(&session));
     assert_no_frames(&mut runner).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_comes_back_under_its_own_id() {
-    let (world, session, mut runner) = ended().await;
+async fn a_resumed_session_keeps_its_id() {
+    let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
-    let asked = runner.serve("spawnSession", &json!({"success": true, "sessionId": session})).await;
-    let params = json!({"directory": "/code", "agent": "beta", "sessionId": session, "resumeSessionId": "agent-7"});
-    assert_eq!(asked, params);
+    let params = runner.serve("spawnSession", &json!({"success": true, "sessionId": session})).await;
+    let expected = json!({"directory": "/code", "agent": "beta", "sessionId": session, "resumeSessionId": "agent-7"});
+    assert_eq!(params, expected);
     run_until_idle().await;
-    assert!(!reply.is_ready(), "it is not active yet");
+    assert!(!reply.is_ready(), "the session is not active yet");
     let mut cli = world.cli(&session).await;
     run_until_idle().await;
-    assert!(!reply.is_ready(), "a socket alone is no sign of life");
+    assert!(!reply.is_ready(), "a connection without a keep-alive does not activate the session");
     world.advance(10_000).await;
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
@@ -62,35 +62,35 @@ async fn a_session_comes_back_under_its_own_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cli_that_is_faster_than_its_runner_is_not_waited_for() {
-    let (world, session, mut runner) = ended().await;
+async fn a_resume_succeeds_if_the_cli_is_active_before_the_runner_responds() {
+    let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
     let call = runner.next_call().await;
     world.live_cli(&session).await;
     runner.respond(&call, &json!({"type": "success"}));
-    assert_eq!(reply.reply().await.ok(), success(&session), "an answer without an id, in the other shape");
+    assert_eq!(reply.reply().await.ok(), success(&session), "a result in the other format, without an id");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archived_session_comes_back_too_and_is_archived_no_more() {
-    let (world, session, mut runner) = ended().await;
+async fn resuming_an_archived_session_unarchives_it() {
+    let (world, session, mut runner) = resumable_session().await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({"reason": "done"})).await.ok();
-    let mut lingering = world.cli(&session).await;
-    lingering.send_keep_alive(&world, &session).await;
+    let mut old_cli = world.cli(&session).await;
+    old_cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], false);
     let reply = resume(&world, &session);
     runner.serve("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["active"], &shown["metadata"]["lifecycleState"]), (&json!(true), &json!("running")));
-    assert_eq!((shown["metadata"].get("archivedBy"), shown["metadata"].get("archiveReason")), (None, None));
-    assert_eq!(shown["metadata"]["betaSessionId"], "agent-7");
+    let detail = world.get_session(&session).await;
+    assert_eq!((&detail["active"], &detail["metadata"]["lifecycleState"]), (&json!(true), &json!("running")));
+    assert_eq!((detail["metadata"].get("archivedBy"), detail["metadata"].get("archiveReason")), (None, None));
+    assert_eq!(detail["metadata"]["betaSessionId"], "agent-7");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["id"], session.as_str());
 }
 
-/// The machine that a resume asks.
-async fn asked(world: &World, session: &str, runners: &mut [(&str, &mut Cli)]) -> String {
+/// Starts a resume. Returns the name of the runner that receives the call, or "none".
+async fn called_runner(world: &World, session: &str, runners: &mut [(&str, &mut Cli)]) -> String {
     let reply = resume(world, session);
     run_until_idle().await;
     let mut found = String::new();
@@ -100,10 +100,10 @@ async fn asked(world: &World, session: &str, runners: &mut [(&str, &mut Cli)]) -
             if let Received::Event { name: event, arg, ack: Some(ack) } = parse_frame(&text)
                 && event == "rpc-request"
             {
-                assert!(found.is_empty(), "two machines were asked: {found} and {name}");
+                assert!(found.is_empty(), "two machines were called: {found} and {name}");
                 assert!(arg["method"].as_str().unwrap().ends_with("spawnSession"), "{arg}");
-                let request = Call { ack, method: String::new(), params: Value::Null };
-                runner.respond(&request, &json!({"success": false, "error": "only a test"}));
+                let call = Call { ack, method: String::new(), params: Value::Null };
+                runner.respond(&call, &json!({"success": false, "error": "test"}));
                 found = (*name).to_owned();
             }
         }
@@ -112,66 +112,70 @@ async fn asked(world: &World, session: &str, runners: &mut [(&str, &mut Cli)]) -
         reply.reply().await.assert_error(503, "no_machine_online");
         return "none".into();
     }
-    let refused = reply.reply().await;
-    refused.assert_error(503, "cli_refused");
-    assert!(refused.text.contains("only a test"), "{refused:?}");
+    let rejected = reply.reply().await;
+    rejected.assert_error(503, "cli_refused");
+    assert!(rejected.text.contains("test"), "{rejected:?}");
     found
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_machine_of_the_session_is_asked_else_one_of_its_host() {
+async fn the_machine_of_the_session_is_called_or_another_one_on_its_host() {
     let world = World::new();
     let session = world.create_session_with("/code", resumable_metadata()).await;
-    assert_eq!(asked(&world, &session, &mut []).await, "none");
-    let mut elsewhere = world.spawner("elsewhere", "other-box").await;
-    assert_eq!(asked(&world, &session, &mut [("elsewhere", &mut elsewhere)]).await, "none");
-    let mut neighbours = world.neighbour().spawner("n", "box").await;
-    let mut twin = world.spawner("twin", "box").await;
+    assert_eq!(called_runner(&world, &session, &mut []).await, "none");
+    let mut other_host = world.spawner("other-host", "other-box").await;
+    assert_eq!(called_runner(&world, &session, &mut [("other-host", &mut other_host)]).await, "none");
+    let mut foreign = world.neighbour().spawner("n", "box").await;
+    let mut same_host = world.spawner("same-host", "box").await;
     assert_eq!(
-        asked(&world, &session, &mut [("elsewhere", &mut elsewhere), ("twin", &mut twin)]).await,
-        "twin",
-        "another machine of the same host"
+        called_runner(&world, &session, &mut [("other-host", &mut other_host), ("same-host", &mut same_host)]).await,
+        "same-host",
+        "another machine on the same host"
     );
-    assert_no_frames(&mut neighbours).await;
+    assert_no_frames(&mut foreign).await;
     let mut own = world.spawner("m", "renamed-box").await;
-    assert_eq!(asked(&world, &session, &mut [("twin", &mut twin), ("own", &mut own)]).await, "own", "by its id");
+    assert_eq!(
+        called_runner(&world, &session, &mut [("same-host", &mut same_host), ("own", &mut own)]).await,
+        "own",
+        "the machine with the id"
+    );
     assert_eq!(own.emit_with_ack("rpc-unregister", &json!({"method": "spawnSession"})).await, json!({"ok": true}));
     assert_eq!(
-        asked(&world, &session, &mut [("twin", &mut twin), ("own", &mut own)]).await,
-        "twin",
-        "one that spawns nothing is no help"
+        called_runner(&world, &session, &mut [("same-host", &mut same_host), ("own", &mut own)]).await,
+        "same-host",
+        "a machine without spawnSession is not called"
     );
-    twin.socket.close();
+    same_host.socket.close();
     world.advance(RECONNECT_GRACE_MS).await;
-    assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "none");
+    assert_eq!(called_runner(&world, &session, &mut [("own", &mut own)]).await, "none");
     own.register("m:spawnSession").await;
-    assert_eq!(asked(&world, &session, &mut [("own", &mut own)]).await, "own");
+    assert_eq!(called_runner(&world, &session, &mut [("own", &mut own)]).await, "own");
     world.advance(45_000).await;
     assert_eq!(
-        asked(&world, &session, &mut [("own", &mut own)]).await,
+        called_runner(&world, &session, &mut [("own", &mut own)]).await,
         "none",
-        "it is offline, though its socket stands"
+        "an offline machine is not called even if its socket is open"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_names_no_machine_is_resumed_on_its_host_where_life_was_seen_last() {
+async fn a_session_without_a_machine_is_resumed_on_the_machine_of_its_host_active_last() {
     let world = World::new();
     let mut first = world.spawner("first", "box").await;
     let mut second = world.spawner("second", "box").await;
     let session = world.create_session_with("/code", json!({"alphaSessionId": "a"})).await;
     world.rt.set_now(world.now() + 1_000);
     first.emit_with_ack("machine-alive", &json!({"machineId": "first", "time": world.now()})).await;
-    assert_eq!(asked(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await, "first");
+    assert_eq!(called_runner(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await, "first");
     world.rt.set_now(world.now() + 1_000);
     second.emit_with_ack("machine-alive", &json!({"machineId": "second", "time": world.now()})).await;
     world.hibernate_and_wake().await;
-    let after = asked(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await;
-    assert!(["first", "second"].contains(&after.as_str()), "who serves what survives a sleep");
+    let after = called_runner(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await;
+    assert!(["first", "second"].contains(&after.as_str()), "registrations survive hibernation");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_the_agents_own_id_can_not_be_resumed() {
+async fn a_session_without_the_agents_session_id_cannot_be_resumed() {
     let world = World::new();
     let without_machine = world.create_session_with("/nowhere", json!({})).await;
     resume(&world, &without_machine).reply().await.assert_error(409, "resume_unavailable");
@@ -203,9 +207,9 @@ async fn a_session_without_the_agents_own_id_can_not_be_resumed() {
     {
         let session = world.create_session_with(&format!("/ok{n}"), json!({"flavor": flavor, field: "own"})).await;
         let reply = resume(&world, &session);
-        let asked = runner.serve("spawnSession", &json!({"success": false})).await;
+        let params = runner.serve("spawnSession", &json!({"success": false})).await;
         assert_eq!(
-            (&asked["agent"], &asked["resumeSessionId"]),
+            (&params["agent"], &params["resumeSessionId"]),
             (&json!(flavor.as_str().unwrap_or("alpha")), &json!("own"))
         );
         reply.reply().await.assert_error(503, "cli_refused");
@@ -213,8 +217,8 @@ async fn a_session_without_the_agents_own_id_can_not_be_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_does_not_become_active_within_15_seconds_failed_to_resume() {
-    let (world, session, mut runner) = ended().await;
+async fn a_resume_fails_if_the_session_is_not_active_within_15_seconds() {
+    let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
     let call = runner.next_call().await;
     world.advance(5_000).await;
@@ -230,12 +234,12 @@ async fn a_session_that_does_not_become_active_within_15_seconds_failed_to_resum
     let reply = resume(&world, &session);
     runner.serve("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
-    assert_eq!(reply.reply().await.ok(), success(&session), "it may be tried again");
+    assert_eq!(reply.reply().await.ok(), success(&session), "a failed resume can be repeated");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_does_not_answer_or_leaves_is_told_apart() {
-    let (world, session, mut runner) = ended().await;
+async fn a_timeout_and_a_disconnect_of_the_machine_have_different_errors() {
+    let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
     runner.next_call().await;
     world.advance(RPC_TIMEOUT_MS).await;
@@ -250,8 +254,8 @@ async fn a_machine_that_does_not_answer_or_leaves_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_who_resume_at_once_one_asks_the_machine_and_both_are_answered() {
-    let (world, session, mut runner) = ended().await;
+async fn concurrent_resumes_of_a_session_make_one_call() {
+    let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
     runner.serve("spawnSession", &json!({"success": true})).await;
     let third = resume(&world, &session);
@@ -263,8 +267,8 @@ async fn of_two_who_resume_at_once_one_asks_the_machine_and_both_are_answered() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_of_two_who_resume_waits_as_long_as_the_first() {
-    let (world, session, mut runner) = ended().await;
+async fn the_second_of_two_concurrent_resumes_waits_as_long_as_the_first() {
+    let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
     let call = runner.next_call().await;
     world.advance(20_000).await;
@@ -272,13 +276,13 @@ async fn the_second_of_two_who_resume_waits_as_long_as_the_first() {
     world.advance(5_000).await;
     world.live_cli(&session).await;
     for reply in replies {
-        assert_eq!(reply.reply().await.ok(), success(&session), "a slow machine is slow for both");
+        assert_eq!(reply.reply().await.ok(), success(&session), "both wait for the machine");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_machine_refuses_nobody_is_left_waiting() {
-    let (world, session, mut runner) = ended().await;
+async fn all_concurrent_resumes_fail_if_the_machine_refuses() {
+    let (world, session, mut runner) = resumable_session().await;
     let replies = [resume(&world, &session), resume(&world, &session)];
     runner.serve("spawnSession", &json!({"success": false, "error": "disk full"})).await;
     for reply in replies {
@@ -286,8 +290,8 @@ async fn when_the_machine_refuses_nobody_is_left_waiting() {
     }
 }
 
-/// A CLI puts the session's metadata in place of that of this version, as archived.
-async fn archive_itself(cli: &mut Cli, session: &str, version: u64) {
+/// Lets a CLI mark its session as archived in metadata that replace this version.
+async fn archive_from_cli(cli: &mut Cli, session: &str, version: u64) {
     let mut metadata = resumable_metadata();
     let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived", "archivedBy": "cli"});
     metadata.as_object_mut().unwrap().extend(archived.as_object().unwrap().clone());
@@ -296,25 +300,25 @@ async fn archive_itself(cli: &mut Cli, session: &str, version: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_resumed_cli_archives_before_it_ends_stays_archived() {
-    let (world, session, mut runner) = ended().await;
+async fn a_session_that_its_cli_archives_after_a_resume_stays_archived() {
+    let (world, session, mut runner) = resumable_session().await;
     let reply = resume(&world, &session);
     runner.serve("spawnSession", &json!({"success": true})).await;
     let mut cli = world.live_cli(&session).await;
     reply.reply().await.ok();
-    archive_itself(&mut cli, &session, 1).await;
+    archive_from_cli(&mut cli, &session, 1).await;
     world.advance(2_000).await;
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.send_keep_alive(&world, &session).await;
-    let shown = world.get_session(&session).await;
-    assert_eq!((&shown["active"], &shown["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
+    let detail = world.get_session(&session).await;
+    assert_eq!((&detail["active"], &detail["metadata"]["lifecycleState"]), (&json!(false), &json!("archived")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sign_of_life_that_takes_a_session_out_of_the_archive_is_acknowledged_once_it_is_durable() {
-    let (world, session, mut runner) = ended().await;
+async fn a_keep_alive_that_unarchives_a_session_is_acknowledged_after_the_commit() {
+    let (world, session, mut runner) = resumable_session().await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
     let reply = resume(&world, &session);
     runner.serve("spawnSession", &json!({"success": true})).await;
@@ -329,9 +333,9 @@ async fn a_sign_of_life_that_takes_a_session_out_of_the_archive_is_acknowledged_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_brought_nothing_back_is_believed_for_ten_minutes() {
+async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_its_session() {
     for (ms, active) in [(599_000, true), (600_000, false)] {
-        let (world, session, mut runner) = ended().await;
+        let (world, session, mut runner) = resumable_session().await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
         let reply = resume(&world, &session);
         runner.serve("spawnSession", &json!({"success": true})).await;
@@ -343,8 +347,8 @@ async fn a_machine_that_brought_nothing_back_is_believed_for_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_brought_back_whatever_memory_forgot_while_the_machines_were_read() {
-    let (world, session, mut runner) = ended().await;
+async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_meanwhile() {
+    let (world, session, mut runner) = resumable_session().await;
     let other = world.create_session("/other").await;
     let mut cli = world.live_cli(&other).await;
     world.hibernate_and_wake().await;
@@ -353,7 +357,7 @@ async fn a_session_is_brought_back_whatever_memory_forgot_while_the_machines_wer
     world.db.hold(BatchKind::Reads);
     let reply = resume(&world, &session);
     run_until_idle().await;
-    assert_eq!(world.db.held_count(), 1, "the machines are read");
+    assert_eq!(world.db.held_count(), 1, "the read of the machines");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);

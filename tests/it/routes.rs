@@ -1,4 +1,4 @@
-//! What the routes of the namespace's object answer. What they refuse is in `bad_input`.
+//! Responses of the HTTP routes to valid requests. Those to invalid requests are in `bad_input`.
 
 use crate::support::World;
 use crate::support::cli::Cli;
@@ -13,25 +13,25 @@ async fn live_session() -> (World, String, Cli) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_namespace_has_stands_in_no_list_and_stays_as_it_is() {
+async fn sessions_and_machines_of_another_namespace_are_neither_listed_nor_changed() {
     let world = World::new();
     let neighbour = world.neighbour();
-    let session = neighbour.create_session("/theirs").await;
-    neighbour.spawner("their-box", "theirs").await;
-    neighbour.live_cli(&session).await.send_message(&session, "words").await;
+    let session = neighbour.create_session("/neighbour").await;
+    neighbour.spawner("m", "neighbour").await;
+    neighbour.live_cli(&session).await.send_message(&session, "hello").await;
     assert_eq!(world.get("/api/sessions?archived=include").await.ok(), json!({"sessions": []}));
     assert_eq!(world.get("/api/machines").await.ok(), json!({"machines": []}));
-    let taken = json!({"id": "their-box", "metadata": {"host": "mine"}});
-    world.post("/cli/machines", &taken).await.assert_error(403, "forbidden");
-    assert_eq!(neighbour.get("/api/machines").await.ok()["machines"][0]["metadata"], json!({"host": "theirs"}));
+    let duplicate = json!({"id": "m", "metadata": {"host": "mine"}});
+    world.post("/cli/machines", &duplicate).await.assert_error(403, "forbidden");
+    assert_eq!(neighbour.get("/api/machines").await.ok()["machines"][0]["metadata"], json!({"host": "neighbour"}));
     assert_eq!(neighbour.get_session(&session).await["seq"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_shown_with_all_its_fields() {
+async fn a_session_response_has_all_fields() {
     let (world, session, mut cli) = live_session().await;
     cli.send_message(&session, "hello").await;
-    let shown = world.get_session(&session).await;
+    let detail = world.get_session(&session).await;
     let expected = json!({
         "id": session, "namespace": "team", "tag": "/code", "seq": 1,
         "createdAt": world.now(), "updatedAt": world.now(), "activeAt": world.now(), "thinkingAt": world.now(),
@@ -39,12 +39,12 @@ async fn a_session_is_shown_with_all_its_fields() {
         "metadata": {"path": "/code", "host": "box"}, "metadataVersion": 1,
         "agentState": null, "agentStateVersion": 1,
     });
-    assert_eq!(shown, expected);
+    assert_eq!(detail, expected);
     assert_eq!(world.get(&format!("/cli/sessions/{session}")).await.ok()["session"], expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_shows_active_sessions_first_and_the_latest_change_before_older_ones() {
+async fn sessions_are_sorted_by_activity_and_then_by_the_last_change() {
     let world = World::new();
     let mut ids = Vec::new();
     for tag in ["/a", "/b", "/c"] {
@@ -55,7 +55,8 @@ async fn the_list_shows_active_sessions_first_and_the_latest_change_before_older
     world.advance(1_000).await;
     world.request("PATCH", &format!("/api/sessions/{}", ids[0]), r#"{"name":"renamed"}"#).await.ok();
     let list = world.get("/api/sessions").await.ok();
-    let order: Vec<&str> = list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap()).collect();
+    let order: Vec<&str> =
+        list["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
     assert_eq!(order, [&ids[1], &ids[0], &ids[2]]);
     let expected = json!({
         "id": ids[0], "active": false, "thinking": false, "activeAt": START,
@@ -67,41 +68,49 @@ async fn the_list_shows_active_sessions_first_and_the_latest_change_before_older
 }
 
 #[tokio::test(start_paused = true)]
-async fn archived_sessions_are_listed_only_when_asked_for() {
+async fn archived_sessions_are_listed_only_on_request() {
     let world = World::new();
-    let (kept, archived) = (world.create_session("/kept").await, world.create_session("/archived").await);
+    let (unarchived, archived) = (world.create_session("/unarchived").await, world.create_session("/archived").await);
     let mut cli = world.cli(&archived).await;
     let metadata = json!({"path": "/archived", "host": "box", "lifecycleState": "archived"});
     cli.emit_with_ack("update-metadata", &json!({"sid": archived, "expectedVersion": 1, "metadata": metadata})).await;
-    let listed = async |query: &str| {
+    let list_ids = async |query: &str| {
         let list = world.get(&format!("/api/sessions{query}")).await.ok();
-        let mut ids: Vec<String> =
-            list["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect();
+        let mut ids: Vec<String> = list["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|session| session["id"].as_str().unwrap().to_owned())
+            .collect();
         ids.sort();
         ids
     };
-    assert_eq!(listed("").await, std::slice::from_ref(&kept));
-    assert_eq!(listed("?archived=only").await, std::slice::from_ref(&archived));
-    let mut both = [kept, archived];
+    assert_eq!(list_ids("").await, std::slice::from_ref(&unarchived));
+    assert_eq!(list_ids("?archived=only").await, std::slice::from_ref(&archived));
+    let mut both = [unarchived, archived];
     both.sort();
-    assert_eq!(listed("?archived=include").await, both);
-    let refusal = world.get("/api/sessions?archived=yes").await.assert_error(400, "invalid_field");
-    assert_eq!(refusal["field"], "archived");
+    assert_eq!(list_ids("?archived=include").await, both);
+    let error = world.get("/api/sessions?archived=yes").await.assert_error(400, "invalid_field");
+    assert_eq!(error["field"], "archived");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_archived_session_comes_back_to_life_under_its_tag() {
+async fn creating_a_session_with_the_tag_of_an_archived_one_restores_it() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.cli(&session).await;
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
     cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     assert_eq!(world.create_session("/code").await, session, "the same session");
-    assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["id"], session.as_str(), "and listed again");
+    assert_eq!(
+        world.get("/api/sessions").await.ok()["sessions"][0]["id"],
+        session.as_str(),
+        "the restored session is listed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
+async fn a_rename_trims_the_name_limits_its_code_points_and_checks_the_version() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}");
@@ -110,8 +119,8 @@ async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
     assert_eq!(world.get_session(&session).await["metadata"]["name"], "one");
     let longest = "\u{1F980}".repeat(255);
     assert_eq!(rename(json!({"name": longest, "expectedVersion": 2})).await.ok()["metadataVersion"], 3);
-    rename(json!({"name": "late", "expectedVersion": 2})).await.assert_error(409, "version_conflict");
-    rename(json!({"name": "late", "expectedVersion": 9_007_199_254_740_993_u64}))
+    rename(json!({"name": "stale", "expectedVersion": 2})).await.assert_error(409, "version_conflict");
+    rename(json!({"name": "stale", "expectedVersion": 9_007_199_254_740_993_u64}))
         .await
         .assert_error(409, "version_conflict");
     for name in [String::new(), "   ".into(), "x".repeat(256)] {
@@ -121,7 +130,7 @@ async fn a_rename_trims_counts_code_points_and_minds_the_expected_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_an_inactive_session_can_be_deleted_and_only_once() {
+async fn only_an_inactive_session_can_be_deleted() {
     let (world, session, mut cli) = live_session().await;
     let path = format!("/api/sessions/{session}");
     world.request("DELETE", &path, "").await.assert_error(409, "session_active");
@@ -134,7 +143,7 @@ async fn only_an_inactive_session_can_be_deleted_and_only_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
+async fn a_message_from_the_web_is_sent_to_the_cli_with_its_attachments() {
     let (world, session, mut cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     let attachment = json!({"id": "a", "filename": "f.txt", "mimeType": "text/plain", "size": 3, "path": "/up/f.txt"});
@@ -160,39 +169,39 @@ async fn a_message_of_the_web_reaches_the_agent_with_its_attachments() {
             },
         })
     );
-    assert_eq!(world.post(&path, &body).await.ok(), sent, "a local id seen before answers the first one's message");
+    assert_eq!(world.post(&path, &body).await.ok(), sent, "a repeated local id returns the first message");
     cli.socket.assert_no_frames().await;
     world.post(&path, &json!({"attachments": [attachment]})).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_not_active_takes_no_message() {
+async fn a_message_to_an_inactive_session_is_rejected() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let path = format!("/api/sessions/{session}/messages");
     world.post(&path, &json!({"text": "hi"})).await.assert_error(409, "session_inactive");
-    // A bad body is the sender's fault, whatever the session's state.
+    // An invalid body is reported before the state of the session.
     world.post(&path, &json!({})).await.assert_error(400, "invalid_field");
     assert_eq!(world.get_session(&session).await["seq"], 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_text_is_taken_however_it_is_escaped_and_one_byte_more_is_not() {
+async fn a_text_may_have_1_mib_after_unescaping() {
     let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     let longest = 1024 * 1024;
-    for x in ["x", "\\u0078"] {
-        world.request("POST", &path, format!(r#"{{"text":"{}"}}"#, x.repeat(longest))).await.ok();
+    for character in ["x", "\\u0078"] {
+        world.request("POST", &path, format!(r#"{{"text":"{}"}}"#, character.repeat(longest))).await.ok();
     }
     let too_long = json!({"text": "x".repeat(longest + 1)});
     assert_eq!(world.post(&path, &too_long).await.assert_error(400, "invalid_field")["field"], "text");
     let huge = json!({"text": "x".repeat(9 * 1024 * 1024)});
-    let refusal = world.post(&path, &huge).await.assert_error(413, "body_too_large");
-    assert!(refusal["error"].as_str().unwrap().contains("8388608"), "{refusal}");
+    let error = world.post(&path, &huge).await.assert_error(413, "body_too_large");
+    assert!(error["error"].as_str().unwrap().contains("8388608"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_text_is_taken_whatever_it_holds() {
+async fn a_text_of_1_mib_may_have_any_characters() {
     let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");
     for filling in ["\n", "\"", "\u{1}"] {
@@ -202,22 +211,23 @@ async fn the_longest_text_is_taken_whatever_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_is_paged_for_the_web() {
+async fn messages_are_paged() {
     let (world, session, mut cli) = live_session().await;
     for n in 1..=5 {
         cli.send_message(&session, &n.to_string()).await;
     }
     let page = async |query: &str| {
         let page = world.get(&format!("/api/sessions/{session}/messages{query}")).await.ok();
-        let seqs: Vec<u64> = page["messages"].as_array().unwrap().iter().map(|m| m["seq"].as_u64().unwrap()).collect();
+        let seqs: Vec<u64> =
+            page["messages"].as_array().unwrap().iter().map(|message| message["seq"].as_u64().unwrap()).collect();
         assert_eq!(page["hasMore"], page["page"]["hasMore"]);
         (seqs, page["page"].clone())
     };
-    let numbers = |limit: u64, before: Value, next: Value, more: bool| json!({"limit": limit, "beforeSeq": before, "nextBeforeSeq": next, "hasMore": more});
-    assert_eq!(page("").await, (vec![5, 4, 3, 2, 1], numbers(50, Value::Null, Value::Null, false)));
-    assert_eq!(page("?limit=2").await, (vec![5, 4], numbers(2, Value::Null, json!(4), true)));
-    assert_eq!(page("?limit=2&beforeSeq=4").await, (vec![3, 2], numbers(2, json!(4), json!(2), true)));
-    assert_eq!(page("?limit=2&beforeSeq=2").await, (vec![1], numbers(2, json!(2), Value::Null, false)));
+    let page_info = |limit: u64, before: Value, next: Value, more: bool| json!({"limit": limit, "beforeSeq": before, "nextBeforeSeq": next, "hasMore": more});
+    assert_eq!(page("").await, (vec![5, 4, 3, 2, 1], page_info(50, Value::Null, Value::Null, false)));
+    assert_eq!(page("?limit=2").await, (vec![5, 4], page_info(2, Value::Null, json!(4), true)));
+    assert_eq!(page("?limit=2&beforeSeq=4").await, (vec![3, 2], page_info(2, json!(4), json!(2), true)));
+    assert_eq!(page("?limit=2&beforeSeq=2").await, (vec![1], page_info(2, json!(2), Value::Null, false)));
     assert_eq!(page("?afterSeq=3").await.0, [4, 5]);
     assert_eq!(page("?afterSeq=0&limit=200").await.0, [1, 2, 3, 4, 5]);
     let first = world.get(&format!("/api/sessions/{session}/messages?limit=1")).await.ok();
@@ -230,7 +240,7 @@ async fn history_is_paged_for_the_web() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_are_listed_while_they_are_online_the_latest_first() {
+async fn online_machines_are_listed_the_last_active_first() {
     let world = World::new();
     for id in ["m1", "m2", "m3"] {
         world.register_machine(id).await;
@@ -240,10 +250,11 @@ async fn machines_are_listed_while_they_are_online_the_latest_first() {
         runner.emit_with_ack("machine-alive", &json!({"machineId": id, "time": world.now()})).await;
         world.advance(1_000).await;
     }
-    let listed = world.get("/api/machines").await.ok();
-    let ids: Vec<&str> = listed["machines"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
+    let list = world.get("/api/machines").await.ok();
+    let ids: Vec<&str> =
+        list["machines"].as_array().unwrap().iter().map(|machine| machine["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["m2", "m1"]);
-    let machine = &listed["machines"][0];
+    let machine = &list["machines"][0];
     let expected = json!({
         "id": "m2", "namespace": "team", "seq": machine["seq"], "createdAt": START,
         "updatedAt": machine["updatedAt"], "active": true, "activeAt": START + 1_000,
@@ -255,28 +266,32 @@ async fn machines_are_listed_while_they_are_online_the_latest_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_made_known_again_counts_a_version_only_for_what_changed() {
+async fn registering_a_machine_again_increments_only_the_versions_of_changed_fields() {
     let world = World::new();
-    let put = async |body: Value| world.post("/cli/machines", &body).await.ok()["machine"].clone();
-    let first = put(json!({"id": "m", "metadata": {"host": "a"}, "runnerState": {"pid": 1}})).await;
+    let register = async |body: Value| world.post("/cli/machines", &body).await.ok()["machine"].clone();
+    let first = register(json!({"id": "m", "metadata": {"host": "a"}, "runnerState": {"pid": 1}})).await;
     assert_eq!((&first["metadataVersion"], &first["runnerStateVersion"]), (&json!(1), &json!(1)));
-    let second = put(json!({"id": "m", "metadata": {"host": "b"}})).await;
+    let second = register(json!({"id": "m", "metadata": {"host": "b"}})).await;
     assert_eq!((&second["metadataVersion"], &second["runnerStateVersion"]), (&json!(2), &json!(1)));
     assert_eq!((&second["metadata"], &second["runnerState"]), (&json!({"host": "b"}), &json!({"pid": 1})));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_visibility_is_set_for_a_subscription_that_exists() {
+async fn visibility_can_be_set_for_an_existing_subscription_of_the_namespace() {
     let world = World::new();
     let mut socket = world.try_subscribe("", None, Default::default()).await.unwrap();
-    let greeting: Value = serde_json::from_str(&socket.next_text().await).unwrap();
-    let id = &greeting["data"]["subscriptionId"];
-    let set = async |body: Value| world.post("/api/visibility", &body).await;
-    assert_eq!(set(json!({"subscriptionId": id, "visibility": "visible"})).await.ok(), json!({"ok": true}));
-    set(json!({"subscriptionId": "none", "visibility": "hidden"})).await.assert_error(404, "subscription_not_found");
+    let first_event: Value = serde_json::from_str(&socket.next_text().await).unwrap();
+    let id = &first_event["data"]["subscriptionId"];
+    let set_visibility = async |body: Value| world.post("/api/visibility", &body).await;
+    assert_eq!(set_visibility(json!({"subscriptionId": id, "visibility": "visible"})).await.ok(), json!({"ok": true}));
+    set_visibility(json!({"subscriptionId": "none", "visibility": "hidden"}))
+        .await
+        .assert_error(404, "subscription_not_found");
     let neighbour = world.neighbour();
     let foreign = neighbour.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await;
     foreign.assert_error(404, "subscription_not_found");
     socket.close();
-    set(json!({"subscriptionId": id, "visibility": "hidden"})).await.assert_error(404, "subscription_not_found");
+    set_visibility(json!({"subscriptionId": id, "visibility": "hidden"}))
+        .await
+        .assert_error(404, "subscription_not_found");
 }

@@ -12,7 +12,7 @@ async fn send(cli: &mut Cli, session: &str, message: &Value) {
     assert_eq!(ack["ok"], true, "{message}");
 }
 
-fn list(name: &str) -> Value {
+fn todo_list(name: &str) -> Value {
     json!([
         {"id": "a", "content": name, "status": "completed", "priority": "high"},
         {"id": "b", "content": "second", "status": "in_progress", "priority": "low"},
@@ -20,19 +20,19 @@ fn list(name: &str) -> Value {
     ])
 }
 
-fn agent(content: Value) -> Value {
+fn agent_message(content: Value) -> Value {
     json!({"role": "agent", "content": content, "meta": {"sentFrom": "cli"}})
 }
 
-fn tool_call(kind: &str, todos: Value) -> Value {
+fn tool_call_content(kind: &str, todos: Value) -> Value {
     json!({"type": kind, "data": {"type": "tool-call", "name": "TodoWrite", "callId": "1", "input": {"todos": todos}}})
 }
 
-fn plan(kind: &str, entries: Value) -> Value {
+fn plan_content(kind: &str, entries: Value) -> Value {
     json!({"type": kind, "data": {"type": "plan", "entries": entries}})
 }
 
-fn output(todos: Value) -> Value {
+fn output_content(todos: Value) -> Value {
     let blocks = json!([
         {"type": "text", "text": "I have a plan"},
         {"type": "tool_use", "id": "t", "name": "TodoWrite", "input": {"todos": todos}},
@@ -43,17 +43,20 @@ fn output(todos: Value) -> Value {
 /// Messages in every format in which agents write to-do lists, with a name each; the name is also in the list.
 fn list_messages() -> Vec<(String, Value)> {
     let mut messages = Vec::new();
-    let mut add = |name: String, make: &dyn Fn(Value) -> Value| messages.push((name.clone(), make(list(&name))));
-    add("output".into(), &|todos| agent(output(todos)));
+    let mut add = |name: String, make: &dyn Fn(Value) -> Value| messages.push((name.clone(), make(todo_list(&name))));
+    add("output".into(), &|todos| agent_message(output_content(todos)));
     for kind in ["alpha", "beta", "gamma", "delta", "epsilon"] {
-        add(format!("tool call of {kind}"), &|todos| agent(tool_call(kind, todos)));
-        add(format!("plan of {kind}"), &|todos| agent(plan(kind, todos)));
+        add(format!("tool call of {kind}"), &|todos| agent_message(tool_call_content(kind, todos)));
+        add(format!("plan of {kind}"), &|todos| agent_message(plan_content(kind, todos)));
     }
-    add("assistant".into(), &|todos| json!({"role": "assistant", "content": output(todos)}));
-    add("in message".into(), &|todos| json!({"message": agent(output(todos))}));
-    add("in data".into(), &|todos| json!({"type": "x", "data": {"message": agent(tool_call("beta", todos))}}));
-    add("in payload".into(), &|todos| json!({"payload": {"message": agent(plan("gamma", todos))}}));
-    add("as a string".into(), &|todos| json!(agent(output(todos)).to_string()));
+    add("assistant".into(), &|todos| json!({"role": "assistant", "content": output_content(todos)}));
+    add("in message".into(), &|todos| json!({"message": agent_message(output_content(todos))}));
+    add(
+        "in data".into(),
+        &|todos| json!({"type": "x", "data": {"message": agent_message(tool_call_content("beta", todos))}}),
+    );
+    add("in payload".into(), &|todos| json!({"payload": {"message": agent_message(plan_content("gamma", todos))}}));
+    add("as a string".into(), &|todos| json!(agent_message(output_content(todos)).to_string()));
     messages
 }
 
@@ -63,9 +66,9 @@ async fn a_list_in_any_format_is_stored_in_the_session_and_published() {
     let mut web = world.web("all=true").await;
     for (name, message) in list_messages() {
         send(&mut cli, &session, &message).await;
-        assert_eq!(world.get_session(&session).await["todos"], list(&name), "{name}");
+        assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
         let event = web.next_event_of("session-updated").await;
-        assert_eq!((&event["sessionId"], &event["data"]["todos"]), (&json!(session), &list(&name)), "{name}");
+        assert_eq!((&event["sessionId"], &event["data"]["todos"]), (&json!(session), &todo_list(&name)), "{name}");
         let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
         assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}), "{name}");
     }
@@ -76,10 +79,10 @@ async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
     let (world, session, mut cli) = live_session().await;
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"], Value::Null);
     assert_eq!(world.get_session(&session).await.get("todos"), None);
-    send(&mut cli, &session, &agent(output(list("first")))).await;
-    send(&mut cli, &session, &agent(plan("beta", list("second")))).await;
-    assert_eq!(world.get_session(&session).await["todos"], list("second"));
-    send(&mut cli, &session, &agent(output(json!([])))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("first")))).await;
+    send(&mut cli, &session, &agent_message(plan_content("beta", todo_list("second")))).await;
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("second"));
+    send(&mut cli, &session, &agent_message(output_content(json!([])))).await;
     assert_eq!(world.get_session(&session).await["todos"], json!([]));
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!(summary["todoProgress"], json!({"completed": 0, "total": 0}));
@@ -88,11 +91,15 @@ async fn a_newer_list_replaces_the_older_even_if_it_is_empty() {
 #[tokio::test(start_paused = true)]
 async fn missing_fields_of_entries_get_defaults() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(plan("alpha", json!([{"content": "x", "status": "pending", "priority": "high"}]))))
-        .await;
+    send(
+        &mut cli,
+        &session,
+        &agent_message(plan_content("alpha", json!([{"content": "x", "status": "pending", "priority": "high"}]))),
+    )
+    .await;
     let item = json!({"id": "plan-1", "content": "x", "status": "pending", "priority": "high"});
     assert_eq!(world.get_session(&session).await["todos"], json!([item]));
-    send(&mut cli, &session, &agent(output(json!([{"content": "x", "activeForm": "doing x"}])))).await;
+    send(&mut cli, &session, &agent_message(output_content(json!([{"content": "x", "activeForm": "doing x"}])))).await;
     let item = json!({"id": "1", "content": "x", "status": "pending", "priority": "medium"});
     assert_eq!(world.get_session(&session).await["todos"], json!([item]));
 }
@@ -100,44 +107,50 @@ async fn missing_fields_of_entries_get_defaults() {
 #[tokio::test(start_paused = true)]
 async fn messages_without_a_valid_list_do_not_change_the_stored_one() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("kept")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let ignored = [
-        json!({"role": "user", "content": output(list("a user's"))}),
-        agent(tool_call("zeta", list("an unknown type's"))),
-        agent(json!({"type": "output", "data": {"type": "user", "message": {"content": list("x")}}})),
-        agent(
-            json!({"type": "beta", "data": {"type": "tool-call", "name": "TodoRead", "input": {"todos": list("x")}}}),
+        json!({"role": "user", "content": output_content(todo_list("a user's"))}),
+        agent_message(tool_call_content("zeta", todo_list("an unknown type's"))),
+        agent_message(json!({"type": "output", "data": {"type": "user", "message": {"content": todo_list("x")}}})),
+        agent_message(
+            json!({"type": "beta", "data": {"type": "tool-call", "name": "TodoRead", "input": {"todos": todo_list("x")}}}),
         ),
-        agent(output(json!("not a list"))),
-        agent(output(json!([{"content": 5}, {"status": "done", "content": "x"}]))),
+        agent_message(output_content(json!("not a list"))),
+        agent_message(output_content(json!([{"content": 5}, {"status": "done", "content": "x"}]))),
         json!("TodoWrite"),
         json!({"text": "my \"plan\" and \"TodoWrite\""}),
     ];
     for message in ignored {
         send(&mut cli, &session, &message).await;
-        assert_eq!(world.get_session(&session).await["todos"], list("kept"), "{message}");
+        assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"), "{message}");
     }
-    let text = agent(output(list("forged"))).to_string();
+    let text = agent_message(output_content(todo_list("forged"))).to_string();
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).await.ok();
-    assert_eq!(world.get_session(&session).await["todos"], list("kept"), "messages from the web are not searched");
+    assert_eq!(
+        world.get_session(&session).await["todos"],
+        todo_list("valid"),
+        "messages from the web are not searched"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_is_persisted_with_its_message() {
     let (world, session, mut cli) = live_session().await;
     let writes = world.db.write_count();
-    send(&mut cli, &session, &agent(output(list("kept")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     assert_eq!(world.db.write_count(), writes + 1, "in one batch");
     world.hibernate_and_wake().await;
     let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
     assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}));
-    assert_eq!(world.get_session(&session).await["todos"], list("kept"));
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
     world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
-    let lost = cli.emit_with_ack("message", &json!({"sid": session, "message": agent(output(list("lost")))})).await;
+    let lost = cli
+        .emit_with_ack("message", &json!({"sid": session, "message": agent_message(output_content(todo_list("lost")))}))
+        .await;
     assert_eq!(lost["ok"], false);
     assert_eq!(
         world.get_session(&session).await["todos"],
-        list("kept"),
+        todo_list("valid"),
         "the list of a message that was not written is dropped"
     );
 }
@@ -145,13 +158,13 @@ async fn a_list_is_persisted_with_its_message() {
 #[tokio::test(start_paused = true)]
 async fn a_list_over_the_size_limit_is_ignored_but_its_message_is_stored() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("kept")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     let endless: Vec<Value> = (0..5_000).map(|n| json!({"content": format!("{n}{}", "x".repeat(80))})).collect();
-    send(&mut cli, &session, &agent(output(json!(endless)))).await;
+    send(&mut cli, &session, &agent_message(output_content(json!(endless)))).await;
     let record = world.get_session(&session).await;
-    assert_eq!((&record["seq"], &record["todos"]), (&json!(2), &list("kept")));
+    assert_eq!((&record["seq"], &record["todos"]), (&json!(2), &todo_list("valid")));
     clear_stored_todos(&world).await;
-    assert_eq!(world.get_session(&session).await["todos"], list("kept"), "the search ignores it too");
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"), "the search ignores it too");
 }
 
 /// Clears the stored lists, as for sessions that an older version of the hub wrote, and restarts the hub.
@@ -165,13 +178,14 @@ async fn clear_stored_todos(world: &World) {
 async fn a_session_without_a_list_is_searched_for_one_on_first_access() {
     for (name, message) in list_messages() {
         let (world, session, mut cli) = live_session().await;
-        send(&mut cli, &session, &agent(output(list("older")))).await;
+        send(&mut cli, &session, &agent_message(output_content(todo_list("older")))).await;
         send(&mut cli, &session, &message).await;
         send(&mut cli, &session, &json!({"role": "agent", "content": {"type": "text", "text": "no \"plan\" here"}}))
             .await;
-        send(&mut cli, &session, &agent(tool_call("zeta", list("newer, but of an unknown type")))).await;
+        send(&mut cli, &session, &agent_message(tool_call_content("zeta", todo_list("newer, but of an unknown type"))))
+            .await;
         clear_stored_todos(&world).await;
-        assert_eq!(world.get_session(&session).await["todos"], list(&name), "{name}");
+        assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
         let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
         assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}), "{name}");
         world.hibernate_and_wake().await;
@@ -196,19 +210,19 @@ async fn a_session_without_any_list_is_searched_once() {
 #[tokio::test(start_paused = true)]
 async fn the_search_finds_a_list_before_many_messages_that_contain_its_keywords() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("far back")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("far back")))).await;
     for n in 0..120 {
         let text = json!({"role": "agent", "content": {"type": "text", "text": n}, "meta": {"permissionMode": "plan"}});
         send(&mut cli, &session, &text).await;
     }
     clear_stored_todos(&world).await;
-    assert_eq!(world.get_session(&session).await["todos"], list("far back"));
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("far back"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_search_is_repeated() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("found")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     // Loads the session, so that the next read is the search.
     cli.update_state(&session, 1, &json!({})).await;
@@ -216,15 +230,15 @@ async fn a_failed_search_is_repeated() {
     let path = format!("/api/sessions/{session}");
     let first = world.get(&path).await;
     if first.status != 503 {
-        assert_eq!(first.ok()["session"]["todos"], list("found"));
+        assert_eq!(first.ok()["session"]["todos"], todo_list("found"));
     }
-    assert_eq!(world.get_session(&session).await["todos"], list("found"));
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("found"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_reads_during_a_search_all_return_the_list() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("found")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
     clear_stored_todos(&world).await;
     cli.update_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
@@ -232,22 +246,22 @@ async fn concurrent_reads_during_a_search_all_return_the_list() {
     run_until_idle().await;
     world.db.release();
     for read in reads {
-        assert_eq!(read.reply().await.ok()["session"]["todos"], list("found"));
+        assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("found"));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_arrives_during_the_search_wins() {
     let (world, session, mut cli) = live_session().await;
-    send(&mut cli, &session, &agent(output(list("old")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
     clear_stored_todos(&world).await;
     cli.update_state(&session, 1, &json!({})).await;
     world.db.hold(BatchKind::Reads);
     let read = world.start("GET", &format!("/api/sessions/{session}"), "");
     run_until_idle().await;
-    send(&mut cli, &session, &agent(output(list("new")))).await;
+    send(&mut cli, &session, &agent_message(output_content(todo_list("new")))).await;
     world.db.release();
-    assert_eq!(read.reply().await.ok()["session"]["todos"], list("new"));
+    assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("new"));
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&session).await["todos"], list("new"));
+    assert_eq!(world.get_session(&session).await["todos"], todo_list("new"));
 }

@@ -1,4 +1,4 @@
-//! Push subscriptions, the VAPID key pair, the push log, and which web clients count as visible.
+//! Push subscriptions, the VAPID key pair, the push log, and the visibility of web clients.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,12 +8,16 @@ use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::web::parse_event;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::limits::PUSH_COOLDOWN_MS;
 use session_gateway_hub::hub::peers::subscription::Format;
 use session_gateway_hub::hub::push::config::PushConfig;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;
 
-fn with(push: PushConfig) -> World {
+/// After this time, a second `Ready` notification of a session is not dropped.
+const AFTER_COOLDOWN_MS: u64 = PUSH_COOLDOWN_MS + 1_000;
+
+fn world_with_config(push: PushConfig) -> World {
     World::with_push_config("team", Arc::new(Sqlite::with_schema()), push)
 }
 
@@ -21,7 +25,7 @@ async fn public_key(world: &World) -> String {
     world.get("/api/push/vapid-public-key").await.ok()["publicKey"].as_str().unwrap().to_owned()
 }
 
-/// The claims of a message's token.
+/// The claims of the JWT in an `Authorization` header.
 fn claims(authorization: &str) -> Value {
     let payload = authorization.split('.').nth(1).unwrap();
     serde_json::from_slice(&from_base64url(payload).unwrap()).unwrap()
@@ -31,14 +35,14 @@ fn claims(authorization: &str) -> Value {
 async fn concurrent_hubs_agree_on_one_generated_key_pair() {
     let world = World::new();
     let neighbour = world.neighbour();
-    // Both read that there is none before either writes its own.
+    // Both hubs read that there is no key pair before either stores one.
     world.db.hold(BatchKind::Reads);
-    let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
+    let replies = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
     run_until_idle().await;
     world.db.release();
     let mut keys = Vec::new();
-    for request in requests {
-        keys.push(request.reply().await.ok()["publicKey"].clone());
+    for reply in replies {
+        keys.push(reply.reply().await.ok()["publicKey"].clone());
     }
     assert_eq!(keys[0], keys[1]);
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
@@ -48,12 +52,12 @@ async fn concurrent_hubs_agree_on_one_generated_key_pair() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_random_source_no_key_is_generated_and_nothing_is_sent() {
+async fn if_the_random_source_fails_key_generation_and_push_requests_fail() {
     let world = World::new();
     world.rt.fail_random();
     world.get("/api/push/vapid-public-key").await.assert_error(503, "hub_unavailable");
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
-    let world = with(PushConfig { keys: VapidKeys::from_bytes(&[9; 32]), ..PushConfig::default() });
+    let world = world_with_config(PushConfig { keys: VapidKeys::from_bytes(&[9; 32]), ..PushConfig::default() });
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     Browser::subscribed(&world, "https://a.com/1", 1).await;
@@ -65,7 +69,7 @@ async fn without_a_random_source_no_key_is_generated_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_random_source_ids_are_still_unique() {
+async fn ids_are_unique_even_if_the_random_source_fails() {
     let world = World::new();
     world.rt.fail_random();
     let mut sessions = HashSet::new();
@@ -77,21 +81,21 @@ async fn without_a_random_source_ids_are_still_unique() {
     let mut cli = world.live_cli(session).await;
     cli.register("listSkills").await;
     let path = format!("/api/sessions/{session}/skills");
-    let calls = [(), ()].map(|()| world.start("GET", &path, ""));
-    let requests = [cli.next_call().await, cli.next_call().await];
-    for (number, request) in requests.iter().enumerate().rev() {
-        cli.respond(request, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
+    let replies = [(), ()].map(|()| world.start("GET", &path, ""));
+    let calls = [cli.next_call().await, cli.next_call().await];
+    for (number, call) in calls.iter().enumerate().rev() {
+        cli.respond(call, &json!({"success": true, "skills": [{"name": number.to_string()}]}));
     }
-    for (number, call) in calls.into_iter().enumerate() {
-        assert_eq!(call.reply().await.ok()["skills"][0]["name"], number.to_string());
+    for (number, reply) in replies.into_iter().enumerate() {
+        assert_eq!(reply.reply().await.ok()["skills"][0]["name"], number.to_string());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_configured_pair_and_subject_are_what_push_services_see() {
+async fn push_requests_use_the_configured_key_pair_and_subject() {
     let keys = VapidKeys::from_bytes(&[9; 32]).unwrap();
     let subject = Some("mailto:ops@example.org".to_owned());
-    let world = with(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
+    let world = world_with_config(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
     assert_eq!(public_key(&world).await, keys.public());
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
     let session = world.create_session("/code").await;
@@ -101,9 +105,9 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
     }
     cli.send_ready(&session).await;
     world.advance(1).await;
-    let pushed = world.rt.take_pushes();
-    let tokens: Vec<&str> = pushed.iter().map(|message| header(message, "Authorization")).collect();
-    assert_eq!(tokens[0], tokens[1], "one token for an origin");
+    let requests = world.rt.take_pushes();
+    let tokens: Vec<&str> = requests.iter().map(|request| header(request, "Authorization")).collect();
+    assert_eq!(tokens[0], tokens[1], "endpoints of one origin get the same token");
     assert!(tokens[0].ends_with(&format!(", k={}", keys.public())));
     let [a, b] = [claims(tokens[0]), claims(tokens[2])];
     assert_eq!(
@@ -114,7 +118,7 @@ async fn a_configured_pair_and_subject_are_what_push_services_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
+async fn the_default_subject_is_the_origin_of_the_subscribe_request() {
     for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
         let world = World::new();
         let session = world.create_session("/code").await;
@@ -138,27 +142,27 @@ async fn the_default_subject_is_the_origin_that_the_subscriber_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscribing_again_writes_nothing_unless_the_keys_change() {
+async fn a_repeated_subscription_is_written_only_if_its_keys_changed() {
     let world = World::new();
     let browser = Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let written = world.db.write_count();
+    let writes = world.db.write_count();
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
-    assert_eq!(world.db.write_count(), written);
-    let renewed = Browser::subscribed(&world, "https://a.com/1", 2).await;
+    assert_eq!(world.db.write_count(), writes);
+    let browser = Browser::subscribed(&world, "https://a.com/1", 2).await;
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
-    assert_eq!(renewed.read(&world.rt.take_pushes()[0])["title"], "Session Ready");
+    assert_eq!(browser.read(&world.rt.take_pushes()[0])["title"], "Session Ready");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unsubscribed_browser_gets_nothing_and_may_unsubscribe_again() {
+async fn an_unsubscribed_browser_gets_no_notifications_and_can_unsubscribe_again() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     for _ in 0..2 {
-        let gone = world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await;
-        assert_eq!(gone.ok(), json!({"ok": true}));
+        let reply = world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await;
+        assert_eq!(reply.ok(), json!({"ok": true}));
     }
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
@@ -168,9 +172,9 @@ async fn an_unsubscribed_browser_gets_nothing_and_may_unsubscribe_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_browser_that_unsubscribes_while_it_waits_for_a_slot_gets_nothing() {
+async fn a_browser_that_unsubscribes_while_its_push_request_is_queued_gets_no_notification() {
     let world = World::new();
-    // Two unresponsive push services take all slots, and the last subscriber waits for one.
+    // Push requests to two unresponsive services use all slots, so the one to the last subscriber is queued.
     world.rt.hang_pushes("https://silent");
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://silent{}.com/{number}", number % 2), number).await;
@@ -190,36 +194,36 @@ async fn a_browser_that_unsubscribes_while_it_waits_for_a_slot_gets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn above_the_limit_the_oldest_subscription_is_deleted() {
-    let world = with(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
+async fn the_oldest_subscription_is_deleted_when_the_limit_is_exceeded() {
+    let world = world_with_config(PushConfig { max_subscriptions: 3, ..PushConfig::default() });
     for number in 1..=5 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
         world.advance(1).await;
     }
-    let kept = world.db.select("SELECT group_concat(endpoint, ' ' ORDER BY endpoint) FROM push_subscriptions");
-    assert_eq!(kept[0][0], "https://a.com/3 https://a.com/4 https://a.com/5".into());
+    let endpoints = world.db.select("SELECT group_concat(endpoint, ' ' ORDER BY endpoint) FROM push_subscriptions");
+    assert_eq!(endpoints[0][0], "https://a.com/3 https://a.com/4 https://a.com/5".into());
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_namespace_has_its_own_subscribers_and_its_own_log() {
+async fn each_namespace_has_its_own_subscribers_and_log() {
     let world = World::new();
     let neighbour = world.neighbour();
-    Browser::subscribed(&neighbour, "https://a.com/theirs", 1).await;
+    Browser::subscribed(&neighbour, "https://a.com/neighbour", 1).await;
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     assert!(world.rt.take_pushes().is_empty() && neighbour.rt.take_pushes().is_empty());
     assert_eq!((world.outcomes().await.len(), neighbour.outcomes().await.len()), (1, 0));
-    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/theirs"}"#).await.ok();
+    world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/neighbour"}"#).await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_browser_in_two_namespaces_is_two_subscriptions() {
+async fn a_browser_can_subscribe_in_two_namespaces() {
     let world = World::new();
     let neighbour = world.neighbour();
-    for place in [&world, &neighbour] {
-        Browser::subscribed(place, "https://a.com/1", 1).await;
+    for world in [&world, &neighbour] {
+        Browser::subscribed(world, "https://a.com/1", 1).await;
     }
     // The response to one namespace does not affect the other.
     world.rt.respond_to_pushes("https://a.com/1", &[(410, None)]);
@@ -227,27 +231,27 @@ async fn one_browser_in_two_namespaces_is_two_subscriptions() {
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     assert_eq!(world.outcomes().await, ["failed"]);
-    let left = world.db.select("SELECT namespace FROM push_subscriptions");
-    assert_eq!(left, [["neighbour".into()]]);
-    let theirs = neighbour.create_session("/code").await;
-    neighbour.live_cli(&theirs).await.send_ready(&theirs).await;
+    let remaining = world.db.select("SELECT namespace FROM push_subscriptions");
+    assert_eq!(remaining, [["neighbour".into()]]);
+    let session = neighbour.create_session("/code").await;
+    neighbour.live_cli(&session).await.send_ready(&session).await;
     neighbour.advance(1).await;
     assert_eq!(neighbour.outcomes().await, ["sent"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_shows_push_services_and_no_secret_of_a_subscription() {
-    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+async fn the_log_names_push_services_but_no_endpoint_paths_or_keys() {
+    let world = world_with_config(PushConfig { insecure: true, ..PushConfig::default() });
     let browsers = [
         ("https://gone.com/capability-a?x=capability-b", (410, None)),
         ("https://busy.com:8443/capability-c", (503, None)),
         ("https://refuses.com/capability-d", (403, None)),
-        ("https://away.com/capability-e", (0, None)),
+        ("https://disconnects.com/capability-e", (0, None)),
         ("http://127.0.0.1:9/capability-f", (429, Some("86400"))),
     ];
     let mut secrets = vec!["capability".to_owned()];
-    for (number, (endpoint, answer)) in (1..).zip(browsers) {
-        world.rt.respond_to_pushes(endpoint, &[answer]);
+    for (number, (endpoint, response)) in (1..).zip(browsers) {
+        world.rt.respond_to_pushes(endpoint, &[response]);
         let keys = Browser::subscribed(&world, endpoint, number).await.subscription()["keys"].clone();
         secrets.extend(["p256dh", "auth"].map(|name| keys[name].as_str().unwrap().to_owned()));
     }
@@ -255,30 +259,35 @@ async fn the_log_shows_push_services_and_no_secret_of_a_subscription() {
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     let log = world.get("/api/push/log").await.text;
-    let services =
-        ["https://gone.com", "https://busy.com:8443", "https://refuses.com", "https://away.com", "http://127.0.0.1:9"];
+    let services = [
+        "https://gone.com",
+        "https://busy.com:8443",
+        "https://refuses.com",
+        "https://disconnects.com",
+        "http://127.0.0.1:9",
+    ];
     assert!(services.iter().all(|service| log.contains(&format!("\"{service}\""))), "{log}");
     let leak = secrets.iter().find(|secret| log.contains(secret.as_str()));
     assert_eq!(leak, None, "{log}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_endpoint_is_validated_again_before_each_request() {
-    let world = with(PushConfig { insecure: true, ..PushConfig::default() });
+async fn an_endpoint_is_validated_before_each_push_request() {
+    let world = world_with_config(PushConfig { insecure: true, ..PushConfig::default() });
     Browser::subscribed(&world, "http://127.0.0.1:9/x", 1).await;
-    // The same database, with settings that do not allow local endpoints.
-    let deployed = World::in_namespace("team", Arc::clone(&world.db));
-    Browser::subscribed(&deployed, "https://a.com/1", 2).await;
-    let session = deployed.create_session("/code").await;
-    deployed.live_cli(&session).await.send_ready(&session).await;
-    deployed.advance(1).await;
-    let urls: Vec<String> = deployed.rt.take_pushes().into_iter().map(|message| message.uri().to_string()).collect();
+    // The same database with a configuration that does not allow local endpoints.
+    let redeployed = World::in_namespace("team", Arc::clone(&world.db));
+    Browser::subscribed(&redeployed, "https://a.com/1", 2).await;
+    let session = redeployed.create_session("/code").await;
+    redeployed.live_cli(&session).await.send_ready(&session).await;
+    redeployed.advance(1).await;
+    let urls: Vec<String> = redeployed.rt.take_pushes().into_iter().map(|request| request.uri().to_string()).collect();
     assert_eq!(urls, ["https://a.com/1"]);
-    assert_eq!(deployed.push_log().await[0]["failures"][0]["service"], "http://127.0.0.1:9");
+    assert_eq!(redeployed.push_log().await[0]["failures"][0]["service"], "http://127.0.0.1:9");
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
+async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
@@ -286,7 +295,7 @@ async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
     let mut socket = world.try_subscribe("visibility=visible", None, Default::default()).await.unwrap();
     let first: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     cli.send_ready(&session).await;
-    world.advance(6_000).await;
+    world.advance(AFTER_COOLDOWN_MS).await;
     let id = &first["data"]["subscriptionId"];
     world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
     cli.send_ready(&session).await;
@@ -296,7 +305,7 @@ async fn after_a_visible_page_is_hidden_pushes_are_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
+async fn a_page_that_stops_acknowledging_heartbeats_is_not_visible() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
@@ -310,14 +319,14 @@ async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
     }
     notify().await;
     world.advance(1).await;
-    assert_eq!(world.outcomes().await, ["toast"], "it acknowledges heartbeats");
+    assert_eq!(world.outcomes().await, ["toast"], "the page is visible because it acknowledges heartbeats");
     web.types().await;
-    // Like a closed laptop: the socket stays open without acknowledgements.
+    // The socket stays open without acknowledgements, like that of a closed laptop.
     world.advance(90_000).await;
     notify().await;
-    world.advance(6_000).await;
+    world.advance(AFTER_COOLDOWN_MS).await;
     assert_eq!(world.outcomes().await[0], "sent");
-    assert!(!web.types().await.contains(&"toast".to_owned()), "it does not count as visible");
+    assert!(!web.types().await.contains(&"toast".to_owned()), "a page without acknowledgements gets no toast");
     web.0.send("read");
     run_until_idle().await;
     notify().await;
@@ -326,7 +335,7 @@ async fn a_visible_page_that_stops_acknowledging_heartbeats_prevents_no_push() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_visibility_of_an_event_stream_expires_after_15_minutes() {
+async fn the_visibility_of_an_sse_client_expires_after_15_minutes() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     let session = world.create_session("/code").await;
@@ -349,19 +358,19 @@ async fn a_toast_is_not_replayed() {
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
     let mut web = world.web("visibility=visible").await;
-    cli.send_message(&session, "words").await;
+    cli.send_message(&session, "hello").await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
     let before = web.events().await.last().unwrap()["eventId"].as_str().unwrap().to_owned();
     cli.send_ready(&session).await;
     world.advance(1).await;
     assert!(web.types().await.contains(&"toast".to_owned()));
-    let mut back = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
-    let received: Vec<_> = back.drain().await;
+    let mut reconnected = world.try_subscribe("visibility=visible", Some(&before), Default::default()).await.unwrap();
+    let received: Vec<_> = reconnected.drain().await;
     assert!(!format!("{received:?}").contains("toast"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_has_the_last_100_notifications_also_over_a_sleep() {
+async fn the_log_has_the_last_100_notifications_even_after_hibernation() {
     let world = World::new();
     let session = world.create_session("/code").await;
     let mut cli = world.live_cli(&session).await;
@@ -374,13 +383,13 @@ async fn the_log_has_the_last_100_notifications_also_over_a_sleep() {
     }
     let log = world.push_log().await;
     assert_eq!(log.len(), 100);
-    assert!(log.is_sorted_by(|a, b| a["at"].as_u64() > b["at"].as_u64()), "the newest first");
+    assert!(log.is_sorted_by(|a, b| a["at"].as_u64() > b["at"].as_u64()), "the newest entry is the first");
     assert_eq!(log[0]["at"], world.now() - 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_subscribers_are_reached() {
-    let world = with(PushConfig { max_subscriptions: 200, ..PushConfig::default() });
+async fn a_notification_is_sent_to_two_hundred_subscribers() {
+    let world = world_with_config(PushConfig { max_subscriptions: 200, ..PushConfig::default() });
     for number in 1..=200 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }

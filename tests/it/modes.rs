@@ -1,0 +1,176 @@
+//! Permission modes and models: set by web clients, applied and reported by CLIs.
+
+use crate::lifecycle::{end_session, post_action, session_with_methods};
+use crate::support::cli::Cli;
+use crate::support::rest::Reply;
+use crate::support::sqlite::BatchKind;
+use crate::support::{RPC_TIMEOUT_MS, World};
+use serde_json::{Value, json};
+use session_gateway_hub::store::DbError;
+
+/// Sets a mode, to which the CLI replies with `result`. Returns the parameters of the call and the reply to the web.
+async fn set_mode(
+    world: &World,
+    cli: &mut Cli,
+    session: &str,
+    route: &str,
+    body: &Value,
+    result: &Value,
+) -> (Value, Reply) {
+    let reply = post_action(world, session, route, body);
+    let params = cli.serve("set-session-config", result).await;
+    (params, reply.reply().await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_changes_once_the_cli_has_applied_it() {
+    let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
+    let mut web = world.web("all=true").await;
+    let applied = json!({"applied": {"permissionMode": "plan"}});
+    let (params, reply) =
+        set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
+    assert_eq!((params, reply.ok()), (json!({"permissionMode": "plan"}), json!({"ok": true})));
+    assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
+    let applied = json!({"applied": {"modelMode": "model_fast"}});
+    let (params, reply) =
+        set_mode(&world, &mut cli, &session, "model", &json!({"model": "model_fast"}), &applied).await;
+    assert_eq!((params, reply.ok()), (json!({"modelMode": "model_fast"}), json!({"ok": true})));
+    assert_eq!(web.next_event_of("session-updated").await["data"]["modelMode"], "model_fast");
+    world.hibernate_and_wake().await;
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_fast")));
+    let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
+    assert_eq!((&summary["permissionMode"], &summary["modelMode"]), (&json!("plan"), &json!("model_fast")));
+    // The values in the CLI's result are stored, not those of the request.
+    let applied = json!({"applied": {"permissionMode": "default", "modelMode": "default"}});
+    set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await.1.ok();
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("default"), &json!("default")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
+    let (world, session, mut cli) = session_with_methods(&[]).await;
+    let before = world.get_session(&session).await;
+    let assert_not_applied = async |reply: Reply, result: &Value| {
+        reply.assert_error(409, "mode_not_applied");
+        let mut after = world.get_session(&session).await;
+        after["activeAt"] = before["activeAt"].clone();
+        assert_eq!(after, before, "{result}");
+    };
+    for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "model_fast"}))] {
+        assert_not_applied(post_action(&world, &session, route, &body).reply().await, &json!("no handler")).await;
+        cli.register("set-session-config").await;
+        let results = [
+            json!({}),
+            json!({"success": true}),
+            json!({"applied": null}),
+            json!({"applied": {}}),
+            json!({"applied": true}),
+            json!({"success": false, "error": "busy"}),
+            json!({"error": "busy"}),
+            json!({"error": "busy", "applied": {"permissionMode": "plan", "modelMode": "model_fast"}}),
+            json!({"applied": {"permissionMode": "plan", "modelMode": "x".repeat(65)}}),
+            json!({"applied": {"permissionMode": "x".repeat(65), "modelMode": "model_fast"}}),
+        ];
+        for result in results {
+            let (_, reply) = set_mode(&world, &mut cli, &session, route, &body, &result).await;
+            assert_not_applied(reply, &result).await;
+        }
+        let reply = post_action(&world, &session, route, &body);
+        let call = cli.next_call().await;
+        cli.respond_raw(&call, "\"done\"");
+        assert_not_applied(reply.reply().await, &json!("not an object")).await;
+        let reply = post_action(&world, &session, route, &body);
+        cli.next_call().await;
+        for _ in 0..3 {
+            world.advance(RPC_TIMEOUT_MS / 3).await;
+            cli.send_keep_alive(&world, &session).await;
+        }
+        assert_not_applied(reply.reply().await, &json!("timeout")).await;
+        cli.emit_with_ack("rpc-unregister", &json!({"method": "set-session-config"})).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_whose_write_fails_does_not_change() {
+    let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
+    world.db.fail(BatchKind::Writes, DbError::Refused("disk I/O error".into()));
+    let applied = json!({"applied": {"permissionMode": "plan"}});
+    let (_, reply) = set_mode(&world, &mut cli, &session, "permission-mode", &json!({"mode": "plan"}), &applied).await;
+    reply.assert_error(503, "hub_unavailable");
+    assert_eq!(world.get_session(&session).await.get("permissionMode"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_flavor_accepts_its_own_modes_and_only_alpha_a_model() {
+    let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
+    let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
+    let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
+    let table: [(Value, &[&str]); 7] = [
+        (json!("alpha"), &alpha),
+        (Value::Null, &alpha),
+        (json!("beta"), &sandboxed),
+        (json!("delta"), &sandboxed),
+        (json!("epsilon"), &["default", "yolo"]),
+        (json!("gamma"), &["default", "plan", "ask", "yolo"]),
+        (json!("zeta"), &["default"]),
+    ];
+    let world = World::new();
+    for (flavor, valid) in table {
+        let session = world.create_session_with(&format!("/{flavor}"), json!({"flavor": flavor})).await;
+        let mut cli = world.live_cli(&session).await;
+        cli.register("set-session-config").await;
+        let mut attempt = async |route: &str, body: Value, applied: Value, allowed: bool, field: &str| {
+            let reply = post_action(&world, &session, route, &body);
+            if allowed {
+                cli.serve("set-session-config", &json!({"applied": applied})).await;
+                reply.reply().await.ok();
+            } else {
+                assert_eq!(reply.reply().await.assert_error(400, "invalid_field")["field"], field, "{flavor} {body}");
+            }
+        };
+        for mode in modes {
+            let applied = json!({"permissionMode": mode});
+            attempt("permission-mode", json!({"mode": mode}), applied, valid.contains(&mode), "mode").await;
+        }
+        let accepts_model = valid == alpha;
+        for model in ["default", "model_fast", "model_strong"] {
+            attempt("model", json!({"model": model}), json!({"modelMode": model}), accepts_model, "model").await;
+        }
+        for (route, body, field) in [
+            ("permission-mode", json!({}), "mode"),
+            ("permission-mode", json!({"mode": null}), "mode"),
+            ("permission-mode", json!({"mode": "Default"}), "mode"),
+            ("model", json!({"model": "huge"}), "model"),
+            ("model", json!({"mode": "default"}), "model"),
+            ("model", json!({"model": 1}), "model"),
+        ] {
+            attempt(route, body, Value::Null, false, field).await;
+        }
+        cli.socket.assert_no_frames().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn modes_need_an_active_session() {
+    let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
+    end_session(&world, &session, &mut cli).await;
+    for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "default"}))] {
+        post_action(&world, &session, route, &body).reply().await.assert_error(409, "session_inactive");
+    }
+    cli.socket.assert_no_frames().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn modes_in_a_keep_alive_are_persisted_and_published() {
+    let (world, session, mut cli) = session_with_methods(&[]).await;
+    let mut web = world.web("all=true").await;
+    let alive = json!({"sid": session, "time": world.now(), "permissionMode": "plan", "modelMode": "model_strong"});
+    cli.emit_with_ack("session-alive", &alive).await;
+    let event_data = web.next_event_of("session-updated").await["data"].clone();
+    assert_eq!((&event_data["permissionMode"], &event_data["modelMode"]), (&json!("plan"), &json!("model_strong")));
+    world.hibernate_and_wake().await;
+    let record = world.get_session(&session).await;
+    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("model_strong")));
+}
