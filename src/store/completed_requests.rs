@@ -1,4 +1,4 @@
-//! The completed permission requests of a session: a record that is trimmed from its oldest entry when it is too large.
+//! The record of a session's completed permission requests. At its size limit the oldest entries are deleted.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::model::completed_request::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
-/// The size above which the record of a session is trimmed, in bytes: the sum of its ids, its values and
+/// The size above which the record of a session is trimmed, in bytes: the total of its ids, its values and
 /// [`ENTRY_OVERHEAD_BYTES`] for each entry. The record is read whole and is in memory several times while it is sent.
 /// The SQL below repeats this and the next two numbers.
 pub const MAX_RECORD_BYTES: usize = 10_000_000;
@@ -17,7 +17,7 @@ pub const MAX_RECORD_BYTES: usize = 10_000_000;
 /// The size to which a record is trimmed, in bytes.
 pub const TRIMMED_RECORD_BYTES: usize = 9_000_000;
 
-/// What an entry adds to the size of its record besides its id and value, in bytes.
+/// The size of an entry besides its id and value, in bytes.
 pub const ENTRY_OVERHEAD_BYTES: usize = 200;
 
 /// Writes requests that are new or changed. A session of another namespace violates the NOT NULL constraint of `value`.

@@ -1,4 +1,4 @@
-//! The completed permission requests of a session: an audit record, limited in bytes by dropping its oldest entries.
+//! The record of a session's completed permission requests. At its size limit the oldest entries are removed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::{ENTRY_OVERHEAD_BYTES, MAX_RECORD_BYTES, TRIMMED_RECORD_BYTES};
 
-/// The completed requests of a session.
+/// The record of a session's completed requests.
 #[derive(Debug, Default)]
 pub struct CompletedRequests {
     /// By id, with the time of completion in Unix milliseconds.
