@@ -34,11 +34,11 @@ async fn each_route_calls_its_method_and_returns_the_result_byte_for_byte() {
     let result = r#"{"success":true,"z":12345678901234567890,"a":[1.50,"é\u0000"]}"#;
     for (route, method, params) in table {
         cli.register(&format!("{session}:{method}")).await;
-        let call = start(&world, &session, route);
-        let request = cli.next_call().await;
-        assert_eq!((&request.method, &request.params), (&format!("{session}:{method}"), &params), "{route}");
-        cli.respond_raw(&request, &json!(result).to_string());
-        let reply = call.reply().await;
+        let reply = start(&world, &session, route);
+        let call = cli.next_call().await;
+        assert_eq!((&call.method, &call.params), (&format!("{session}:{method}"), &params), "{route}");
+        cli.respond_raw(&call, &json!(result).to_string());
+        let reply = reply.reply().await;
         assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, result), "{route}");
         assert_eq!(reply.headers["content-type"], "application/json");
     }
@@ -51,12 +51,12 @@ async fn slash_commands_are_requested_for_the_agent_of_the_session() {
     let metadata = json!({"path": "/code", "host": "box", "flavor": "gamma"});
     cli.emit_with_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": metadata})).await;
     cli.register("listSlashCommands").await;
-    let call = start(&world, &session, "slash-commands");
-    let request = cli.next_call().await;
-    assert_eq!((request.method.as_str(), &request.params), ("listSlashCommands", &json!({"agent": "gamma"})));
-    cli.respond(&request, &json!({"success": false, "error": "no such agent"}));
+    let reply = start(&world, &session, "slash-commands");
+    let call = cli.next_call().await;
+    assert_eq!((call.method.as_str(), &call.params), ("listSlashCommands", &json!({"agent": "gamma"})));
+    cli.respond(&call, &json!({"success": false, "error": "no such agent"}));
     assert_eq!(
-        call.reply().await.ok(),
+        reply.reply().await.ok(),
         json!({"success": false, "error": "no such agent"}),
         "a failure is a result, too"
     );
@@ -74,25 +74,25 @@ async fn files_are_found_with_ripgrep() {
         ("files?query=--pre%3Dsh", json!(["--files", "--iglob", "*--pre=sh*"])),
     ];
     for (route, args) in table {
-        let call = start(&world, &session, route);
-        let request = cli.next_call().await;
-        assert_eq!(request.params, json!({"args": args, "cwd": "/code"}), "{route}");
-        cli.respond(&request, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
-        let files = call.reply().await.ok();
+        let reply = start(&world, &session, route);
+        let call = cli.next_call().await;
+        assert_eq!(call.params, json!({"args": args, "cwd": "/code"}), "{route}");
+        cli.respond(&call, &json!({"success": true, "stdout": "src/main.rs\nREADME.md\n"}));
+        let files = reply.reply().await.ok();
         let main = json!({
             "fileName": "main.rs", "filePath": "src/main.rs", "fullPath": "/code/src/main.rs", "fileType": "file",
         });
         assert_eq!((&files["success"], &files["files"][0]), (&json!(true), &main));
         assert_eq!(files["files"].as_array().unwrap().len(), 2);
     }
-    let call = start(&world, &session, "files?limit=1");
-    let request = cli.next_call().await;
-    cli.respond(&request, &json!({"success": true, "stdout": "a\nb\nc"}));
-    assert_eq!(call.reply().await.ok()["files"].as_array().unwrap().len(), 1);
-    let call = start(&world, &session, "files");
-    let request = cli.next_call().await;
-    cli.respond(&request, &json!({"success": false, "error": "rg: not found"}));
-    assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
+    let reply = start(&world, &session, "files?limit=1");
+    let call = cli.next_call().await;
+    cli.respond(&call, &json!({"success": true, "stdout": "a\nb\nc"}));
+    assert_eq!(reply.reply().await.ok()["files"].as_array().unwrap().len(), 1);
+    let reply = start(&world, &session, "files");
+    let call = cli.next_call().await;
+    cli.respond(&call, &json!({"success": false, "error": "rg: not found"}));
+    assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,18 +113,18 @@ async fn a_call_of_an_unregistered_method_returns_an_error_result() {
 async fn a_call_times_out() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
-    let call = start(&world, &session, "git-status");
-    let request = cli.next_call().await;
+    let reply = start(&world, &session, "git-status");
+    let call = cli.next_call().await;
     assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + RPC_TIMEOUT_MS));
     world.advance(RPC_TIMEOUT_MS - 1).await;
-    assert!(!call.is_ready());
+    assert!(!reply.is_ready());
     world.advance(1).await;
-    assert_eq!(call.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
+    assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "RPC timed out: gitStatus"}));
     // A late result is ignored, and does not complete the next call.
-    cli.respond(&request, &json!({"success": true, "late": true}));
+    cli.respond(&call, &json!({"success": true, "late": true}));
     let next = start(&world, &session, "git-status");
     let second = cli.next_call().await;
-    assert_ne!(second.ack, request.ack);
+    assert_ne!(second.ack, call.ack);
     cli.respond(&second, &json!({"success": true}));
     assert_eq!(next.reply().await.ok(), json!({"success": true}));
 }
@@ -133,10 +133,10 @@ async fn a_call_times_out() {
 async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
-    let call = start(&world, &session, "git-status");
+    let reply = start(&world, &session, "git-status");
     cli.next_call().await;
     cli.socket.close();
-    let failed = call.reply().await.ok();
+    let failed = reply.reply().await.ok();
     assert_eq!(failed["success"], false);
     assert_eq!(failed["error"], "The CLI disconnected before it answered gitStatus");
     world.advance(RECONNECT_GRACE_MS).await;
@@ -150,16 +150,16 @@ async fn the_last_registration_wins_and_the_replaced_one_does_not_return() {
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register(&format!("{session}:gitStatus")).await;
-    let call = start(&world, &session, "git-status");
-    let request = second.next_call().await;
-    second.respond(&request, &json!({"success": true, "by": "second"}));
-    assert_eq!(call.reply().await.ok()["by"], "second");
+    let reply = start(&world, &session, "git-status");
+    let call = second.next_call().await;
+    second.respond(&call, &json!({"success": true, "by": "second"}));
+    assert_eq!(reply.reply().await.ok()["by"], "second");
     first.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
-    let call = start(&world, &session, "git-status");
+    let reply = start(&world, &session, "git-status");
     second.next_call().await;
     first.socket.assert_no_frames().await;
     second.socket.close();
-    assert_eq!(call.reply().await.ok()["success"], false);
+    assert_eq!(reply.reply().await.ok()["success"], false);
     world.advance(RECONNECT_GRACE_MS).await;
     let next = start(&world, &session, "git-status").reply().await.ok();
     assert_eq!(next["error"], "No handler registered for gitStatus");
@@ -185,10 +185,10 @@ async fn a_method_can_only_be_registered_for_the_session_or_machine_that_the_cli
         }
     }
     owner.register("readFile").await;
-    let call = start(&world, &session, "file?path=a");
-    let request = owner.next_call().await;
-    owner.respond(&request, &json!({"success": true}));
-    call.reply().await.ok();
+    let reply = start(&world, &session, "file?path=a");
+    let call = owner.next_call().await;
+    owner.respond(&call, &json!({"success": true}));
+    reply.reply().await.ok();
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,13 +196,13 @@ async fn another_socket_cannot_complete_a_call() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
     cli.register("gitStatus").await;
-    let call = start(&world, &session, "git-status");
-    let request = cli.next_call().await;
-    second.respond(&request, &json!({"success": true, "forged": true}));
+    let reply = start(&world, &session, "git-status");
+    let call = cli.next_call().await;
+    second.respond(&call, &json!({"success": true, "forged": true}));
     second.socket.assert_no_frames().await;
-    assert!(!call.is_ready());
-    cli.respond(&request, &json!({"success": true}));
-    assert_eq!(call.reply().await.ok(), json!({"success": true}));
+    assert!(!reply.is_ready());
+    cli.respond(&call, &json!({"success": true}));
+    assert_eq!(reply.reply().await.ok(), json!({"success": true}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,41 +210,41 @@ async fn an_invalid_result_fails_the_call_at_once() {
     let (world, session, mut cli) = live_session().await;
     cli.register("gitStatus").await;
     for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
-        let call = start(&world, &session, "git-status");
-        let request = cli.next_call().await;
-        cli.respond_raw(&request, argument);
-        let failed = call.reply().await.ok();
+        let reply = start(&world, &session, "git-status");
+        let call = cli.next_call().await;
+        cli.respond_raw(&call, argument);
+        let failed = reply.reply().await.ok();
         assert_eq!(failed["success"], false, "{argument}");
         assert!(failed["error"].as_str().unwrap().contains("gitStatus"), "{argument}: {failed}");
     }
     // Frames that cannot be decoded, except for the id of the call.
     for broken in ["43/cli,ID[", "461-/cli,ID[{\"_placeholder\":true,\"num\":0}]"] {
-        let call = start(&world, &session, "git-status");
-        let request = cli.next_call().await;
-        cli.socket.send(broken.replace("ID", &request.ack.to_string()));
-        assert_eq!(call.reply().await.ok()["success"], false, "{broken}");
+        let reply = start(&world, &session, "git-status");
+        let call = cli.next_call().await;
+        cli.socket.send(broken.replace("ID", &call.ack.to_string()));
+        assert_eq!(reply.reply().await.ok()["success"], false, "{broken}");
         cli.next_event("error").await;
     }
-    let call = start(&world, &session, "git-status");
-    let request = cli.next_call().await;
-    cli.respond_raw(&request, r#"{"success":true,"unwrapped":1}"#);
-    assert_eq!(call.reply().await.ok()["unwrapped"], 1, "an object without a string around it");
+    let reply = start(&world, &session, "git-status");
+    let call = cli.next_call().await;
+    cli.respond_raw(&call, r#"{"success":true,"unwrapped":1}"#);
+    assert_eq!(reply.reply().await.ok()["unwrapped"], 1, "an object without a string around it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_their_own_results_in_any_order() {
     let (world, session, mut cli) = live_session().await;
     cli.register("readFile").await;
-    let calls: Vec<PendingReply> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
-    let mut requests = Vec::new();
+    let replies: Vec<PendingReply> = (0..50).map(|n| start(&world, &session, &format!("file?path={n}"))).collect();
+    let mut calls = Vec::new();
     for _ in 0..50 {
-        requests.push(cli.next_call().await);
+        calls.push(cli.next_call().await);
     }
-    for request in requests.iter().rev() {
-        cli.respond(request, &json!({"success": true, "content": request.params["path"]}));
+    for call in calls.iter().rev() {
+        cli.respond(call, &json!({"success": true, "content": call.params["path"]}));
     }
-    for (n, call) in calls.into_iter().enumerate() {
-        assert_eq!(call.reply().await.ok()["content"], Value::from(n.to_string()));
+    for (n, reply) in replies.into_iter().enumerate() {
+        assert_eq!(reply.reply().await.ok()["content"], Value::from(n.to_string()));
     }
 }
 
@@ -266,9 +266,9 @@ async fn a_method_that_does_not_fit_the_attachment_is_refused() {
     fill_attachment(&mut cli, "method-number-").await;
     cli.emit_with_ack("rpc-unregister", &json!({"method": "method-number-0"})).await;
     cli.register("gitStatus").await;
-    let call = start(&world, &session, "git-status");
+    let reply = start(&world, &session, "git-status");
     cli.next_call().await;
-    drop(call);
+    drop(reply);
     run_until_idle().await;
 }
 
